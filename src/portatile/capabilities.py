@@ -79,7 +79,7 @@ def declared_by_nvidia(architecture: str, local_memory: int) -> int:
 
 
 def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memory: int) -> Capabilities:
-    """Those of a device in a record from before records named them, when there were two back ends."""
+    """The capabilities of a device whose record names none, as there were when there were two back ends."""
     nvidia = kind == "gpu" and "nvidia" in vendor.lower()
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":

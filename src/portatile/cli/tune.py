@@ -161,7 +161,7 @@ command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _
 
 
 def document(result: tuner.TuningResult, workload: Workload | None) -> str:
-    """One JSON document: the content of the table, and every trial. `portatile cache warm` reads it."""
+    """The result as one JSON document: the content of the table, and every trial. `portatile cache warm` reads it."""
     flops = None if workload is None else workload.flops(result.problem)
     found = {
         "problem": result.problem,
@@ -283,7 +283,7 @@ def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
 
 
 def first_messages(trials: tuple[Trial, ...]) -> list[tuple[str, str]]:
-    """For each kind of failure its most frequent message: the first line, and the first that speaks of an error."""
+    """The most frequent message of each kind of failure: its first line, and the first line that speaks of an error."""
     lines: dict[str, Counter[str]] = {}
     for trial in trials:
         if trial.status != "ok" and trial.message:

@@ -172,7 +172,7 @@ class Queue(ABC):
         """
 
     def send(self, target: Memory, array: NDArray[Any]) -> None:
-        """As ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
+        """Upload as ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
         self.upload(target, array, blocking=False)
 
     @abstractmethod
@@ -334,7 +334,7 @@ class Device(ABC):
         """
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
-        """As ``share`` for an array that comes again and again: the device keeps what it made of it, the caller does not release it.
+        """Share an array that comes again and again: the device keeps what it made of it, and the caller does not release it.
 
         None where the device keeps nothing; ``share`` it then. What kernels wrote is there when the queue is finished. Not safe between
         threads.

@@ -144,7 +144,7 @@ def style() -> str:
 
 @cache
 def _paper_style() -> str:
-    """The same for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
+    """The style for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
     sheet = style()
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet.partition("@media")[0]))
     rules = "\n".join(line for line in sheet.splitlines() if line.startswith(".chart "))

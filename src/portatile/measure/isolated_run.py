@@ -1,4 +1,4 @@
-"""One kernel run in a process of its own, between canaries and with a time limit, so that no kernel harms who asked for it.
+"""A kernel's run in a process of its own, between canaries and with a time limit, so that no kernel harms the caller.
 
 ``python -m portatile.measure.isolated_run FD`` is that process: FD is its end of a pipe to the parent, over which both send pickles.
 """

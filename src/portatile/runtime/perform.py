@@ -1,4 +1,4 @@
-"""From a request to its launches: a problem is prepared at the first call, and found again when its shapes come again."""
+"""A request's way to its launches: a problem is prepared at the first call, and found again when its shapes come again."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
 def start(
     engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
 ) -> None:
-    """As ``perform`` for what is prepared; ``operands`` by name, the output last."""
+    """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
     with engine.lock:
@@ -130,7 +130,7 @@ def start(
 def launch(
     engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any
 ) -> None:
-    """As ``start`` for operands that all lie in the device's memory."""
+    """Launch what is prepared, as ``start`` does, on operands that all lie in the device's memory."""
     if prepared.executable.plan.steps:
         with engine.lock:
             prepared.run(_queue(engine.device, result), operands, scalars)

@@ -72,7 +72,7 @@ class GapRow:
 
     @property
     def set(self) -> frozenset[str] | None:
-        """Those that are on; None for what is no set of them."""
+        """The optimisations that are on; None where the row is no set of them."""
         if self.on in (RELAXED_TOO, EMPTY_LAUNCH, SWAPPED):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))

@@ -10,9 +10,9 @@ from portatile.dtypes import product
 from portatile.errors import ArgumentError
 from portatile.records import Problem, Value
 
-EMULATED: Mapping[str, str] = {}
+EMULATED: Mapping[str, str] = {"float32": "gemm_terms", "float64": "gemm_residues"}
 """By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
-REPRODUCIBLE: Mapping[str, str] = {}
+REPRODUCIBLE: Mapping[str, str] = {"float32": "gemm_residues", "float64": "gemm_residues"}
 """By dtype the workload whose results are the same bits on every device, back end and run."""
 _PRODUCTS = ("gemm", "gemm_batched")
 
@@ -47,12 +47,19 @@ def computed(precision: str, workload: str, dtype: str) -> Computed:
         return Computed(workload, dtype, "sums of integers are exact by themselves")
     if precision == "emulated":
         return Computed(workload, dtype, f"there is no emulated product of {dtype} here: the native product runs")
-    types = ", ".join(known) or "none yet"
+    types = ", ".join(known)
     raise ArgumentError(f"precision='reproducible' is for products of {types}; these are of {dtype}: convert them")
 
 
+def one_by_one(precision: str, dtype: str) -> bool:
+    """Whether the products of a stack are computed one after the other: no workload does so for all of them at once."""
+    return dtype in {"emulated": EMULATED, "reproducible": REPRODUCIBLE}.get(precision, {})
+
+
 def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -> tuple[Problem, str]:
-    """As ``workloads.problem`` in a precision, and the note of ``computed``. Raises ArgumentError for workloads that know none."""
+    """A problem as ``workloads.problem`` makes it, in a precision, and the note of ``computed``. Raises ArgumentError for workloads that
+    know none.
+    """
     if precision and workloads.resolved(name) not in _PRODUCTS:
         raise ArgumentError(f"{name} has no precision to choose; {' and '.join(_PRODUCTS)} have")
     found = computed(precision, workloads.resolved(name), dtype)

@@ -51,7 +51,7 @@ _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 
 
 def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> frozenset[str]:
-    """Those of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
+    """The features of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
 
     Kept in the user's cache folder for each driver and processor. Where no child can be started, what most drivers survive.
     """

@@ -76,7 +76,7 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
         parts = reals.types_of(view).operand.components
         batch = Batch(batch.count, parts * batch.a, parts * batch.b, parts * batch.c)
     if k == 0:
-        return Plan((_reduce(view, 0, batch),), (Temporary("planes", view.itemsize),))
+        return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
     cut = point.cut(view, device) if batch is None and triangle is None else None
     return _Steps(view, point, device, batch, triangle).plan() if cut is None else _both(view, point, device, cut)
@@ -118,15 +118,16 @@ def _shares(parts: int) -> int:
     return 4 if parts >= _REDUCE_SHARED else 1
 
 
-def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
+def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> Launch:
     """``problem`` is computed; planes have elements of C, in the type of the sums."""
     components = reals.types_of(problem).operand.components
     m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
-    alone = not epilogue.options_of(problem)
+    alone = not epilogue.options_of(problem) and point.TERMS == 1
     if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
     shares = _shares(parts)
-    source = load(_SHARED, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, **_types(problem), BATCH=batch is not None)
+    defines = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}
+    source = load(_SHARED, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *factors(problem),
@@ -134,6 +135,7 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
         *matrix("c", "inout", problem.layout["c"]),
         *(() if batch is None else (long_scalar("c_batch", batch.c),)),
         *epilogue.arguments(problem),
+        *point.beside(),
     )
     size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS) * shares, 1 if batch is None else batch.count)
     return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, shares, 1), args)
@@ -165,7 +167,7 @@ class _Steps:
         self.temporaries: list[Temporary] = []
 
     def plan(self) -> Plan:
-        """All steps in order."""
+        """The plan with all steps in order."""
         steps = []
         layouts = dict(self.problem.layout)
         names = dict(self.names)
@@ -212,7 +214,7 @@ class _Steps:
         if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
             operands = (*operands, *(arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)))
         if not planes:
-            operands = (*operands, *epilogue.arguments(self.problem))
+            operands = (*operands, *epilogue.arguments(self.problem), *self.point.beside())
         if self.point.SCRATCH:
             self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
             operands = (*operands, Arg("scratch", role="temporary"))
@@ -229,11 +231,11 @@ class _Steps:
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
         if planes:
-            steps.append(_reduce(self.whole, self.parts, self.batch))
+            steps.append(_reduce(self.whole, self.parts, self.batch, self.point))
         return Plan(tuple(steps), tuple(self.temporaries))
 
     def _factor(self, operand: str, name: str, layout: Layout) -> tuple[Arg, ...]:
-        """How the product takes A or B: an operand in memory or its panels with offset and row stride, or as the form says."""
+        """The kernel's arguments for A or B: an operand in memory or its panels with offset and row stride, or as the form says."""
         passed = self.point.operand(self.problem, operand, self.device)
         return matrix(name, "in" if name in ("a", "b") else "temporary", layout) if passed is None else passed
 
@@ -243,7 +245,7 @@ class _Steps:
         return ceil_div(across, width), width
 
     def _step(self, name: str) -> int:
-        """From A or B of one problem of the batch, or its panels, to the next one's; 0 where all problems share it."""
+        """The elements from A or B of one problem of the batch, or its panels, to the next one's; 0 where all problems share it."""
         assert self.batch is not None
         step = self.batch.a if name == "a" else self.batch.b
         if step and self.point.packs(name):

@@ -47,7 +47,7 @@ class GemmEpilogue(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """As of any workload; conjugates of real matrices are these themselves."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
         return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
@@ -66,7 +66,7 @@ class GemmEpilogue(Workload):
         return space.build(problem, device)
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """That of the product; always legal."""
+        """The default of the product; always legal."""
         return forms.default(problem, device).config()
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
@@ -82,7 +82,7 @@ class GemmEpilogue(Workload):
         return forms.canonical(config)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Without the instructions and the local memory that the device lacks, as the configuration's form says."""
+        """The configuration without instructions and local memory that the device lacks, as its form says."""
         return forms.read(config).lowered(device).config()
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -133,19 +133,19 @@ class GemmEpilogue(Workload):
         return single.flops(problem)
 
     def traffic(self, problem: Problem) -> float:
-        """That of the product; vectors are little beside it."""
+        """The traffic of the product; vectors are little beside it."""
         return single.traffic(problem)
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """As for ``gemm``."""
+        """The waste as for ``gemm``."""
         return waste.waste(problem, forms.read(config), device)
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """As for ``gemm``, and the vectors."""
+        """The operands that are read, as for ``gemm``, and the vectors."""
         return single.reads(problem, scalars) | {name for name in epilogue.VECTORS if problem.options[name] != "none"}
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Those of ``gemm``, with vectors that begin somewhere."""
+        """The edge-case problems of ``gemm``, with vectors that begin somewhere."""
         found = []
         for one in of_gemm.awkward(self, problem):
             lengths = {name: self._length(one, name) for name in epilogue.VECTORS}

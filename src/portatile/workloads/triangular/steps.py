@@ -1,4 +1,4 @@
-"""From a configuration to the steps of TRSM: the blocks on the diagonal one after another, and the products between them."""
+"""The steps of TRSM for a configuration: the blocks on the diagonal one after another, and the products between them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def forward(problem: Problem) -> bool:
 
 
 def plan(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-    """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
+    """The plan with all steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
     blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
@@ -57,7 +57,7 @@ class _Recursion(ABC):
 
     @abstractmethod
     def plan(self) -> Plan:
-        """All steps and the workspace."""
+        """The plan with all steps and the workspace."""
 
     @abstractmethod
     def leaf(self, block: _Block, first: bool) -> None:
@@ -65,7 +65,7 @@ class _Recursion(ABC):
 
     @abstractmethod
     def solution_layout(self) -> Layout:
-        """Where the solution lies in its memory."""
+        """The layout of the solution in its memory."""
 
     def solve(self) -> None:
         """Append the steps that solve for all unknowns."""

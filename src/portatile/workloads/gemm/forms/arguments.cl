@@ -15,4 +15,4 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% endif %}
 {% endfor %}
 {% endif %}
-          __global {{ real if SPLIT and not JOIN else stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __global %s* planes, volatile __global uint* counters" % real if JOIN }}{{ block_parameters("a") ~ block_parameters("b") if BLOCK and A_FROM == "memory" }}{% if not SPLIT or JOIN %}{{ epilogue_parameters() }}{% endif %}{{ local_argument if local_argument is defined }})
+          __global {{ real if SPLIT and not JOIN else stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __global %s* planes, volatile __global uint* counters" % real if JOIN }}{{ block_parameters("a") ~ block_parameters("b") if BLOCK and A_FROM == "memory" }}{% if not SPLIT or JOIN %}{{ epilogue_parameters() }}{{ ", __global const int* restrict scales" if TERMS is defined and TERMS > 1 }}{% endif %}{{ local_argument if local_argument is defined }})

@@ -249,7 +249,7 @@ class Generic(Point):
         return self.SM and name.upper() in self.SM_OF
 
     def source(self, name: str) -> str:
-        """Where operand ``name`` is taken from: memory, panel, image (a copy) or view (an image that shows the memory)."""
+        """The source of operand ``name``: memory, panel, image (a copy) or view (an image that shows the memory)."""
         if self.TXC and name.upper() in self.TXC_OF:
             return "view" if (self.VIEW_A if name == "a" else self.VIEW_B) else "image"
         return super().source(name)
@@ -266,7 +266,7 @@ class Generic(Point):
         return self.KB * (sides + len(self.SM_OF) * self.PAD) * itemsize
 
     def lowered(self, device: DeviceInfo) -> Generic:
-        """Without NVIDIA's instructions on other devices."""
+        """The point without NVIDIA's instructions on other devices."""
         return self if device.nvidia else replace(self, LDG=False, SHUFFLE=False)
 
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
@@ -281,7 +281,7 @@ class Generic(Point):
         return images.copied(problem, name, device) if self.source(name) == "image" else None
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """Where operands come from, and what the pixels of images are that show memory."""
+        """The sources of the operands, and the pixels of images that show memory."""
         facts: dict[str, Value] = {"HALVES": images.halves(problem, device)}
         for name in "ab":
             upper = name.upper()
