@@ -67,6 +67,8 @@ def _bound(request: Request) -> Bound | None:
     if found is not None:
         return found
     problem = _problem(request)
+    if not request.precision:
+        problem = precisions.preferred(problem, device.info)
     engine, names = engine_of(device), tuple(problem.layout)
     if not operands[-1].on_device and _too_large(engine, problem, operands):
         task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)

@@ -62,6 +62,10 @@ class GemmTerms(Workload):
         """The native product where the terms' would not be faster, or less accurate: see ``choice``."""
         return choice.default(problem, device)
 
+    def wins(self, problem: Problem, device: DeviceInfo) -> bool:
+        """As ``choice`` estimates it."""
+        return choice.wins(problem, device)
+
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
         """Why the native product runs."""
         return choice.reason(problem, device) if points.read(config) is None else ""

@@ -8,8 +8,6 @@ from portatile.records import Config, DeviceInfo, Problem
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm_terms import points
 
-BY_ITSELF = False
-"""Whether products of float32 take this way unasked where ``wins``: not before it has been measured on such a device."""
 LEAST_K = 256
 """Steps of k from which the bound is no larger than the native product's: see ``error``."""
 
