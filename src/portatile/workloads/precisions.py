@@ -10,9 +10,9 @@ from portatile.dtypes import product
 from portatile.errors import ArgumentError
 from portatile.records import DeviceInfo, Problem, Value
 
-EMULATED: Mapping[str, str] = {"float32": "gemm_terms", "float64": "gemm_residues"}
+EMULATED: Mapping[str, str] = {"float32": "gemm_terms", **dict.fromkeys(("float64", "complex64", "complex128"), "gemm_residues")}
 """By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
-REPRODUCIBLE: Mapping[str, str] = {"float32": "gemm_residues", "float64": "gemm_residues"}
+REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex64", "complex128"), "gemm_residues")
 """By dtype the workload whose results are the same bits on every device, back end and run."""
 BY_ITSELF: frozenset[str] = frozenset()
 """Dtypes whose emulated product runs unasked where its workload says that it ``wins``: none before that has been measured on GPUs."""

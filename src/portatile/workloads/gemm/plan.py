@@ -156,7 +156,7 @@ class _Steps:
         self.plane = self.m * self.n // reals.types_of(problem).operand.components  # elements of C are half the sums of a complex product
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
-        self.depth = -(-self.k // point.block) * point.block
+        self.depth = point.depth(problem)
         self.passes = point.passes(self.k)
         self.parts = self.passes.parts
         self.split = point.SPLIT_K > 1
@@ -265,13 +265,17 @@ class _Steps:
         self.temporaries.append(Temporary(f"{name}_panels", count * panels * width * depth * self.problem.itemsize))
         serial = self.point.SERIAL
         span, steps = _spans(self.problem, width, k_fast(self.problem, name))
-        defines = {"WIDTH": width} | ({"SLICE": steps, "SPAN": span} if serial else {})
+        if self.point.PANELS:
+            steps = depth
+        defines = {"WIDTH": width} | ({"SPAN": span} if self.point.PANELS else {"SLICE": steps, "SPAN": span} if serial else {})
         kept = ""
         if self.triangle is not None and self.triangle.operand == name:  # what is kept, of rows along k
             kept = "below" if (self.triangle.zeros == "above") == (name == "a") else "above"
         facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
         facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit), "NAME": name}
-        source = load(_SHARED, "pack.cl", defines, **_types(self.problem), **facts)
+        if self.point.PANELS:
+            facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
+        source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
             factor(self.problem, "alpha"),
