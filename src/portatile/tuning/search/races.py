@@ -174,7 +174,8 @@ def _library() -> Path | None:
     if command is None:
         return None
     root = Path(command).resolve().parent.parent
-    return next((found for folder in ("lib", "lib64") for found in sorted((root / folder).glob(f"**/{_LIBRARY}"))), None)
+    places = (place for folder in ("lib", "lib64") for place in (root / folder, *sorted((root / folder).glob("*-linux-*"))))
+    return next((found for place in places for found in (place / _NAME / _LIBRARY, place / _LIBRARY) if found.exists()), None)
 
 
 def _simulated(task: _Task) -> None:
