@@ -106,8 +106,9 @@ def gemm(
 
     The epilogue, of one product of real matrices, is computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b) +
     beta * c + bias)``. ``bias`` has the shape (n,) or (m, 1), ``scale_a`` (m,) for the rows of op(a), ``scale_b`` (n,) for the columns of
-    op(b), or either is one number. They are float32, or float64 of float64 matrices. ``activation`` is ReLU, GELU with the error function,
-    or SiLU. Of int8 matrices the result is float32 then.
+    op(b), or either is one number. They are float32, or float64 of float64 matrices. Of floats of eight bits, blocks of 128 of k may have
+    factors of their own, with q = ceil(k / 128): ``scale_a`` is m x q then, ``scale_b`` q x n. ``activation`` is ReLU, GELU with the error
+    function, or SiLU. Of int8 matrices the result is float32 then.
 
     Examples:
         >>> import numpy as np, portatile
