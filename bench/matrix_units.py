@@ -1,6 +1,8 @@
 """Products on matrix units beside cuBLAS: points of the forms, compiled in parallel, checked against PyTorch, timed by replayed graphs.
 
 Needs a CUDA device and PyTorch. Every point runs in a child that is killed where it hangs. `default` is what a user gets without tuning.
+Beside floats of eight bits runs `torch._scaled_mm` with precise sums; beside int8 with scales `_int_mm` and the scaling in PyTorch; beside
+bfloat16 with bias and GELU `addmm` and `gelu`.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ import multiprocessing as mp
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,13 @@ import numpy as np
 
 from portatile import workloads
 from portatile.records import Binary, Config, DeviceInfo, Launch, Layout, Plan, Problem
+from portatile.workload import Workload
+from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
 
-GEMM = workloads.get("gemm")
+GEMM, EPILOGUE = workloads.get("gemm"), workloads.get("gemm_epilogue")
 POINTS: dict[str, Point] = {
     "h 128x256": hopper.tile(128, 256, 4),
     "h 128x256 c2": hopper.tile(128, 256, 4, cluster=2),
@@ -43,33 +47,81 @@ POINTS: dict[str, Point] = {
     "m 64x64": matrix.tile((2, 2), (2, 2), 4),
     "m 64x64 w8": matrix.tile((2, 4), (2, 1), 4),
 }
-HELD = {"float16": "float16", "bfloat16": "bfloat16", "int8": "int8", "tfloat32": "float32"}  # what arrays hold
-ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 0.0, "tfloat32": 0.0}
+PROMOTED: dict[str, Point] = {
+    name: replace(point, PROMOTE=units.PROMOTED)  # type: ignore[type-var]
+    for name, point in {
+        "p 256x128": hopper.tile(256, 128, 4, blocks=2),
+        "p 256x128 c2": hopper.tile(256, 128, 4, blocks=2, cluster=2),
+        "p 128x192": hopper.tile(128, 192, 4),
+        "p 128x128": hopper.tile(128, 128, 6),
+        "p 128x128 c2": hopper.tile(128, 128, 6, cluster=2),
+        "p 64x128": hopper.tile(64, 128, 6),
+        "p m 128x128": replace(matrix.tile((2, 4), (4, 2), 3), RASTER=8),
+        "p m 64x64": matrix.tile((2, 2), (2, 2), 4),
+    }.items()
+}
+"""Points for floats of eight bits."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is multiplied: the problem's dtype, what PyTorch's operands and result hold, and the epilogue."""
+
+    dtype: str
+    held: str
+    result: str
+    epilogue: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rounding(self) -> float:
+        """Half the distance from 1 to the next number of the result."""
+        return {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(self.result, 0.0)
+
+
+KINDS = {
+    "bfloat16": Kind("bfloat16", "bfloat16", "bfloat16"),
+    "tfloat32": Kind("tfloat32", "float32", "float32"),
+    "int8": Kind("int8", "int8", "int32"),
+    "float16": Kind("float16", "float16", "float16"),
+    "float8": Kind("float8_e4m3fn:bfloat16", "float8_e4m3fn", "bfloat16"),
+    "int8-scaled": Kind("int8:bfloat16", "int8", "bfloat16", {"scale_a": "rows", "scale_b": "columns"}),
+    "bfloat16-gelu": Kind("bfloat16", "bfloat16", "bfloat16", {"bias": "columns", "activation": "gelu"}),
+}
 
 
 @dataclass(frozen=True)
 class Job:
-    """A shape, and the point that multiplies it: a name in POINTS, ``default``, or ``cuBLAS``. ``pad``: elements past each row."""
+    """A shape of a kind in KINDS, and the point that multiplies it: a name in POINTS or PROMOTED, ``default``, or ``cuBLAS``.
+
+    ``pad``: elements past each row.
+    """
 
     name: str
-    dtype: str
+    kind: str
     trans: str
     sizes: tuple[int, int, int]
     timed: bool = True
     pad: int = 0
 
+    @property
+    def workload(self) -> Workload:
+        return EPILOGUE if KINDS[self.kind].epilogue else GEMM
+
     def problem(self) -> Problem:
-        options = {"trans_a": self.trans[0], "trans_b": self.trans[1]}
+        kind = KINDS[self.kind]
+        options = {"trans_a": self.trans[0], "trans_b": self.trans[1], **kind.epilogue}
         sizes = dict(zip("mnk", self.sizes, strict=True))
-        bare = GEMM.problem(sizes, self.dtype, options)
-        layout = {name: Layout((shape[1] + self.pad, 1), 0) for name, shape in GEMM.shapes(bare).items()}
-        return GEMM.problem(sizes, self.dtype, options, layout)
+        bare = self.workload.problem(sizes, kind.dtype, options)
+        layout = {name: Layout((shape[1] + (self.pad if name in "abc" else 0), 1), 0) for name, shape in self.workload.shapes(bare).items()}
+        return self.workload.problem(sizes, kind.dtype, options, layout)
 
     def config(self, device: DeviceInfo) -> Config:
-        return GEMM.default(self.problem(), device) if self.name == "default" else POINTS[self.name].config()
+        if self.name == "default":
+            return self.workload.default(self.problem(), device)
+        return {**POINTS, **PROMOTED}[self.name].config()
 
     def plan(self, device: DeviceInfo) -> Plan:
-        return GEMM.plan(self.problem(), self.config(device), device)
+        return self.workload.plan(self.problem(), self.config(device), device)
 
 
 def compiled(text: Any, architecture: str) -> Binary:
@@ -81,11 +133,11 @@ def compiled(text: Any, architecture: str) -> Binary:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dtypes", default="bfloat16,tfloat32,int8,float16")
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--sizes", default="512,1000,1024,2048,4096,8192")
     parser.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536", help="timed by the default only")
     parser.add_argument("--trans", default="NN,NT,TN,TT")
-    parser.add_argument("--points", default=",".join(POINTS))
+    parser.add_argument("--points", default=",".join((*POINTS, *PROMOTED)))
     parser.add_argument("--limit", type=float, default=140.0, help="seconds")
     parser.add_argument("--out", default="")
     asked = parser.parse_args()
@@ -118,23 +170,34 @@ def _info() -> DeviceInfo:
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
     """Checks on edges first, then squares, then awkward shapes."""
     names = asked.points.split(",")
-    for dtype in asked.dtypes.split(","):
+    for kind in asked.kinds.split(","):
         for trans in asked.trans.split(","):
-            few = dtype != "bfloat16" and trans != "NT"
-            chosen = [name for name in names if not few or name == "h 128x256"]
+            if (KINDS[kind].epilogue or kind == "float8") and trans != "NT":
+                continue
+            few = kind != "bfloat16" and trans != "NT"
+            fitting = [name for name in names if name in (PROMOTED if kind == "float8" else POINTS)]
+            chosen = [name for name in fitting if not few or name == "h 128x256"]
             for name in chosen:
                 for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):
-                    yield Job(name, dtype, trans, sizes, timed=False, pad=(0, 8, 16, 3)[place])
+                    yield Job(name, kind, trans, sizes, timed=False, pad=(0, 8, 16, 3)[place])
             for size in map(int, asked.sizes.split(",")):
                 for name in ("cuBLAS", "default", *chosen):
-                    if (name[0] != "m" or size <= 2048) and (name not in ("h 64x64", "m 64x64", "m 64x64 w8") or size <= 1024):
-                        yield Job(name, dtype, trans, (size, size, size))
-    for dtype in asked.dtypes.split(","):
+                    least = size <= (1024 if "64x64" in name else 2048 if " m " in f" {name}" else size)  # what small tiles are for
+                    if least and _peer(name, kind, (size, size, size)):
+                        yield Job(name, kind, trans, (size, size, size))
+    for kind in asked.kinds.split(","):
+        bytewise = KINDS[kind].held in ("int8", "float8_e4m3fn")
         for shape in filter(None, asked.shapes.split(",")):
             m, n, k = map(int, shape.split("x"))
             for name in ("cuBLAS", "default"):
-                if dtype != "int8" or name != "cuBLAS" or (min(m, n) > 16 and m % 8 == n % 8 == k % 8 == 0):
-                    yield Job(name, dtype, "NT" if dtype == "int8" else "NN", (m, n, k))
+                if _peer(name, kind, (m, n, k)):
+                    yield Job(name, kind, "NT" if bytewise else "NN", (m, n, k))
+
+
+def _peer(name: str, kind: str, sizes: tuple[int, ...]) -> bool:
+    """Whether cuBLAS, asked by PyTorch, takes a shape; our own points take all."""
+    multiple = {"int8": 8, "float8_e4m3fn": 16}.get(KINDS[kind].held, 1)
+    return name != "cuBLAS" or multiple == 1 or (sizes[0] > 16 and not any(size % multiple for size in sizes))
 
 
 def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float) -> dict[Job, float]:
@@ -157,7 +220,7 @@ def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float) -> dic
         if time.perf_counter() > deadline:
             print("out of time before", job)
             break
-        key = (job.name, job.dtype)
+        key = (job.name, job.kind)
         if failures.get(key, 0) >= 3:
             continue
         end.send(job)
@@ -195,38 +258,55 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
 def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[str, Any]) -> float:
     m, n, k = job.sizes
     problem, flops = job.problem(), 2.0 * m * n * k
-    a, b = (_operand(torch, job, problem, name) for name in "ab")
-    result = torch.int32 if job.dtype == "int8" else getattr(torch, HELD[job.dtype])
+    operands = {name: _operand(torch, job, problem, name) for name in problem.layout if name != "c"}
+    result = getattr(torch, KINDS[job.kind].result)
     if job.name == "cuBLAS":
-        x, y = (a.t() if job.trans[0] == "T" else a), (b.t() if job.trans[1] == "T" else b)
-        out = torch.empty((m, n), device="cuda", dtype=result)
-        torch.backends.cuda.matmul.allow_tf32 = job.dtype == "tfloat32"
-        return (
-            flops / _seconds(torch, (lambda: torch._int_mm(x, y)) if job.dtype == "int8" else lambda: torch.mm(x, y, out=out), flops) / 1e12
-        )
+        return flops / _seconds(torch, _theirs(torch, job, operands), flops) / 1e12
     pitch = problem.layout["c"].strides[0]
     for alpha, beta in ((1, 0),) if job.timed else ((1, 0), (2, -1)):
         kept = torch.randint(-90, 90, (m * pitch + 4096,), device="cuda").to(result)
         c = kept.clone()
-        if beta == 0 and job.dtype != "int8":
+        if beta == 0 and job.kind != "int8":
             c[: m * pitch].reshape(m, pitch)[:, :n] = float("nan")
-        call = _launches(torch, job, {"a": a, "b": b, "c": c}, {"alpha": alpha, "beta": beta}, built, kernels)
+        call = _launches(torch, job, {**operands, "c": c}, {"alpha": alpha, "beta": beta}, built, kernels)
         call()
         torch.cuda.synchronize()
-        _check(torch, job, a, b, c, kept, (alpha, beta), pitch)
+        _check(torch, job, operands, c, kept, (alpha, beta), pitch)
     return flops / _seconds(torch, call, flops) / 1e12 if job.timed else 0.0
 
 
+def _theirs(torch: Any, job: Job, operands: dict[str, Any]) -> Callable[[], Any]:
+    """What a user of PyTorch calls."""
+    x, y = (operands[name].t() if trans == "T" else operands[name] for name, trans in zip("ab", job.trans, strict=True))
+    if job.kind == "float8":
+        one = torch.ones((), device="cuda")
+        return lambda: torch._scaled_mm(x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=False)
+    if job.kind == "int8":
+        return lambda: torch._int_mm(x, y)
+    if job.kind == "int8-scaled":
+        rows, columns = operands["scale_a"].reshape(-1, 1), operands["scale_b"].reshape(1, -1)
+        return lambda: (torch._int_mm(x, y) * rows * columns).to(torch.bfloat16)
+    if job.kind == "bfloat16-gelu":
+        bias = operands["bias"].reshape(-1).to(torch.bfloat16)
+        return lambda: torch.nn.functional.gelu(torch.addmm(bias, x, y))
+    out = torch.empty((job.sizes[0], job.sizes[1]), device="cuda", dtype=getattr(torch, KINDS[job.kind].result))
+    torch.backends.cuda.matmul.allow_tf32 = job.kind == "tfloat32"
+    return lambda: torch.mm(x, y, out=out)
+
+
 def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
-    """A or B as it is stored, with what lies past its rows: NaN, or ones."""
-    shape = GEMM.shapes(problem)[name]
-    torch.manual_seed(ord(name))
-    pitch = problem.layout[name].strides[0]
-    if job.dtype == "int8":
+    """A or B as it is stored, with what lies past its rows: NaN, or any integers; a vector of the epilogue."""
+    shape = job.workload.shapes(problem)[name]
+    torch.manual_seed(sum(map(ord, name)))
+    if name not in "ab":
+        return torch.rand((1, max(shape[1], 1)), device="cuda") / (100 if name.startswith("scale") else 1)
+    held, pitch = getattr(torch, KINDS[job.kind].held), problem.layout[name].strides[0]
+    if held == torch.int8:
         whole = torch.randint(-128, 128, (shape[0], pitch), device="cuda", dtype=torch.int8)
     else:
-        whole = torch.randn((shape[0], pitch), device="cuda").to(getattr(torch, HELD[job.dtype]))
-        whole[:, shape[1] :] = float("nan")
+        wide = torch.randn((shape[0], pitch), device="cuda")
+        wide[:, shape[1] :] = float("nan")
+        whole = wide.to(held)
     return whole[:, : shape[1]]
 
 
@@ -266,7 +346,7 @@ def _launches(
     return call
 
 
-def _check(torch: Any, job: Job, a: Any, b: Any, c: Any, kept: Any, factors: tuple[int, int], pitch: int) -> None:
+def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, factors: tuple[int, int], pitch: int) -> None:
     """Raise ValueError where C is wrong, or what lies beside it changed; of a large C some rows are compared."""
     m, n, _ = job.sizes
     alpha, beta = factors
@@ -276,13 +356,19 @@ def _check(torch: Any, job: Job, a: Any, b: Any, c: Any, kept: Any, factors: tup
     if bool(torch.isnan(got.float()).any()):
         raise ValueError("C holds NaN")
     rows = torch.arange(m, device="cuda") if m <= 1024 else torch.randint(0, m, (64,), device="cuda")
-    x = (a.t() if job.trans[0] == "T" else a)[rows].double()
-    y = (b.t() if job.trans[1] == "T" else b).double()
+    kind = KINDS[job.kind]
+    x, y = (operands[name].double().t() if trans == "T" else operands[name].double() for name, trans in zip("ab", job.trans, strict=True))
+    x = x[rows]
+    if "scale_a" in kind.epilogue:
+        x, y = x * operands["scale_a"][0, rows].double().reshape(-1, 1), y * operands["scale_b"].double()
     expected = alpha * (x @ y) + beta * old[rows][:, :n].double()
     scale = abs(alpha) * (x.abs() @ y.abs()) + abs(beta) * 90
-    allowed = ROUNDING[job.dtype] * expected.abs() + (
-        0 if job.dtype == "int8" else (2.0**-9 if job.dtype == "tfloat32" else 1e-5) * scale + 1e-7
-    )
+    if "bias" in kind.epilogue:
+        expected, scale = expected + operands["bias"].double(), scale + 1
+    if "activation" in kind.epilogue:
+        expected = torch.nn.functional.gelu(expected)
+    sums = {"int8": 0.0, "tfloat32": 2.0**-9, "float8": 2.0**-7}.get(job.kind, 1e-5)
+    allowed = kind.rounding * expected.abs() + (sums * scale + 1e-7 if sums else 0)
     bad = ~((got[rows][:, :n].double() - expected).abs() <= allowed)
     if bool(bad.any()):
         i, j = bad.nonzero()[0].tolist()
@@ -317,10 +403,10 @@ def _show(results: dict[Job, float]) -> None:
     print("checks passed:", sum(not job.timed for job in results))
     timed = {job: value for job, value in results.items() if job.timed}
     squares = {job: value for job, value in timed.items() if len(set(job.sizes)) == 1}
-    for dtype, trans in dict.fromkeys((job.dtype, job.trans) for job in squares):
-        these = {(job.name, job.sizes[0]): value for job, value in squares.items() if (job.dtype, job.trans) == (dtype, trans)}
+    for kind, trans in dict.fromkeys((job.kind, job.trans) for job in squares):
+        these = {(job.name, job.sizes[0]): value for job, value in squares.items() if (job.kind, job.trans) == (kind, trans)}
         sizes = sorted({size for _, size in these})
-        print(f"{dtype} {trans}".ljust(18), *(f"{size:6d}" for size in sizes))
+        print(f"{kind} {trans}".ljust(18), *(f"{size:6d}" for size in sizes))
         for name in dict.fromkeys(name for name, _ in these):
             cells = [f"{these[name, size]:6.0f}" if (name, size) in these else "     -" for size in sizes]
             print(f"  {name}".ljust(18), *cells)
@@ -332,7 +418,7 @@ def _show(results: dict[Job, float]) -> None:
             print(f"  {label}".ljust(18), *(f"{value:6.2f}" for value in best))
     for job, value in timed.items():
         if job not in squares:
-            print(job.dtype, job.trans, "x".join(map(str, job.sizes)), job.name, f"{value:.0f}")
+            print(job.kind, job.trans, "x".join(map(str, job.sizes)), job.name, f"{value:.0f}")
 
 
 if __name__ == "__main__":

@@ -193,6 +193,7 @@ def explain(
     problem, said = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         choice = Engine(device_module.get(device)).choose(problem)
+        said = said or workloads.get(problem.workload).note(problem, choice.config, Engine(device_module.get(device)).device.info)
         note = host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""
         return replace(choice, explanation="; ".join(filter(None, (choice.explanation, said, note)))) if said or note else choice
     chosen = device_module.several(device)

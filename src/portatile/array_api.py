@@ -74,7 +74,7 @@ _KINDS = {
 
 
 def namespace(api_version: str | None = None) -> ModuleType:
-    """This module; raises ArgumentError for another version of the standard."""
+    """This module as a namespace; raises ArgumentError for another version of the standard."""
     if api_version not in (None, __array_api_version__):
         raise ArgumentError(f"api_version={api_version!r}; there is {__array_api_version__}")
     return sys.modules[__name__]
@@ -135,12 +135,12 @@ def full_like(x: Buffer, /, fill_value: Any, *, dtype: DTypeLike | None = None, 
 
 
 def zeros_like(x: Buffer, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """As ``full_like`` of 0."""
+    """An array of zeros with the shape of ``x``; see ``full_like``."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Buffer, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """As ``full_like`` of 1."""
+    """An array of ones with the shape of ``x``; see ``full_like``."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
@@ -182,7 +182,7 @@ def moveaxis(x: Buffer, source: int | tuple[int, ...], destination: int | tuple[
 
 
 def reshape(x: Buffer, /, shape: tuple[int, ...], *, copy: builtins.bool | None = None) -> Buffer:
-    """The same elements under another shape: a view where there can be one, and where ``copy`` does not say otherwise."""
+    """The elements under another shape: a view where possible, a copy otherwise or as ``copy`` says."""
     if copy:
         return x.copy().reshape(shape)
     try:
@@ -194,13 +194,13 @@ def reshape(x: Buffer, /, shape: tuple[int, ...], *, copy: builtins.bool | None 
 
 
 def expand_dims(x: Buffer, /, *, axis: int = 0) -> Buffer:
-    """One dimension more, of size 1, as a view."""
+    """A view with one more dimension, of size 1."""
     place = range(x.ndim + 1)[axis]
     return x[(*(slice(None),) * place, None)]
 
 
 def squeeze(x: Buffer, /, axis: int | tuple[int, ...]) -> Buffer:
-    """Without dimensions of size 1, as a view; raises ArgumentError for others."""
+    """A view without dimensions of size 1; raises ArgumentError for others."""
     dropped = {range(x.ndim)[at] for at in (axis if isinstance(axis, tuple) else (axis,))}
     if any(x.shape[at] != 1 for at in dropped):
         raise ArgumentError(f"axis={axis} of shape {x.shape} is not of size 1")
@@ -250,7 +250,7 @@ class _Info:
     """The inspection functions of the standard."""
 
     def capabilities(self) -> dict[str, Any]:
-        """No indexing by masks, no shapes that depend on data."""
+        """The standard's capabilities: no indexing by masks, no shapes that depend on data."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> Device:

@@ -18,10 +18,10 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from portatile import device, program, repair, settings
+from portatile import device, open_files, program, repair, settings
 from portatile.device.backend import Finding
 from portatile.device.base import Argument
-from portatile.errors import DeviceNotFoundError, PortatileError, StoreError
+from portatile.errors import DeviceNotFoundError, PortatileError, StoreError, UsageError
 from portatile.records import DeviceInfo, Source, from_json, to_json
 from portatile.store import ResultStore
 
@@ -73,6 +73,10 @@ class Examination:
 
 def examine(seconds: float = TEST_SECONDS) -> Examination:
     """Examine everything; each child may take ``seconds``."""
+    try:
+        open_files.check()
+    except UsageError as error:  # nothing can be asked of devices
+        return Examination((), (Finding("broken", "open files", str(error)), *_folders()), {})
     answer = _child(("survey",), seconds, Found)
     if isinstance(answer, str):
         remedy = "remove OpenCL libraries one at a time (their .icd files, or OCL_ICD_VENDORS) to find the one that fails"

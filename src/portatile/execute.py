@@ -193,7 +193,7 @@ class Executable:
         return self.device.ready(launches)
 
     def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
-        """As ``run`` with what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""
+        """Run again what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""
         temporaries = self.plan.temporaries
         if not temporaries:
             ready.run(queue, values, borrows)

@@ -81,7 +81,7 @@ class Prediction:
         return total / weight + wasted
 
     def slack(self) -> float:
-        """By how much a measured configuration may be predicted to be slower than the default and still be preferred.
+        """The factor by which a measured configuration may be predicted to be slower than the default and still be preferred.
 
         Below 0 where the workload trusts its default so much that the other must be predicted to be faster; 0 where both were measured
         on this very problem.

@@ -18,7 +18,7 @@ def environment() -> dict[str, str]:
 
 
 def fate(code: int | None) -> str:
-    """How a process ended: ``exit code 1``, ``SIGSEGV``; ``killed`` where it was not waited for."""
+    """The end of a process: ``exit code 1``, ``SIGSEGV``; ``killed`` where it was not waited for."""
     if code is None:
         return "killed"
     if code >= 0:

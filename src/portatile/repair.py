@@ -38,7 +38,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Repaired:
-    """How many trials were kept and how many were lost, and where the damaged file is now."""
+    """The numbers of trials that were kept and lost, and the place of the damaged file now."""
 
     kept: int
     lost: int
@@ -62,7 +62,7 @@ def examine(path: Path, wait: float = WAIT) -> Damage:
 
 
 def repair(path: Path, wait: float = WAIT) -> Repaired | None:
-    """Put what can be read of the store into a new file, and the damaged one aside; None where nothing is damaged.
+    """Copy the readable trials of the store to a new file, and set the damaged one aside; None where nothing is damaged.
 
     Raises StoreError where another process is at it for ``wait`` seconds, where it is another program's file, or where there is no room
     for the new one.

@@ -29,7 +29,7 @@ class Choice:
     trial: Trial | None = None
 
     def __repr__(self) -> str:
-        """One line; the fields hold the rest."""
+        """The choice in one line; the fields hold the rest."""
         return f"<{self.reason}: {spelled(self.config)}>"
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Choice:
         return "\n".join(filter(None, (f"{self.reason}: {self.explanation}", spelled(self.config), self._measured)))
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
+        """The choice as a table, for notebooks."""
         return notebooks.facts({"from": self.reason, "why": self.explanation, **self.config, "measured": self._measured}.items())
 
     @property

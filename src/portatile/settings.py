@@ -130,7 +130,7 @@ def search_path() -> str:
 
 
 def drivers_folder() -> Path:
-    """Where is kept what was found out about drivers: beside their own caches, so that processes with other caches know it too."""
+    """The folder of findings about drivers: beside the drivers' own caches, so that processes with other caches know them too."""
     return platformdirs.user_cache_path("portatile") / "drivers"
 
 

@@ -104,7 +104,7 @@ class Trial:
     cold: bool = False
 
     def __repr__(self) -> str:
-        """One line; the fields hold the rest."""
+        """The trial in one line; the fields hold the rest."""
         return f"<{self._what}: {self._outcome}; {spelled(self.config)}>"
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class Trial:
         return "\n".join(filter(None, (self._what, self._outcome, spelled(self.config), self.message)))
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
+        """The trial as a table, for notebooks."""
         error = "" if self.error is None else f"{self.error:.2g} of the allowed"
         pairs = {"problem": self._what, "result": self._outcome, "error": error, **self.config, "message": self.message, "when": self.time}
         return notebooks.facts(pairs.items())

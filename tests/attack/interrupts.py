@@ -59,5 +59,5 @@ print(call.name, interrupted, finished)
 
 def attempt(rng: random.Random, place: Place) -> Counter[str]:
     """A routine in a child, interrupted some dozen times; afterwards it must still be right."""
-    name, interrupted, finished = children.run(place, _SCRIPT, rng.getrandbits(32), _EACH).split()
+    name, interrupted, finished = children.run(place, _SCRIPT, rng.getrandbits(32), _EACH).rsplit(maxsplit=2)
     return Counter({f"{name} interrupted": int(interrupted), "finished before": int(finished)})

@@ -23,7 +23,7 @@ def _op(array: Array, letter: str) -> Array:
 
 
 def _stack(draw: Draw) -> tuple[int, ...]:
-    return draw.rng.choice(((), (), (), (2,), (3, 2)))
+    return draw.rng.choice(((),) * 7 + ((2,), (3,), (2, 2)))
 
 
 def _factor(draw: Draw, dtype: str) -> complex:

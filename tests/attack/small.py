@@ -11,7 +11,7 @@ from collections import Counter
 
 from attack import Place, calls, problems
 
-_EACH = 200  # problems of a form
+_EACH = 1000  # problems of a form
 _LARGEST = 9
 
 

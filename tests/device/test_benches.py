@@ -135,12 +135,24 @@ def test_slabs_compares_the_whole_with_its_stages(tmp_path: Path) -> None:
 
 @pytest.mark.drawn(1 / 4)
 def test_warm_start_compares_searches(tmp_path: Path) -> None:
-    document, shown = run("warm_start.py", tmp_path, "--workload", "matmul", "--shapes", "24x16x40,32x16x40", "--budget", "4")
+    document, shown = run("warm_start.py", tmp_path, "--workload", "matmul", "--shapes", "24x16x40,32x16x40", "--budget", "3")
     first, second = document["shapes"]
     assert (first["warm"]["warm_starts"], second["cold"]["warm_starts"]) == (0, 0)
     assert second["warm"]["warm_starts"] > 0
     assert any(second[name]["near_at"] for name in ("cold", "warm"))
     assert "24x16x40" in shown
+
+
+def test_experiments_run_their_commands(tmp_path: Path) -> None:
+    document, shown = run("experiments.py", tmp_path, "--only", "scale", "--gallery", str(tmp_path / "gallery.html"))
+    assert [row["code"] for row in document["rows"]] == [0], shown
+    for row in document["rows"]:
+        assert row["rows"] > 0
+        assert row["figures"] > 0
+        assert row["columns"]
+        assert row["timed"]
+        assert row["files"] == ["svg", "html", "csv", "json"]
+    assert (tmp_path / "gallery.html").read_text().count("<section") == 1
 
 
 def test_portability_writes_matrix_and_map(tmp_path: Path) -> None:

@@ -170,6 +170,18 @@ def test_whole_numbers_of_eight_bits_are_multiplied_exactly(device: Device, dtyp
         assert np.array_equal(found["c"].reshape(72, 40), exact, equal_nan=True)
 
 
+def test_factors_of_blocks_are_applied_as_sums_leave_the_units(device: Device) -> None:
+    rng = np.random.default_rng(new_seed("blocks"))
+    workload = workloads.get("gemm_blocks")
+    case = workload.problem(
+        {"m": 70, "n": 100, "k": 300}, "float8_e4m3fn:bfloat16", {"trans_a": str(rng.choice(["N", "T"])), "trans_b": "T"}
+    )
+    points = [SMALL, replace(SMALL, SPLIT_K=2)]
+    for point in [*points, hopper.tile(128, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
+        verdict = check(device, workload, case, promoting(point, case.dtype).config(), rng)
+        assert verdict.ok, verdict.message
+
+
 def test_defaults_use_the_units_of_a_device(device: Device) -> None:
     for dtype in TYPES:
         case = WORKLOAD.problem({"m": 1024, "n": 1024, "k": 1024}, dtype)

@@ -24,6 +24,7 @@ from portatile.studies.portability import Winner
 from portatile.trials import Budget
 from portatile.workloads.gemm.presets import MEDIUM
 
+pytestmark = pytest.mark.unoptimised
 GEMM = workloads.get("gemm")
 
 
@@ -160,7 +161,7 @@ def test_wrong_maps(device: Device) -> None:
         (pairs.PairsRequest(small(), "TQ", "TC"), UnknownNameError),
         (pairs.PairsRequest(small(), "TC", "TC"), ArgumentError),
         (pairs.PairsRequest(small(), "TR", "TC", {"TC": (5,)}), ArgumentError),
-        (pairs.PairsRequest(small(), "TR", "TC", {"FORM": ("cpu",), "TXC": (True,)}), SpaceError),
+        (pairs.PairsRequest(small(), "TR", "TC", {"FORM": ("cpu",), "TXC": (True,), "TR": (2,), "TC": (2, 4)}), SpaceError),
     ]:
         with pytest.raises(error):
             pairs.sweep(device, wrong)

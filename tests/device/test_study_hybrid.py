@@ -17,6 +17,7 @@ from portatile.studies.form import shared_run
 from portatile.studies.form.conduct import conduct
 from portatile.studies.form.study import Asked
 
+pytestmark = pytest.mark.unoptimised
 PRODUCT = workloads.problem("gemm", "float32", {"m": 260, "n": 96, "k": 64})
 
 

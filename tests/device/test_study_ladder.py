@@ -12,7 +12,7 @@ from portatile.studies.form.conduct import conduct
 from portatile.studies.form.study import Asked
 from portatile.studies.ladder import LadderOptions
 
-pytestmark = pytest.mark.usefixtures("own_directories")
+pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 OPTIONS = LadderOptions(size=48)
 
 

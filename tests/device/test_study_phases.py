@@ -17,7 +17,7 @@ from portatile.studies import phases
 from portatile.studies.form.conduct import conduct
 from portatile.studies.form.study import Asked
 
-pytestmark = pytest.mark.usefixtures("own_directories")
+pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 
 
 def asked(device: Device) -> Asked:

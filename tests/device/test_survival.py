@@ -143,7 +143,7 @@ def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
             assert "bytes of local memory, the device has" in found["local"].message
             assert result.saved == {model.ON_PAPER: 1, model.COMPILED: 1}
             assert result.failures == {}
-        plain = tune(replace(wanted, model=False), store)  # what was only turned away is tried now
+        plain = tune(replace(wanted, model=False), store)  # what was only rejected on paper is tried now
     assert plain.saved == {}
     assert sum(plain.failures.values()) == 2
 
@@ -280,14 +280,16 @@ def test_failures_that_are_remembered_name_the_way_out(device: Device, tmp_path:
         workload.problem({"n": 1003}), device.info.id, Budget(seconds=60), "exhaustive", workload=workload, timing=QUICK
     )
     with ResultStore(tmp_path / "results.sqlite") as store:
-        for message in ("wrong: 1", "--no-resume"):
+        for message in ("wrong: 1", "--fresh"):
             with pytest.raises(NoValidVariantError, match=message):
                 tune(request, store)
 
 
-def test_too_few_files_are_a_clear_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["tune", "gemm", "-m", "8", "-n", "8", "-k", "8", "--budget", "1s"], ["devices"]], ids=" ".join)
+def test_too_few_files_are_a_clear_error(command: list[str]) -> None:
+    """Said before a driver is loaded, which may end the process where it cannot open a file."""
     script = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)); from portatile.cli import main; import sys; "
-    script += "sys.exit(main(['tune', 'matmul', '-m', '8', '-n', '8', '-k', '8', '--budget', '1s']))"
+    script += f"code = main({command}); assert 'pyopencl' not in sys.modules; sys.exit(code)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     assert "open" in done.stderr.splitlines()[-1]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from portatile import doctor
+from portatile import doctor, open_files
 from portatile.cli.devices import command as devices_command
 from portatile.cli.doctor import command as doctor_command
 from portatile.device.backend import Finding
 from portatile.doctor import Examination, SelfTest
-from portatile.errors import DeviceNotFoundError
+from portatile.errors import DeviceNotFoundError, UsageError
 
 
 def children(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
@@ -142,3 +142,13 @@ def test_devices_as_json() -> None:
 
 def test_usage_of_the_child() -> None:
     assert doctor._main(["wrong"]) == 2
+
+
+def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch, own_directories: None) -> None:
+    def refuse() -> None:
+        raise UsageError("this process may open 12 files")
+
+    monkeypatch.setattr(open_files, "check", refuse)
+    found = doctor.examine()
+    assert ("broken", "open files", "this process may open 12 files") in [(one.level, one.subject, one.detail) for one in found.findings]
+    assert not found.healthy

@@ -18,7 +18,7 @@ from portatile.measure import code, optimisations, transplant
 from portatile.records import DeviceInfo, Launch, Plan, Problem, Source
 from portatile.studies import gap_figures, gap_rows
 from portatile.studies.form import attribution
-from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, REST, GapRow, spelled_set
+from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, spelled_set
 from support.trials import DEVICE
 
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason="no NVRTC")
@@ -102,6 +102,19 @@ def test_a_difference_is_explained_to_the_last() -> None:
     assert [row for row in gap_rows.finish([*one, *other]) if row.order == BETWEEN] == []  # two devices side by side are no comparison
     equal = gap_rows.finish([*one, launch, *rows("two", {"a": 2.0, "b": 8.0, "c": 1.0})])
     assert "no difference" in gap_figures.notes(equal)[-1]
+
+
+def test_what_makes_two_sides_equal() -> None:
+    """Without b they are; what the plain code differs in remains."""
+    one, other = rows("one", {"a": 2.0, "b": 8.0, "c": 1.0}), rows("two", {"a": 2.0, "b": 1.0, "c": 1.0}, plain=0.9)
+    done = gap_rows.finish([*one, replace(one[0], on=EMPTY_LAUNCH, seconds=1e-6), *other])
+    parts = {row.added: row.explained or 0.0 for row in done if row.order == LEVELLED}
+    assert list(parts) == ["b", LEVEL]
+    assert sum(parts.values()) == pytest.approx(1.0)
+    assert parts["b"] > 0.9
+    assert "of the difference is gone when both do without b" in "\n".join(gap_figures.notes(done))
+    assert attribution.levelled({frozenset("a"): 1.0}) == []
+    assert attribution.levelled({frozenset(): 1.0, frozenset("a"): -2.0}) == [("", 1.0)]
 
 
 @pytest.mark.parametrize("host", ["one", "two"])

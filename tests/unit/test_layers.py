@@ -16,7 +16,7 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
-    ("dtypes", "settings", "processes", "notebooks"),
+    ("dtypes", "settings", "processes", "notebooks", "open_files"),
     ("records",),
     ("images", "space", "trials", "figures"),
     ("workload", "template", "cache", "dialect", "strategies"),

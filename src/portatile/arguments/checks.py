@@ -31,7 +31,7 @@ def precision(value: str | None) -> str:
 
 
 def complex_factor(value: Any, name: str) -> complex:
-    """As ``factor``, and complex numbers as they are: what they are to be multiplied with has to be complex too."""
+    """A factor as ``factor`` gives it, or a complex number as it is: only complex matrices can be multiplied by it."""
     if type(value) is float:
         return value
     if np.iscomplexobj(value) and not isinstance(value, str) and np.size(value) == 1:

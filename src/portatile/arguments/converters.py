@@ -1,4 +1,4 @@
-"""How arrays are copied, cast and shaped in their own library and place: NumPy's, PyTorch's, CuPy's, and Buffers."""
+"""Copies, casts and shapes of arrays in their own library and memory: NumPy's, PyTorch's, CuPy's, and Buffers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portatile.dtypes import ELEMENTS
 
 
 class Converter(ABC):
-    """One library's ways. An instance is stateless."""
+    """The functions of one library. An instance is stateless."""
 
     @abstractmethod
     def dtype(self, array: Any) -> np.dtype[Any] | None:

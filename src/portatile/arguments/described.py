@@ -33,21 +33,21 @@ class Library(ABC):
 
     @abstractmethod
     def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
-        """Where the first element of each array lies; what else decides how a call runs is appended to ``said``.
+        """The addresses of the arrays' first elements; whatever else decides how a call runs is appended to ``said``.
 
         None for an array of another kind, or one that lies nowhere now.
         """
 
     @abstractmethod
     def place(self, array: Any) -> int:
-        """Where the first element of an array lies."""
+        """The address of an array's first element."""
 
     def new(self, model: Any, shape: tuple[int, ...]) -> Any:
         """An uninitialised array of the library, dtype and device of ``model``."""
         return new(model, shape)
 
     def new_as(self, model: Any, shape: tuple[int, ...], kind: np.dtype[Any]) -> Any:
-        """As ``new``, with elements of ``kind``."""
+        """A new array as ``new`` makes it, with elements of ``kind``."""
         return new(model, shape, kind)
 
     def stream(self, array: Any) -> int:

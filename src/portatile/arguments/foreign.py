@@ -21,7 +21,7 @@ def is_foreign(array: Any) -> bool:
 
 @contextmanager
 def ordered(array: Any) -> Iterator[None]:
-    """Within it the device's default queue runs after what the array's library has queued, and before what that queues afterwards.
+    """A context in which the device's default queue runs after the work that the array's library has queued, and before its later work.
 
     Raises UsageError where the library captures its stream: a graph would not have what runs on the default queue.
     """

@@ -32,7 +32,7 @@ def conjugate(stored: Matrix, trans: str) -> Matrix:
 
 
 def letter(stored: Matrix) -> str:
-    """How a kernel reads a matrix: as it is stored (N), transposed (T), the conjugate of either (R, C)."""
+    """The letter by which a kernel reads a matrix: as it is stored (N), transposed (T), the conjugate of either (R, C)."""
     return named(stored.transposed, stored.conjugated)
 
 

@@ -113,7 +113,7 @@ def unknown(array: Any, name: str) -> ArgumentError:
 
 
 def _host_matrix(array: NDArray[Any], name: str, types: tuple[str, ...]) -> Matrix:
-    """As ``matrix``, for what is not simply contiguous; checks everything."""
+    """A NumPy array as a Matrix, with every check, where it is not simply contiguous."""
     refuse_masks(array, name)
     if array.dtype.hasobject:
         advice = remedy(name, f"convert it, for example with {name}.astype('float64')")
@@ -138,7 +138,9 @@ def _device_matrix(buffer: Buffer, name: str, types: tuple[str, ...]) -> Matrix:
 def _device_form(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], offset: int, name: str, types: tuple[str, ...]
 ) -> tuple[bool, int, int, int, int]:
-    """As ``_stored``, and the elements before the first one; remembered, because the same forms come again and again."""
+    """The form of a Buffer as of ``_stored``, and the elements before its first one; remembered, because the same forms come again and
+    again.
+    """
     _check_kind(dtype, shape, name, types)
     size = dtype.itemsize
     stored = _stored(shape, strides, size, name, on_device=True)
@@ -165,7 +167,7 @@ def whole(buffer: Buffer) -> Matrix:
 
 
 def beginning(buffer: Buffer) -> tuple[int, int]:
-    """Where a contiguous Buffer begins in its memory: offset in elements, and the memory's alignment."""
+    """The offset of a contiguous Buffer in its memory, in elements, and the memory's alignment."""
     return buffer.offset // buffer.dtype.itemsize, alignment(buffer)
 
 
@@ -208,7 +210,7 @@ def form(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[b
 
 
 def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
-    """As ``form``; raises ArgumentError where kernels cannot read it."""
+    """The form of strides as of ``form``; raises ArgumentError where kernels cannot read it."""
     found = form(shape, strides, size)
     if found is not None:
         return found

@@ -41,7 +41,7 @@ class _Shapes(NamedTuple):
 
 
 def product(a: Any, b: Any, out: Any, wanted: str | None = None) -> Conversion | None:
-    """How ``matmul(a, b, out)`` comes to matrices or stacks that kernels read; None where they are such already.
+    """The operands of ``matmul(a, b, out)`` as matrices or stacks that kernels read; None where they are such already.
 
     ``wanted`` names the dtype of the result, if the caller does. Raises ArgumentError for shapes that do not fit, and for an ``out`` that
     the result cannot be cast to.

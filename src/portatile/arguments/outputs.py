@@ -1,4 +1,4 @@
-"""Where a result goes: the caller's array or a new one, what it may share memory with, and the values that it begins with."""
+"""Outputs of routines: the caller's array or a new one, the memory that it may share, and the values that it begins with."""
 
 from __future__ import annotations
 

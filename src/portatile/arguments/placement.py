@@ -42,7 +42,7 @@ class Placed(NamedTuple):
 
 
 def place(device: Device, queue: Queue, stored: Matrix) -> Placed:
-    """Put a matrix where the kernels reach it; a copy is uploaded only when it is ``read``."""
+    """Move a matrix to memory that the kernels reach; a copy is uploaded only when it is ``read``."""
     if stored.on_device:
         return Placed(stored, stored.array.memory, True, False)
     span = stored.span()

@@ -152,7 +152,7 @@ def _op(array: _Stack, trans: str, name: str) -> _Stack:
 
 
 def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Stack:
-    """The same memory under another shape and strides in bytes."""
+    """A view of the same memory under another shape and strides in bytes."""
     if isinstance(array, Buffer):
         return Buffer(array.memory, shape, array.dtype, strides, array.offset)
     return strided(array, shape, strides)

@@ -47,7 +47,7 @@ class Suggesting(click.Group):
                 formatter.write_dl(rows)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, but an unknown name raises with a suggestion and the known names."""
+        """Find a command as click does; an unknown name raises with a suggestion and the known names."""
         name, known = args[0], self.list_commands(ctx)
         if name in known or name.startswith("-"):
             return super().resolve_command(ctx, args)

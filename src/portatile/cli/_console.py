@@ -1,4 +1,4 @@
-"""Where commands write: results to standard output, progress to standard error, plain where there is no terminal."""
+"""Output of commands: results to standard output, progress to standard error, plain where there is no terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands write a problem and a speed."""
+"""The spelling of a problem and a speed in commands."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]
 
 
 def _warm(results: Sequence[tuner.TuningResult]) -> str:
-    """How good the warm starts were over all shapes that had some; empty where none had."""
+    """A sentence on the warm starts of all shapes that had some; empty where none had."""
     pairs = [(result, best) for result in results if (best := result.warm_best) is not None]
     if not pairs:
         return ""

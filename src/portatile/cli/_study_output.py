@@ -1,4 +1,4 @@
-"""Where a study's rows go: the terminal, standard output as data, and files: .csv, .json, .svg, .png or .html."""
+"""Destinations of a study's rows: the terminal, standard output as data, and files: .csv, .json, .svg, .png or .html."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _beside_winner(trial: Trial, winner: Trial) -> str:
 
 
 def lines(result: tuner.TuningResult) -> Iterator[str]:
-    """How to read the intervals, or why there was no final comparison; and how much the model and early stops saved."""
+    """Lines on the intervals, or on why there was no final comparison; and on what the model and early stops saved."""
     if result.finalists and result.finalists[0].standing is not None:
         winner = result.finalists[0]
         rounds, found = len(winner.samples), Counter(_beside_winner(trial, winner) for trial in result.finalists)
@@ -73,7 +73,7 @@ def lines(result: tuner.TuningResult) -> Iterator[str]:
 
 
 def warm_lines(result: tuner.TuningResult) -> Iterator[str]:
-    """How good the warm starts were, as far as this search measured it; nothing where there were none."""
+    """Lines on the warm starts, as far as this search measured them; nothing where there were none."""
     count = result.warm_trials
     if not count:
         return
@@ -112,7 +112,7 @@ def others(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
 
 
 def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
-    """That no measurement could be refused as impossible, although the workload says what it computes, without the device's ceilings."""
+    """A note that no measurement could be refused as impossible: the workload says what it computes, but the ceilings are unknown."""
     if workload.name in ceilings.MEASURING or not (workload.flops(result.problem) or workload.traffic(result.problem)):
         return
     known = ceilings.load(result.device)

@@ -64,7 +64,7 @@ class Sized(click.Command):
         self.workload = workload
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, but for the message."""
+        """Parse as click does, with a clearer message."""
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:

@@ -149,7 +149,7 @@ def _parameter(space: ParameterSpace, pair: str) -> tuple[str, Value]:
 
 
 def _text(source: Source, stage: str, info: DeviceInfo) -> str:
-    """One source at one stage."""
+    """The text of one source at one stage."""
     if stage == "template":
         return "\n".join([f"// {source.file}", *(f"#define {name} {value}" for name, value in source.defines), source.text])
     if stage == "preprocessed":
@@ -161,7 +161,7 @@ def _text(source: Source, stage: str, info: DeviceInfo) -> str:
 
 
 def squeeze(text: str) -> str:
-    """At most one empty line in a row."""
+    """The text with at most one empty line in a row."""
     lines: list[str] = []
     for line in map(str.rstrip, text.splitlines()):
         if line or (lines and lines[-1]):

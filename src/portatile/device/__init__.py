@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from portatile import settings
+from portatile import open_files, settings
 from portatile.device.backend import BackEnd, Finding, Survey
 from portatile.device.base import Device
 from portatile.device.target import Target
@@ -119,12 +119,13 @@ def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
 
 
 def _survey(name: str) -> Survey:
-    """The survey of one back end, made once; no other back end is loaded for it."""
+    """The survey of one back end, made once; no other back end is loaded for it. Raises UsageError where too few files may be open."""
     found = _surveys.get(name)
     if found is None:
         with _lock:
             found = _surveys.get(name)
             if found is None:
+                open_files.check()
                 found = _surveys[name] = backends()[name].survey()
     return found
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,21 @@ from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3
 PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
 
 
-class Memory(ABC):
+class Releasable(ABC):
+    """Something that a device holds, released by ``release`` or at the end of ``with``."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give it back; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+class Memory(Releasable):
     """A block of device memory. Released by ``release``, by ``with``, or with its last reference."""
 
     nbytes: int
@@ -33,21 +47,11 @@ class Memory(ABC):
     def handle(self) -> Any:
         """The back end's own object: a ``pyopencl.Buffer``, an integer device pointer."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Give the memory back; a second call does nothing."""
-
     def blind(self) -> None:
         """Give back the images that show this memory."""
         views, self.views = self.views, None
         for view in (views or {}).values():
             view.release()
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
 
 
 class Image(Memory):
@@ -88,22 +92,12 @@ class Kernel(ABC):
     resources: Resources
 
 
-class Module(ABC):
+class Module(Releasable):
     """A loaded binary."""
 
     @abstractmethod
     def kernel(self, name: str) -> Kernel:
         """The kernel called ``name`` in its text; raises ArgumentError with the names there are."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Unload; a second call does nothing."""
-
-    def __enter__(self) -> Module:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
 
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
@@ -137,7 +131,7 @@ class Ready(ABC):
         """
 
 
-class Queue(ABC):
+class Queue(Releasable):
     """Commands in order. Nothing here waits for the device unless its name or ``blocking`` says so."""
 
     device: Device
@@ -172,7 +166,7 @@ class Queue(ABC):
         """
 
     def send(self, target: Memory, array: NDArray[Any]) -> None:
-        """As ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
+        """Upload as ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
         self.upload(target, array, blocking=False)
 
     @abstractmethod
@@ -208,16 +202,6 @@ class Queue(ABC):
     def finish(self) -> None:
         """Block until everything queued is done."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Give the queue back; a second call does nothing."""
-
-    def __enter__(self) -> Queue:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
-
 
 class VendorBlas(ABC):
     """Another library's matrix product, on a device's own memory and queues."""
@@ -237,7 +221,7 @@ class VendorBlas(ABC):
         return
 
 
-class Device(ABC):
+class Device(Releasable):
     """One physical device through one back end. Making the object costs nothing; the context is created at first use.
 
     After ``release`` the next use creates a context anew; ``generation`` counts them, and what belongs to an earlier one is gone.
@@ -334,7 +318,7 @@ class Device(ABC):
         """
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
-        """As ``share`` for an array that comes again and again: the device keeps what it made of it, the caller does not release it.
+        """Share an array that comes again and again: the device keeps what it made of it, and the caller does not release it.
 
         None where the device keeps nothing; ``share`` it then. What kernels wrote is there when the queue is finished. Not safe between
         threads.
@@ -394,9 +378,3 @@ class Device(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.info.id}: {self.info.name}>"
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()

@@ -204,7 +204,7 @@ class Buffer:
         self.release()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """On a CPU device the memory itself, once the default queue has finished; ArgumentError on others, where NumPy does not reach."""
+        """The memory itself on a CPU device, once the default queue has finished; ArgumentError on others, where NumPy does not reach."""
         shown = self._mapped()
         if shown is None:
             raise ArgumentError(f"{self!r} lies in a device's memory, where NumPy does not reach; copy it to the host with .numpy()")
@@ -248,7 +248,7 @@ class Buffer:
         return import_module("portatile.array_api").namespace(api_version)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Buffer:
-        """The same elements on another device, by way of the host; the Buffer itself where it lies there already."""
+        """A copy on another device, by way of the host; the Buffer itself where it lies there already."""
         if stream is not None:
             raise ArgumentError("stream is not taken: copies between devices wait for the default queues of both")
         place = _device(device)

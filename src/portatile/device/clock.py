@@ -1,4 +1,4 @@
-"""How long work on a queue takes when it runs back to back: the one burst that tuning and measuring read their clock by."""
+"""The clock of tuning and measuring: the time of work that runs back to back on a queue, in one burst."""
 
 from __future__ import annotations
 

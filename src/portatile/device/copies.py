@@ -12,7 +12,7 @@ from portatile.errors import ArgumentError
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where the first element of a host array lies."""
+    """The address of a host array's first element."""
     try:
         return addressof(c_char.from_buffer(array.data))  # 0.3 us, the array's own attributes take 1 us
     except (TypeError, ValueError):  # read-only, with gaps, or empty

@@ -45,7 +45,7 @@ def _lines(text: str, file: str) -> dict[tuple[str, int], str]:
 
 
 def _place(made: str, caret: int, own: str) -> int | None:
-    """Where in the user's line that stands which the caret is under; None where that is not certain."""
+    """The place in the user's line of the text above the caret; None where that is not certain."""
     word = _WORD.match(made, caret)
     if word is None:
         return None

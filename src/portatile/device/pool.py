@@ -52,12 +52,12 @@ class Pool:
             self._trim(self.limit)
 
     def enter(self) -> None:
-        """There is a queue beside the default one."""
+        """Note a queue beside the default one."""
         with self._lock:
             self._queues += 1
 
     def leave(self) -> None:
-        """A queue beside the default one is finished and gone."""
+        """Note that a queue beside the default one has finished and is gone."""
         with self._lock:
             self._queues -= 1
 

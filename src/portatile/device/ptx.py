@@ -99,14 +99,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many instructions of each family and of each kind there are."""
+    """The number of instructions of each family and of each kind."""
 
     families: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
-        """All instructions."""
+        """The number of instructions."""
         return sum(self.families.values())
 
     @property
@@ -154,7 +154,7 @@ def functions(text: str) -> dict[str, Counts]:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the brace at ``opening`` is closed; the end of an unfinished text."""
+    """The place of the brace that closes the one at ``opening``; the end of an unfinished text."""
     depth = 0
     for found in re.compile("[{}]").finditer(text, opening):
         depth += 1 if found.group() == "{" else -1

@@ -1,4 +1,4 @@
-"""Which NDRanges a kernel can run over: what every back end asks of sizes before a driver sees them."""
+"""Checks of NDRanges, the same for every back end, before a driver sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arrays lie in memory: another shape over the same bytes, and the pieces without gaps that a copy takes one by one."""
+"""Layouts of arrays in memory: another shape over the same bytes, and the pieces without gaps that a copy takes one by one."""
 
 from __future__ import annotations
 
@@ -86,6 +86,6 @@ def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def places(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
-    """Where each piece begins, from the first, in C order."""
+    """The beginning of each piece, from the first, in C order."""
     for where in np.ndindex(*sizes):
         yield sum(at * stride for at, stride in zip(where, strides, strict=True))

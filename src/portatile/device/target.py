@@ -82,7 +82,7 @@ class Target(Protocol):
         return ()
 
     def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
-        """As ``compile``, but what comes back can be loaded in this process only, and a function makes the binary for others of it.
+        """Compile as ``compile`` does, to a binary that only this process can load; with a function that makes the one for other processes.
 
         That function contains what was compiled for launches until then. Devices load the first for as long as it is referred to.
         """

@@ -50,7 +50,8 @@ def chart(caption: Caption, width: float, height: float, parts: Sequence[str], m
     head = f'<title id="{name}-t">{escape(caption.title)}</title><desc id="{name}-d">{escape(caption.text)}</desc>'
     labels = f'role="group" aria-labelledby="{name}-t" aria-describedby="{name}-d"'
     drawn = f'<g aria-hidden="true">{"".join(parts)}</g>{"".join(marks)}'
-    return Markup(f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {labels}>{head}{drawn}</svg>')
+    wide = f'style="--width: {width:.0f}px"'  # by which a page knows how small and how large it is legible
+    return Markup(f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {wide} {labels}>{head}{drawn}</svg>')
 
 
 def text(x: float, y: float, words: str, anchor: str, kind: str) -> str:
@@ -144,7 +145,7 @@ def style() -> str:
 
 @cache
 def _paper_style() -> str:
-    """The same for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
+    """The style for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
     sheet = style()
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet.partition("@media")[0]))
     rules = "\n".join(line for line in sheet.splitlines() if line.startswith(".chart "))

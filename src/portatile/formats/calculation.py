@@ -1,4 +1,4 @@
-"""How much an expression of a foreign file may calculate: what its numbers and lists can grow to, found without computing it."""
+"""Bounds of the calculation in an expression of a foreign file: its numbers and lists can grow so far, found without computing it."""
 
 from __future__ import annotations
 

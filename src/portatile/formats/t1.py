@@ -283,7 +283,7 @@ class _Reader(Fields):
         return _ROLES[entry["AccessType"]]
 
     def _references(self, names: Sequence[Any], values: Sequence[Any]) -> dict[int, Reference]:
-        """By the place of the argument. AbsoluteDifference, a bound on the sum of all differences, is applied to each."""
+        """The references by the place of the argument. AbsoluteDifference, a bound on the sum of all differences, is applied to each."""
         found: dict[int, Reference] = {}
         for entry, at in self.list(self.kernel, _KERNEL, "ReferenceArguments"):
             target = self.get(entry, at, "TargetName", str)

@@ -48,7 +48,7 @@ _UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6, "nanosecon
 
 
 class Measurement(msgspec.Struct, omit_defaults=True):
-    """Something that was measured."""
+    """One measured value."""
 
     name: str = ""
     value: float | str | list[Any] | None = None

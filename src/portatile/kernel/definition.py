@@ -138,7 +138,7 @@ class Definition(Workload):
         return first
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch."""
+        """The plan: one launch."""
         return self.planned(config, device, self._numbers(problem))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:

@@ -35,7 +35,7 @@ class Code:
 
     @property
     def total(self) -> int:
-        """All instructions."""
+        """The number of instructions."""
         return sum(self.families.values())
 
     @property
@@ -45,7 +45,7 @@ class Code:
 
     @property
     def loads(self) -> int:
-        """From all memories, private arrays included where the compiler tells them so."""
+        """The number of loads from all memories, private arrays included where the compiler tells them so."""
         return sum(count for family, count in self.families.items() if "load" in family)
 
     @property

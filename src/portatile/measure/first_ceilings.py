@@ -96,7 +96,7 @@ def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
 
 
 def _brief(device: Device, question: Question) -> Measured:
-    """One configuration, the best known."""
+    """A brief measurement in one configuration, the best known."""
     problem = peaks.problem(question, device.info)
     return peaks.answer(device, question, problem, _WAY, runs.known(problem, device).config)
 

@@ -100,7 +100,7 @@ OPTIMISATIONS = (
 
 
 def offered(plan: Plan, info: DeviceInfo) -> tuple[Optimisation, ...]:
-    """Those that change anything about a plan's texts on a device."""
+    """The optimisations that change anything about a plan's texts on a device."""
     return tuple(one for one in OPTIMISATIONS if any(one.without(source, info) != source for source in execute.sources(plan)))
 
 

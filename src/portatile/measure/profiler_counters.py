@@ -90,7 +90,7 @@ def counted(run: CountedRun) -> list[KernelCount]:
 
 
 def profiler() -> str | None:
-    """Where ncu is: on PATH, or where NVIDIA's packages put it."""
+    """The path of ncu: on PATH, or in NVIDIA's packages."""
     places = [str(path) for folder in _FOLDERS for path in sorted(Path(folder).glob("*/"), reverse=True)]
     return shutil.which("ncu") or next((found for place in (*_FOLDERS, *places) if (found := shutil.which("ncu", path=place))), None)
 

@@ -48,7 +48,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Length:
-    """How long to measure: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed."""
+    """The length of a measurement: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed."""
 
     samples: int = 5
     seconds: float = 0.2
@@ -113,7 +113,8 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length
 
 @dataclass(frozen=True)
 class Way:
-    """How to measure: with compiler ``options``, on operands of ``seed``; ``strict``: a result outside its error bound is an error.
+    """The manner of a measurement: with compiler ``options``, on operands of ``seed``; ``strict``: a result outside its error bound is an
+    error.
 
     Options that give accuracy up need ``strict=False``: the error is then reported, and may be above 1.
     """

@@ -36,7 +36,7 @@ _FLUSH_BYTES = 1 << 26  # written between copies of pageable memory, so that the
 
 @dataclass(frozen=True)
 class Copy:
-    """One thing to measure. ``memory`` is the host's; a copy within the device has none."""
+    """One copy to measure. ``memory`` is the host's; a copy within the device has none."""
 
     direction: Direction
     memory: HostMemory

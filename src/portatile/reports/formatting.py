@@ -1,4 +1,4 @@
-"""How names, values and moments are written for people."""
+"""The spelling of names, values and moments for people."""
 
 from __future__ import annotations
 

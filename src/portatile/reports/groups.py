@@ -103,7 +103,7 @@ class Group:
 
     @property
     def failed(self) -> int:
-        """How many trials were not valid."""
+        """The number of trials that were not valid."""
         return sum(trial.status != "ok" for trial in self.trials)
 
     @cached_property
@@ -131,7 +131,7 @@ class Group:
         return f"{quantities.digits(value)}{quantities.NBSP}{unit}"
 
     def speedup(self, trial: Trial) -> float | None:
-        """How many times as fast as the default; None where the default was not measured or failed."""
+        """The default's time over the best; None where the default was not measured or failed."""
         return self.default.comparable / trial.comparable if self.default is not None and math.isfinite(self.default.median) else None
 
     def share(self, trial: Trial) -> tuple[str, float] | None:
@@ -169,7 +169,7 @@ class Group:
         return sorted(made, key=lambda failure: (-failure.count, failure.kind))
 
     def summary(self) -> dict[str, object]:
-        """One row of the summary for programs; what is not known is None."""
+        """A row of the summary for programs; unknown values are None."""
         best = self.best
         share = None if best is None else self.share(best)
         row: dict[str, object] = {

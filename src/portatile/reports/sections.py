@@ -94,7 +94,7 @@ def _peak(name: str, share: float) -> str:
 
 
 def _race(group: Group) -> str:
-    """How the winner won, if there was a final comparison."""
+    """The outcome of the final comparison, if there was one."""
     if group.best is None or (standing := group.best.standing) is None or (interval := group.best.interval) is None:
         return ""
     low, high = map(quantities.duration, interval)
@@ -197,7 +197,7 @@ def _kinds(group: Group) -> str:
 
 
 def _short(group: Group) -> str:
-    """For the contents: ``4096³ float32``, where all sizes are the same."""
+    """The problem's name for the contents: ``4096³ float32``, where all sizes are the same."""
     sizes = list(group.problem.sizes.values())
     powers = {2: "²", 3: "³"}
     equal = len(set(sizes)) == 1 and len(sizes) in powers

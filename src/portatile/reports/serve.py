@@ -27,7 +27,7 @@ class LivePage:
     """Serves what ``Following`` sees. A context manager; ``address`` is where."""
 
     def __init__(self, following: Following, port: int = 0) -> None:
-        """On ``port``, or a free one. Raises OSError where it is taken."""
+        """Listen on ``port``, or a free one. Raises OSError where it is taken."""
         self._following, self._lock, self._last_seen = following, threading.Lock(), ""
         self._token = secrets.token_urlsafe(24)
         self._server = ThreadingHTTPServer((_HOST, port), _handler(self))
@@ -44,7 +44,7 @@ class LivePage:
         self._server.server_close()
 
     def wait(self, patience: float | None = None, tick: float = 0.5) -> bool:
-        """Until the searches that run, or begin within ``patience`` seconds, have ended and an open page has seen it.
+        """Wait until the searches that run, or begin within ``patience`` seconds, have ended and an open page has seen it.
 
         False where none began. None: for as long as it takes.
         """
@@ -89,6 +89,6 @@ def _handler(live: LivePage) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: the token stands in every address."""
+            """Log nothing: the token stands in every address."""
 
     return Handler

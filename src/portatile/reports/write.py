@@ -19,7 +19,8 @@ DEFAULT_PATH = "portatile-report.html"
 
 @dataclass(frozen=True)
 class Selection:
-    """Which trials: of ``store`` (``None``: the user's), of ``workload``, on devices whose id, name or platform contains ``device``.
+    """The trials of a report: of ``store`` (``None``: the user's), of ``workload``, on devices whose id, name or platform contains
+    ``device``.
 
     ``kernels``: workloads that are not installed, for the text and the operations of theirs.
     """

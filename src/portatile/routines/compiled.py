@@ -1,4 +1,4 @@
-"""One problem, bound for good: configuration, kernels and plan are settled once, a call checks its arrays and launches."""
+"""A problem that is bound for good: configuration, kernels and plan are settled once, and a call checks its arrays and launches."""
 
 from __future__ import annotations
 

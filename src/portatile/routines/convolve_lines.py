@@ -25,7 +25,7 @@ from portatile.runtime.scratch import scratch
 
 @dataclass(frozen=True)
 class Between:
-    """Where a result goes that only the next pass reads: block ``place`` of the device's scratch memory."""
+    """A place for a result that only the next pass reads: block ``place`` of the device's scratch memory."""
 
     place: int
 
@@ -89,7 +89,7 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Bet
 
 
 def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | Between | None) -> Any:
-    """Where the transposed result of ``shape`` goes, as a matrix; raises ArgumentError where ``into`` is not as large or not contiguous."""
+    """The matrix that receives the transposed result of ``shape``. Raises ArgumentError where ``into`` differs in size or has gaps."""
     if into is None:
         return outputs.new(lines, shape)
     if isinstance(into, Between):

@@ -6,6 +6,9 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from math import prod
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -18,10 +21,11 @@ from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.errors import ArgumentError
-from portatile.routines import fused
+from portatile.routines import fused, stacked
 from portatile.runtime import host_blas
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
+from portatile.workloads import precisions
 
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
@@ -102,8 +106,9 @@ def gemm(
 
     The epilogue, of one product of real matrices, is computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b) +
     beta * c + bias)``. ``bias`` has the shape (n,) or (m, 1), ``scale_a`` (m,) for the rows of op(a), ``scale_b`` (n,) for the columns of
-    op(b), or either is one number. They are float32, or float64 of float64 matrices. ``activation`` is ReLU, GELU with the error function,
-    or SiLU. Of int8 matrices the result is float32 then.
+    op(b), or either is one number. They are float32, or float64 of float64 matrices. Of floats of eight bits, blocks of 128 of k may have
+    factors of their own, with q = ceil(k / 128): ``scale_a`` is m x q then, ``scale_b`` q x n. ``activation`` is ReLU, GELU with the error
+    function, or SiLU. Of int8 matrices the result is float32 then.
 
     Examples:
         >>> import numpy as np, portatile
@@ -130,7 +135,7 @@ def gemm(
 
 
 def _plan_product(call: Call) -> Planned | Converted:
-    """As ``_plan`` for whatever ``numpy.matmul`` takes."""
+    """The requests of ``_plan`` for whatever ``numpy.matmul`` takes."""
     a, b = call.arrays
     found = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
     return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
@@ -142,6 +147,8 @@ def _plan(call: Call) -> Planned:
     (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
     wanted, precision = (rest[0], rest[2]) if rest else (None, "")
     if stacks.stacked(a) or stacks.stacked(b):
+        if precisions.one_by_one(precision, str(a.dtype).rpartition(".")[2], prod(a.shape[-2:]) * max(b.shape[-2:])):
+            return stacked.each(_plan_one, call, ("a", "b", "c")[: len(call.arrays)], partial(_shape, trans=(trans_a, trans_b)))
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
     else:
         stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")
@@ -174,6 +181,16 @@ def _plan(call: Call) -> Planned:
         requests.append(request)
         begin = None
     return Planned(found.result, requests)
+
+
+def _plan_one(call: Call, result: Any) -> Planned:
+    """The request for one matrix of a stack, into ``result``."""
+    return _plan(call._replace(out=result))
+
+
+def _shape(given: Mapping[str, Any], trans: tuple[str, str]) -> tuple[int, int]:
+    """The shape of each product of two stacks."""
+    return given["a"].shape[-2 if trans[0] == "N" else -1], given["b"].shape[-1 if trans[1] == "N" else -2]
 
 
 _RECORDER = Recorder(("alpha", "beta"), product=True)

@@ -57,7 +57,7 @@ def hemm(
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """As ``symm`` for a Hermitian ``a``, as BLAS's HEMM: what is imaginary on its diagonal is not used. Of real matrices it is ``symm``.
+    """``symm`` for a Hermitian ``a``, as BLAS's HEMM: imaginary parts on its diagonal are not used. Of real matrices it is ``symm``.
 
     Examples:
         >>> import numpy as np, portatile

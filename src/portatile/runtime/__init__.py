@@ -1,1 +1,1 @@
-"""From a request to its launches: what is prepared for a device, and how it runs."""
+"""The run-time: from a request to its launches, and what is prepared for a device on the way."""

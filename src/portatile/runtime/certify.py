@@ -1,4 +1,4 @@
-"""Nothing is used on the word of another driver or another kernel text: such a configuration is checked once more before its first use."""
+"""Checks before first use: a configuration that was verified with another driver or kernel text is checked once more."""
 
 from __future__ import annotations
 

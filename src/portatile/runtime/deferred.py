@@ -47,7 +47,7 @@ class Deferred:
         self._watching = False
 
     def build(self, source: Source, device: Device, cache: Cache) -> Binary:
-        """As ``program.build`` for a device, but without waiting for what only other processes need."""
+        """Build as ``program.build`` for a device, without waiting for what only other processes need."""
         self.calls += 1
         target = device.target
         if not target.defers:

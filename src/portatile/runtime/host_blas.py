@@ -76,7 +76,7 @@ class ByNumpy:
         self.shape = recorded.shape
 
     def apart_from(self, places: Sequence[int]) -> bool:
-        """As of the recorded call."""
+        """Whether the arrays are apart, as for a recorded call."""
         return self._recorded.apart_from(places)
 
     def again(self, library: Any, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:

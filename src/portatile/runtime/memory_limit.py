@@ -1,4 +1,4 @@
-"""How much of a device's memory a routine on NumPy arrays may take."""
+"""The limit of device memory for routines on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _asked: ContextVar[int | None] = ContextVar("memory_limit", default=None)
 
 @contextmanager
 def memory_limit(limit: int | str) -> Iterator[None]:
-    """Within it, routines on NumPy arrays take at most ``limit`` of a device's memory at once: bytes, or ``"500M"``, ``"1.5G"``.
+    """A context in which routines on NumPy arrays take at most ``limit`` of a device's memory at once: bytes, or ``"500M"``, ``"1.5G"``.
 
     What needs more is cut into slabs that are uploaded, computed and downloaded side by side, with the bits of the whole. Only where
     atoms (``coulomb_potential``) or samples (``mri_q``, ``mri_fhd``) alone take more, parts of the sums are added up on the host, and

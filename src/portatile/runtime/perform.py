@@ -1,4 +1,4 @@
-"""From a request to its launches: a problem is prepared at the first call, and found again when its shapes come again."""
+"""A request's way to its launches: a problem is prepared at the first call, and found again when its shapes come again."""
 
 from __future__ import annotations
 
@@ -67,6 +67,8 @@ def _bound(request: Request) -> Bound | None:
     if found is not None:
         return found
     problem = _problem(request)
+    if not request.precision:
+        problem = precisions.preferred(problem, device.info)
     engine, names = engine_of(device), tuple(problem.layout)
     if not operands[-1].on_device and _too_large(engine, problem, operands):
         task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
@@ -105,7 +107,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
 def start(
     engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
 ) -> None:
-    """As ``perform`` for what is prepared; ``operands`` by name, the output last."""
+    """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
     with engine.lock:
@@ -130,7 +132,7 @@ def start(
 def launch(
     engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any
 ) -> None:
-    """As ``start`` for operands that all lie in the device's memory."""
+    """Launch what is prepared, as ``start`` does, on operands that all lie in the device's memory."""
     if prepared.executable.plan.steps:
         with engine.lock:
             prepared.run(_queue(engine.device, result), operands, scalars)

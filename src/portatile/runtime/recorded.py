@@ -111,7 +111,7 @@ class Recorder:
         self._last = [], None
 
     def _nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
-        """Which factors are not 0: what is multiplied by 0 is not read."""
+        """Which factors are not 0: operands that are multiplied by 0 are not read."""
         if len(self._zeros) >= _FACTORS:
             self._zeros.clear()
         return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
@@ -144,7 +144,7 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
 
 
 class _Recorded:
-    """All that a call did, to be done again on other arrays of the same description."""
+    """A call's record, by which it is repeated on other arrays of the same description."""
 
     def __init__(
         self, engine: Engine, library: Library, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types

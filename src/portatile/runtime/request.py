@@ -1,4 +1,4 @@
-"""One call of a routine, as it travels from the caller's arrays to the launch."""
+"""The record of one call of a routine, as it travels from the caller's arrays to the launch."""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ _PINNED = 1 << 28  # bytes of pinned memory of each place that are kept
 
 
 class Scratch:
-    """One device's. Blocks belong to whoever holds the engine's lock and queues on the default queue, which is in order."""
+    """The scratch memory of one device. Blocks belong to whoever holds the engine's lock and queues on the default queue, which is in
+    order.
+    """
 
     def __init__(self, device: Device) -> None:
         self._device = device

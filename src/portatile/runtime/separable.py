@@ -24,7 +24,7 @@ _MOST = 2**15  # points of an axis, so that no device is asked for too many work
 
 
 class Along(NamedTuple):  # a tuple, as Volume is: they are made and looked up for every call
-    """How an axis is filtered: its boundary, how many taps from which place on, and the name of the operand that holds them."""
+    """The filtering of an axis: its boundary, the number of taps and the first place, and the name of the operand that holds them."""
 
     boundary: str
     taps: int
@@ -55,7 +55,7 @@ class Volume(NamedTuple):
 
 
 class _TooLargeError(Exception):
-    """Not enough memory for the arrays between the passes."""
+    """There is not enough memory for the arrays between the passes."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _pass(volume: Volume, axis: int, count: int, shape: tuple[int, ...]) -> _Pas
 
 
 def _change(volume: Volume, axis: int) -> int:
-    """By how many points the axis becomes longer."""
+    """The number of points by which the axis becomes longer."""
     along = volume.axes[axis]
     ends = max(along.taps - (1 if volume.bank == "single" else 2), 0)
     return {"grow": ends, "shrink": -ends}.get(along.boundary, 0)

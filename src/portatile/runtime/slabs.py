@@ -283,7 +283,7 @@ def pipeline(
 
 
 def _even(size: int, width: int) -> Iterator[tuple[int, int]]:
-    """All steps of a size, ``width`` at a time."""
+    """All steps of a size, in ranges of ``width``."""
     for low in range(0, size, width):
         yield low, min(low + width, size)
 

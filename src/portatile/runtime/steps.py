@@ -22,7 +22,9 @@ _SMALL = 1 << 22  # bytes of such an operand at most
 
 
 class Source(NamedTuple):
-    """Which array of a call an operand lies in, where its memory begins in bytes from that array's first element, and its extent."""
+    """The array of a call that holds an operand: its place among the arrays, the operand's first byte from its first element, and its
+    extent.
+    """
 
     at: int
     delta: int
@@ -154,7 +156,7 @@ class Start:
 
 
 class Cross:
-    """As ``Start`` for small packed arrays and a device with memory of its own: they cross the link into memory that is kept."""
+    """The launches on small packed arrays for a device with memory of its own: the arrays cross the link into memory that is kept."""
 
     def __init__(self, call: OnHost) -> None:
         self._call = call
@@ -196,7 +198,7 @@ class Beginning:
         self._target, self._source, self._triangle = target, source, triangle
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
-        """Put them."""
+        """Put the values there."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
@@ -207,7 +209,7 @@ Step = Launches | Start | Cross | Beginning
 
 
 def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operand | None:
-    """Which of the arrays ``given`` an operand's array is, or lies in; None where that is not certain."""
+    """The array of ``given`` that an operand's array is, or lies in; None where that is not certain."""
     if isinstance(array, np.ndarray):
         if array.size == 0:
             return Constant(np.empty(array.shape, array.dtype))

@@ -63,7 +63,7 @@ def read(path: Path) -> list[Trial]:
 
 
 def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:
-    """Put into the store what it does not hold; how many that were for each device. ``present`` are this machine's devices."""
+    """Add the trials that the store does not hold; returns how many for each device. ``present`` are this machine's devices."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(device_key(trial.device), []).append(trial)

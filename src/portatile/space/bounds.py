@@ -56,7 +56,7 @@ def _interval(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
 
 
 def _calculated(op: ast.operator, one: Interval, other: Interval) -> Interval:
-    """By the corners: each of these is monotone in each operand where it is defined."""
+    """The bounds by the corners: each operation is monotone in each operand where it is defined."""
     if _ANY in (one, other):
         return _ANY
     match op:

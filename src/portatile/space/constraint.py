@@ -32,7 +32,7 @@ class Constraint:
 
     @classmethod
     def of(cls, rule: Predicate | str | Constraint, known: Collection[str] = ()) -> Constraint:
-        """From a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is.
+        """A constraint from a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is.
 
         A name in ``known`` is that of a value, even where a function has it too.
         """

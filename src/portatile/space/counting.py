@@ -20,7 +20,7 @@ class TooManyStatesError(Exception):
 
 
 class Counting:
-    """How many legal completions partial configurations have, in the order of the parameters.
+    """The numbers of legal completions of partial configurations, in the order of the parameters.
 
     What is left to be decided depends only on the constraints that are still open and on what these calculate from the values that
     are bound: partial configurations that agree in both have as many completions, so that one count serves them all. ``total`` is that

@@ -34,7 +34,7 @@ class Steps:
         self.taken = 0
 
     def step(self) -> None:
-        """One more; raises OverdueError where the time is over."""
+        """Count one more step; raises OverdueError where the time is over."""
         self.taken += 1
         if self.taken % _EVERY == 0 and (until := _UNTIL.get()) is not None and time.monotonic() > until:
             raise OverdueError(

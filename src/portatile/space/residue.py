@@ -13,6 +13,7 @@ from typing import Any
 from portatile.records import Value
 
 _WHOLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
+_KEPT, _BINDS = "_portatile_names", "_portatile_binds"  # what is known of a node, on the node
 _SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
 
 Reader = Callable[[dict[str, Value]], Any]
@@ -24,7 +25,7 @@ def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str],
     Without a tree, or with one that binds names of its own, they are the bound names themselves.
     """
     names = tuple(name for name in reads if name in bound)
-    if not names or tree is None or any(isinstance(node, _SCOPED) for node in ast.walk(tree)):
+    if not names or tree is None or _scoped(tree):
         return names
     return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, frozenset(bound), whole)))
 
@@ -88,10 +89,31 @@ def _joined(chain: list[tuple[bool, ast.expr]], product: bool) -> ast.expr:
     return made
 
 
-def _free(node: ast.expr) -> set[str]:
+def _free(node: ast.expr) -> frozenset[str]:
     """The names that an expression reads, functions apart."""
-    called = {call.func.id for call in ast.walk(node) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}
-    return names_in(node) - called
+    names, called = _named(node)
+    return names - called
+
+
+def _scoped(tree: ast.expr) -> bool:
+    """Whether an expression binds names of its own."""
+    found: bool | None = getattr(tree, _BINDS, None)
+    if found is None:
+        found = any(isinstance(node, _SCOPED) for node in ast.walk(tree))
+        setattr(tree, _BINDS, found)
+    return found
+
+
+def _named(node: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
+    """The names in an expression, and those of functions that it calls; kept on its nodes, which many spaces share."""
+    found: tuple[frozenset[str], frozenset[str]] | None = getattr(node, _KEPT, None)
+    if found is None:
+        parts_of = [_named(child) for child in ast.iter_child_nodes(node)]
+        own = frozenset([node.id]) if isinstance(node, ast.Name) else frozenset[str]()
+        calls = frozenset([node.func.id]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else frozenset[str]()
+        found = own.union(*(names for names, _ in parts_of)), calls.union(*(called for _, called in parts_of))
+        setattr(node, _KEPT, found)
+    return found
 
 
 def _is_whole(node: ast.expr, whole: Collection[str]) -> bool:

@@ -212,7 +212,7 @@ class ResultStore:
             raise self._unusable(error) from error
 
     def _readable(self) -> list[Connection]:
-        """Where to read: not from a server that is gone, whose return is waited for."""
+        """The store to read from: not a server that is gone, whose return is waited for."""
         file = None if isinstance(self._file, Server) and self._memory is not None else self._file
         return [connection for connection in (file, self._memory) if connection is not None]
 

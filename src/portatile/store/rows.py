@@ -32,7 +32,7 @@ def device_key(device: DeviceInfo) -> str:
 
 @dataclass(frozen=True)
 class Query:
-    """Which trials are wanted; ``None`` is any. ``device`` compares as ``device_key`` does, so ``driver`` is asked for by itself."""
+    """A filter of trials; ``None`` is any. ``device`` compares as ``device_key`` does, so ``driver`` is asked for by itself."""
 
     problem: Problem | None = None
     workload: str | None = None

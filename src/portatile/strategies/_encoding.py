@@ -56,7 +56,7 @@ class Encoding:
 
 
 class Terrain:
-    """Where a search finds configurations: all of them where the space can be listed, else random draws and neighbours.
+    """The configurations in which a search looks: all of them where the space can be listed, else random draws and neighbours.
 
     ``listed`` holds the codes of all legal configurations, [count, parameters], or is None.
     """

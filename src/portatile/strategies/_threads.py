@@ -1,4 +1,4 @@
-"""One thread for small linear algebra: a BLAS with a thread on every core is many times slower while other processes compile."""
+"""Small linear algebra on one thread: a BLAS with a thread on every core is many times slower while other processes compile."""
 
 from __future__ import annotations
 

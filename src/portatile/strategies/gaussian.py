@@ -75,7 +75,7 @@ class Explorer:
         return logarithms
 
     def candidates(self) -> list[Code]:
-        """Where the models shall look, beside the surroundings of the best: anywhere.
+        """The configurations that the models judge beside the surroundings of the best: anywhere in the space.
 
         Random ones of a space that is listed; else those drawn so far and some new ones, as drawing is dear.
         """
@@ -85,7 +85,7 @@ class Explorer:
         return self._drawn
 
     def near(self) -> NDArray[np.bool_]:
-        """Which candidates, [candidates], most of several requests come from: here all."""
+        """A mask of the candidates, [candidates], from which most requests come: here all."""
         return np.ones(len(self.pool), dtype=bool)
 
     def _learn(self, finished: Sequence[Finished]) -> None:

@@ -71,7 +71,7 @@ class _Climber:
                 better = min((code for code in news if self._time(code) < self._time(here)), key=self._time, default=None)
 
     def restart(self) -> Code | None:
-        """Where to climb next; None when everything is known."""
+        """The configuration to climb from next; None when everything is known."""
         pool = self._near(self.best()) if self.rng.random() < self.near else []
         pool = pool or self.terrain.fresh(POOL, self.places)
         return self._promising(pool)[0] if pool else None

@@ -9,11 +9,15 @@ of their optimisations' shares; what is left is the ratio of the builds without 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
+from portatile import cache, execute, program, select, workloads
 from portatile import device as devices
-from portatile import execute, select, workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.measure import code, optimisations, runs, transplant
@@ -79,14 +83,43 @@ def measure(run: Run) -> Iterator[GapRow]:
     sides = chosen(run.devices, problem, asked)
     blanks = [_blanks(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
     run.expect(sum(map(len, blanks)))
-    for side, others, of_side in zip(sides, reversed(sides), blanks, strict=True):
-        rows = [row for row in of_side if not run.known(row)]
-        if not rows:
-            continue
-        run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
-        with runs.prepared(side.device, problem) as ready:
-            for row in rows:
-                yield _transplanted(ready, side, others, row) if row.on == SWAPPED else _measured(ready, side, row)
+    with ExitStack() as held:
+        prepared: dict[str, PreparedRun] = {}
+        for place, row in _by_turns(blanks):
+            if run.known(row):
+                continue
+            side, other = sides[place], sides[len(sides) - 1 - place]
+            if side.label not in prepared:
+                run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
+                _compile_ahead(side)
+                prepared[side.label] = held.enter_context(runs.prepared(side.device, problem))
+            ready = prepared[side.label]
+            yield _transplanted(ready, side, other, row) if row.on == SWAPPED else _measured(ready, side, row)
+
+
+def _by_turns(blanks: Sequence[Sequence[GapRow]]) -> Iterator[tuple[int, GapRow]]:
+    """The rows with the number of their side, each side's by turns: clocks drift, and who ends the study early has both."""
+    for turn in zip_longest(*blanks):
+        yield from ((place, row) for place, row in enumerate(turn) if row is not None)
+
+
+def _compile_ahead(side: Side) -> None:
+    """Fill the cache with every build, by several threads, before any is timed; on processors one compiles at a time anyway."""
+    if side.device.info.kind == "cpu":
+        return
+    plans = [optimisations.built_with(side.plan, on, side.device.info) for on in attribution.subsets(side.names)]
+    pool = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+    try:
+        wait([pool.submit(_into_the_cache, plan, side.device) for plan in plans])
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _into_the_cache(plan: Plan, device: Device) -> None:
+    with suppress(PortatileError):  # whoever runs it says what is wrong
+        code.of(plan, device.info)
+        for source in execute.sources(plan):
+            program.build(source, device.target, cache.default())
 
 
 def chosen(opened: Sequence[Device], problem: Problem, asked: GapOptions) -> list[Side]:
@@ -117,9 +150,9 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
     """The rows of a side before they are measured."""
     info = side.device.info
     found = [spelled_set(one, side.names) for one in attribution.subsets(side.names)]
+    found[2:2] = [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
+    found[2:2] = [EMPTY_LAUNCH] if asked.between else []
     found += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
-    found += [EMPTY_LAUNCH] if asked.between else []
-    found += [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
     return [
         GapRow(
             side=side.label,

@@ -9,10 +9,15 @@ from itertools import pairwise
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.records import duration, from_json
-from portatile.studies.gap_rows import AVERAGED, BETWEEN, BY_CODE, DOCUMENT, EMPTY_LAUNCH, GREEDY, REST, GapRow, times_of
+from portatile.studies.gap_rows import AVERAGED, BETWEEN, BY_CODE, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, times_of
 
 _FAMILIES = 9  # that are drawn
 _CHANGES = 4  # of a step that are told
+_DIFFERENCES = (
+    (LEVELLED, "What is taken from both until they are equal"),
+    (BY_CODE, "The compilers' code, or the drivers"),
+    (BETWEEN, "What explains the difference, averaged over all orders"),
+)
 _EXPLAINED = 0.8
 
 
@@ -22,7 +27,7 @@ def figures(rows: Sequence[GapRow]) -> list[Figure]:
     for order, title in ((DOCUMENT, "One optimisation after another, in the document's order"), (GREEDY, "The one that saves most first")):
         made += _ladder([row for row in rows if row.order == order], title)
     made += _shares([row for row in rows if row.order == AVERAGED])
-    for order, title in ((BETWEEN, "What explains the difference"), (BY_CODE, "The compilers' code, or the drivers")):
+    for order, title in _DIFFERENCES:
         made += _between([row for row in rows if row.order == order], title)
     made += _instructions(rows)
     return made
@@ -54,7 +59,7 @@ def _shares(rows: Sequence[GapRow]) -> list[Figure]:
 
 def _between(rows: Sequence[GapRow], title: str) -> list[Figure]:
     known = [row for row in rows if row.explained is not None]
-    if not known:
+    if len(known) < 2:  # nothing that one could compare
         return []
     said = f"Share in the logarithm of the ratio of times, {known[0].side}; what points to the left makes the difference smaller."
     values = tuple((row.explained,) for row in known)
@@ -135,10 +140,22 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     known = [row for row in parts if row.explained is not None]
     if not known:
         return [*said, "there is no difference worth explaining"]
+    said += _levelled([row for row in rows if row.order == LEVELLED and row.explained is not None])
     rest = next((row.explained or 0.0 for row in known if row.added == REST), 0.0)
-    tail = "" if abs(rest) <= 1 - _EXPLAINED else "; it is what the compilers and drivers make of the same plain code"
-    said.append(f"the optimisations explain {1 - rest:.0%} of the difference, {rest:.0%} is there without any{tail}")
+    said.append(f"averaged over all orders the optimisations explain {1 - rest:.0%} of the difference, {rest:.0%} is there without any")
     by_code = [f"{row.added} {row.explained:.0%}" for row in rows if row.order == BY_CODE and row.explained is not None]
     said += [f"with the other's code on one side: {', '.join(by_code)}"] if by_code else []
     factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in known]
     return [*said, f"as factors: {', '.join(factors)}"]
+
+
+def _levelled(parts: Sequence[GapRow]) -> list[str]:
+    """How much of the difference is gone when both sides do without some optimisations, and what remains."""
+    if not parts:
+        return []
+    left = next((row.explained or 0.0 for row in parts if row.added == LEVEL), 0.0)
+    taken = [f"{row.added} {row.explained:.0%}" for row in parts if row.added != LEVEL]
+    if not taken:
+        return ["whatever is taken from both, the difference is as large: it is there in the plain code already"]
+    tail = "" if abs(left) <= 1 - _EXPLAINED else "; that is what the compilers and drivers make of the same plain code"
+    return [f"{1 - abs(left):.0%} of the difference is gone when both do without {', '.join(taken)}; {left:.0%} remains{tail}"]

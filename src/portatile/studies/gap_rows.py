@@ -17,7 +17,9 @@ SWAPPED = "the other's code"
 PESSIMISED = "(none)"
 REST = "builds without any"
 THEIR_CODE, THEIR_DRIVERS = "code of the compilers", "assembler, driver, launches"
+LEVEL = "what then remains"
 DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders", "difference", "code or driver"
+LEVELLED = "until equal"
 _EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
 
 
@@ -28,8 +30,9 @@ class GapRow:
     ``code`` is a hash of its instructions: builds of equal code take the time of the fastest of them. ``order`` is empty for a build as it
     was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
     before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
-    ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``code or driver``: what remains of
-    that ratio when one side runs the other's code, and what does not.
+    ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
+    both sides, that first which brings their times nearest to each other. ``code or driver``: what remains of the ratio when one side runs
+    the other's code, and what does not.
     """
 
     side: str
@@ -72,7 +75,7 @@ class GapRow:
 
     @property
     def set(self) -> frozenset[str] | None:
-        """Those that are on; None for what is no set of them."""
+        """The optimisations that are on; None where the row is no set of them."""
         if self.on in (RELAXED_TOO, EMPTY_LAUNCH, SWAPPED):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))
@@ -158,11 +161,19 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
     told = replace(one[0], side=f"{one[0].side} over {other[0].side}")
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
+    made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]
     swapped = _swapped(one, other)
     if swapped is not None and ends[0] and ends[1]:
         code = math.log(ends[0] / swapped[1]) if swapped[0] == one[0].side else math.log(swapped[1] / ends[1])
         made += [(BY_CODE, THEIR_CODE, code), (BY_CODE, THEIR_DRIVERS, ratio - code)]
     return [_bare(told, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None) for order, name, part in made]
+
+
+def _ratios(first: attribution.Times, second: attribution.Times, own: Sequence[str], others: Sequence[str]) -> dict[frozenset[str], float]:
+    """The logarithm of the ratio of two sides' times, by what is off on both."""
+    offs = attribution.subsets([name for name in own if name in others])
+    both = {off: (first.get(frozenset(own) - off), second.get(frozenset(others) - off)) for off in offs}
+    return {off: math.log(one / other) for off, (one, other) in both.items() if one and other}
 
 
 def _swapped(one: Sequence[GapRow], other: Sequence[GapRow]) -> tuple[str, float] | None:

@@ -312,6 +312,7 @@ def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
     for row in rows:
         groups.setdefault((row.problem, row.dtype), []).append(row)
     made: list[Figure] = []
+    groups = {name: group for name, group in groups.items() if any(row.loss is not None for row in group)}
     for (problem, dtype), group in groups.items():
         losses: dict[str, list[float | None]] = {}
         for row in group:

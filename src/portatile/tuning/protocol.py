@@ -24,7 +24,7 @@ Phase = str  # "open", "compile", "launch" (first runs and their check) or "run"
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """How a variant is timed: ``samples`` bursts of back-to-back runs, each at least ``burst`` seconds long, in at most ``most`` seconds.
+    """The timing of a variant: ``samples`` bursts of back-to-back runs, each at least ``burst`` seconds long, in at most ``most`` seconds.
 
     A variant that takes ``give_up`` times as long as the best is not sampled further. The final comparison takes at most ``race``
     seconds, or longer where runs are so long that these allow only a few rounds; 0 for none. With ``cold`` every run is timed alone,

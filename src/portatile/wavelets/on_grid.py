@@ -39,7 +39,7 @@ class Filtering(NamedTuple):
 
     @property
     def said(self) -> tuple[object, ...]:
-        """All of it, for a key."""
+        """The values by which a call with it is found again."""
         return self.taps.tobytes(), self.taps.shape, self.lower, self.boundary
 
     def along(self, name: str) -> tuple[Along, ...]:

@@ -29,7 +29,7 @@ class Axis:
 
     @property
     def ends(self) -> int:
-        """By how much the longer side of ``grow`` and ``shrink`` exceeds n."""
+        """The number of points by which the longer side of ``grow`` and ``shrink`` exceeds n."""
         return max(self.taps - self.phases, 0)
 
     @property
@@ -53,7 +53,7 @@ class Axis:
         return -(-self.taps // 4) * 4
 
     def places(self, outputs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the outputs are stored: analysis puts the even ones before the odd ones."""
+        """The places of the outputs in memory: analysis puts the even ones before the odd ones."""
         if self.bank != "analysis":
             return outputs
         return np.where(outputs % 2, outputs // 2 + (self.length + 1) // 2, outputs // 2)

@@ -88,7 +88,7 @@ def padded_problems(workload: Workload, like: Problem, cases: Sequence[tuple[Seq
 
 
 def places(layout: Layout, *coordinates: NDArray[Any]) -> NDArray[np.int64]:
-    """Where in the memory the elements at ``coordinates`` (one array per axis, broadcast) lie."""
+    """The places in memory of the elements at ``coordinates`` (one array per axis, broadcast)."""
     index: NDArray[np.int64] = np.asarray(layout.offset, np.int64)
     for axis, stride in zip(coordinates, layout.strides, strict=True):
         index = index + np.asarray(axis, np.int64) * stride

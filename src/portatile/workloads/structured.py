@@ -43,7 +43,7 @@ def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
 
 
 def blocked(size: int, device: DeviceInfo, whole: bool = True) -> Config:
-    """No blocks where ``zeros.skips_zeros``, if the ``whole`` can be one product; else those of ``block``."""
+    """The default of no blocks where ``zeros.skips_zeros``, if the ``whole`` can be one product; else the blocks of ``block``."""
     if whole and zeros.skips_zeros(device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
     return {"NB": block(size, device), "WGS": group(device)}
@@ -84,7 +84,7 @@ class OfElements(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """As of any workload; conjugates of real matrices are these themselves."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
         given = dict(options or {})
         if not str(dtype).startswith("complex"):
             given |= {name: _real(str(value)) for name, value in given.items() if name.startswith("trans")}

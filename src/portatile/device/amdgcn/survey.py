@@ -9,7 +9,7 @@ _SUBJECT = "AMD GPUs (compile only)"
 
 
 def survey() -> Survey:
-    """No devices, and what is missing to compile for AMD's GPUs."""
+    """A survey without devices: what is missing to compile for AMD's GPUs."""
     clang, library = toolchain.clang(), toolchain.library()
     if clang is None or library is None:
         missing = " and ".join(name for name, found in (("Clang", clang), ("libclc", library)) if found is None)

@@ -1,4 +1,4 @@
-"""Where Clang and libclc are: the distribution's, of which the newest is taken."""
+"""The distribution's Clang and libclc, of which the newest is taken."""
 
 from __future__ import annotations
 

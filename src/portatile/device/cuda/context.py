@@ -144,7 +144,7 @@ class CudaContext(Device):
                 call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
 
     def recycle_again(self) -> None:
-        """That queue is finished and gone."""
+        """Note that a queue beside the default one has finished and is gone; see ``Pool.leave``."""
         self._recycled.leave()
 
     def free(self, pointer: int, generation: int) -> None:
@@ -163,7 +163,7 @@ class CudaContext(Device):
             driver.cuMemFreeAsync(pointer, self._stream)
 
     def attribute(self, name: str) -> int:
-        """One of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
+        """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
         return attribute(self._handle, name)
 
     def register(self, queue: Stream) -> None:
@@ -183,7 +183,7 @@ class CudaContext(Device):
             call(driver.cuStreamWaitEvent, stream, self._ready_event, 0)
 
     def retire(self, queue: Stream, stream: Any) -> None:
-        """Forget a queue; memory that it used is reused only after what it has queued."""
+        """Forget a queue; memory that it used is reused only after the work it has queued."""
         with self._lock, self.current():
             self._queues.discard(queue)
             self._foreign.discard(queue)

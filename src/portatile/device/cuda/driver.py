@@ -41,7 +41,7 @@ def call(function: Any, *args: Any) -> Any:
 
 
 def attribute(handle: Any, name: str) -> int:
-    """One of a device's ``CU_DEVICE_ATTRIBUTE_``."""
+    """The value of one of a device's ``CU_DEVICE_ATTRIBUTE_``."""
     return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
 
 

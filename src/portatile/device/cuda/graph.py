@@ -22,7 +22,7 @@ class Node(NamedTuple):
     parameters: int
 
     def described(self) -> Any:
-        """As the driver wants it."""
+        """The node as the driver's record of a kernel node."""
         made = driver.CUDA_KERNEL_NODE_PARAMS()
         made.func, made.sharedMemBytes, made.kernelParams = self.kernel.function, self.dynamic, self.parameters
         made.gridDimX, made.gridDimY, made.gridDimZ, made.blockDimX, made.blockDimY, made.blockDimZ = self.grid

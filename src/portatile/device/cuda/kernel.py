@@ -158,7 +158,7 @@ class CudaKernel(Kernel):
         return _Layout(types, self.formats(args))
 
     def formats(self, args: Sequence[Argument]) -> list[str]:
-        """How each argument is packed; raises LaunchError for those that do not fit the kernel's parameters."""
+        """The format in which each argument is packed; raises LaunchError for those that do not fit the kernel's parameters."""
         count = len(self._sizes) if self._sizes is not None else len(self.entry.parameters)
         if len(args) != count and (self._sizes is not None or self.entry.parameters):
             names = ", ".join(p.name for p in self.entry.parameters)

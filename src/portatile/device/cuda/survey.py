@@ -1,4 +1,4 @@
-"""Which GPUs the CUDA driver shows, and whose memory a pointer is."""
+"""The GPUs that the CUDA driver shows, and the GPU of a pointer."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def _nvrtc_version() -> str:
 
 
 def _level() -> Literal["absent", "broken"]:
-    """How bad it is that CUDA cannot be used: a fault only where there is an NVIDIA GPU."""
+    """The level of the finding that CUDA cannot be used: a fault only where there is an NVIDIA GPU."""
     return "broken" if any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")) else "absent"

@@ -67,7 +67,7 @@ def _loaded() -> ctypes.CDLL:
 
 
 def _places() -> Iterator[str]:
-    """Where the system's loader finds it, then NVIDIA's wheels."""
+    """The libraries to try: the one that the system's loader finds, then NVIDIA's wheels."""
     if found := ctypes.util.find_library("cublas"):
         yield found
     wheels = importlib.util.find_spec("nvidia")

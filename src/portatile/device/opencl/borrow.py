@@ -45,7 +45,7 @@ class Borrowed:
         return memory
 
     def release(self) -> None:
-        """Forget all of them."""
+        """Release all of them."""
         for memory in self._known.values():
             _release(memory)
         self._known.clear()

@@ -43,7 +43,7 @@ def disassembled(binary: bytes) -> str:
 
 
 def shared_objects(binary: bytes) -> dict[str, bytes]:
-    """By kernel: the object of the form for its own work-group where the binary has it, else of the general one."""
+    """The shared object of each kernel: of the form for its own work-group where the binary has it, else of the general one."""
     found: dict[str, tuple[bool, bytes]] = {}
     for form in _FORM.finditer(binary):
         start = binary.find(_ELF, form.end())

@@ -1,4 +1,4 @@
-"""Which OpenCL libraries are installed, and a folder of .icd files that tells the loader of those nobody registered.
+"""The OpenCL libraries that are installed, and a folder of .icd files that tells the loader of those nobody registered.
 
 The loader inside pyopencl's wheel (ocl-icd) reads ``/etc/OpenCL/vendors`` or, when it is set, the folder that
 ``OCL_ICD_VENDORS`` names, and always the folder inside its own package. Containers mount NVIDIA's library without

@@ -63,7 +63,7 @@ class ClImage(ClMemory, Image):
 
     @property
     def region(self) -> tuple[int, ...]:
-        """All of it, as commands that copy images count: width, height, depth, or layers behind the last of them."""
+        """The size of the memory as commands that copy images count: width, height, depth, or layers behind the last of them."""
         form = self.form
         return (form.width, form.depth, 1) if form.type == "image1d_array_t" else (form.width, form.height, form.depth)
 

@@ -137,7 +137,7 @@ def _programs(folder: Path) -> Iterator[str]:
 
 
 def _collect(place: str, below: str, found: _Files) -> float:
-    """Put what PoCL would load of a program, bitcode and libraries, into ``found``; returns when it was last used."""
+    """Collect the files that PoCL would load of a program, bitcode and libraries, in ``found``; returns when it was last used."""
     used = 0.0
     try:
         entries = list(os.scandir(place))

@@ -1,4 +1,4 @@
-"""Which OpenCL devices there are: every usable one of every platform."""
+"""The OpenCL devices: every usable one of every platform."""
 
 from __future__ import annotations
 

@@ -46,6 +46,24 @@ def greedily(times: Times, names: Sequence[str]) -> list[Step]:
     return steps
 
 
+def levelled(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
+    """What is taken from two sides until their times are as near to each other as they get, and what each is worth.
+
+    ``ratios``: the logarithm of the ratio of their times, by the switches that both have off. What brings them nearest goes first. The
+    parts add up to the ratio with nothing off; the last, called "", is what remains. Empty where that ratio is not known.
+    """
+    off, parts, names = frozenset[str](), list[tuple[str, float]](), frozenset[str]().union(*ratios)
+    if off not in ratios:
+        return []
+    while True:
+        nexts = [name for name in sorted(names - off) if off | {name} in ratios]
+        name = min(nexts, key=lambda name: abs(ratios[off | {name}]), default="")
+        if not name or abs(ratios[off | {name}]) >= abs(ratios[off]):
+            return [*parts, ("", ratios[off])]
+        parts.append((name, ratios[off] - ratios[off | {name}]))
+        off |= {name}
+
+
 def averaged(times: Times, names: Sequence[str]) -> dict[str, float]:
     """Shapley's shares of log(time without all / time with all); empty where no order was measured from end to end.
 

@@ -32,7 +32,10 @@ class Conditions:
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """The finished table. ``ended``: complete, interrupted by the user, or at the end of its time; ``before``: rows of an earlier run."""
+    """The finished table. ``ended``: complete, interrupted by the user, or at the end of its time; ``before``: rows of an earlier run.
+
+    ``command``: as it was typed, where that is known.
+    """
 
     study: Study
     asked: Asked
@@ -40,6 +43,7 @@ class StudyOutcome:
     ended: str
     before: int
     seconds: float
+    command: str = ""
 
 
 COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"

@@ -37,7 +37,7 @@ def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) ->
     return _template().render(
         style=Markup(svg.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),
         title="Studies" if len(outcomes) != 1 else outcomes[0].study.question,
-        chapters=[_chapter(outcome) for outcome in outcomes],
+        chapters=[_chapter(outcome, name) for outcome, name in zip(outcomes, _names(outcomes), strict=True)],
         skipped=skipped,
         devices=list(devices.values()),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -45,20 +45,30 @@ def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) ->
     )
 
 
-def _chapter(outcome: StudyOutcome) -> dict[str, object]:
+def _names(outcomes: Sequence[StudyOutcome]) -> list[str]:
+    """A name for each chapter; of a study that stands there several times the later ones are numbered."""
+    names: list[str] = []
+    for outcome in outcomes:
+        before = sum(other.study.name == outcome.study.name for other in outcomes[: len(names)])
+        names.append(outcome.study.name if not before else f"{outcome.study.name}-{before + 1}")
+    return names
+
+
+def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
     study, rows = outcome.study, outcome.rows
     figures = study.figures(rows) if rows else []
-    drawn = [(figure.title, figure.text, figure.draw(f"{study.name}-{place}")) for place, figure in enumerate(figures)]
+    drawn = [(figure.title, figure.text, figure.draw(f"{name}-{place}")) for place, figure in enumerate(figures)]
     text = table.to_csv(study.row, rows)
     problem = outcome.asked.problem
     return {
-        "name": study.name,
+        "name": name,
+        "command": outcome.command or f"portatile study {study.name}",
         "answers": ", ".join(study.answers),
         "question": study.question,
         "timed": study.timed,
         "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
         "figures": drawn,
-        "card": figures[0].draw(f"{study.name}-card") if figures else "",
+        "card": figures[0].draw(f"{name}-card") if figures else "",
         "table": table.readable(study.columns, study.shown(rows)),
         "notes": study.notes(rows) if rows else [],
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,

@@ -141,7 +141,7 @@ def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
 
 
 def drift(raced: Sequence[float], before: Sequence[float]) -> float:
-    """How much slower the machine is in the final comparison than before: the median ratio over the finalists.
+    """The factor by which the machine is slower in the final comparison than before: the median ratio over the finalists.
 
     Divided by it, a finalist's time can be compared with the times of the search.
     """

@@ -35,6 +35,6 @@ def kept(budget: float, took: Sequence[float], most: float) -> float:
 
 
 def affordable(took: Sequence[float], seconds: float) -> int:
-    """How many finalists, from the first, can run enough rounds in the time; 0 where not even two can."""
+    """The number of finalists, from the first, that can run enough rounds in the time; 0 where not even two can."""
     counts = range(len(took), 1, -1)
     return next((count for count in counts if rounds(took[:count], LEAST_ROUNDS) <= seconds), 0)

@@ -1,4 +1,4 @@
-"""How many workers compile ahead of the timing worker: as many as the cores and the device's memory allow, where they save time."""
+"""The number of workers that compile ahead: as many as the cores and the device's memory allow, where they save time."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ConcurrentSearches:
             os.close(descriptor)
 
     def others(self) -> int:
-        """How many other searches time on the device now; warns of the first."""
+        """The number of other searches that time on the device now; warns of the first."""
         found = [file for file in self._folder.glob("*.lock") if self._own is not None and file != self._own[1] and _held(file)]
         if found and not self.most:
             process = found[0].name.partition("-")[0]

@@ -111,14 +111,14 @@ def _with(space: ParameterSpace, config: Config, changes: Config) -> dict[str, V
 
 
 def _apart(one: Value, other: Value) -> float:
-    """Between two values: in doublings for numbers."""
+    """The distance of two values: in doublings for numbers."""
     if isinstance(one, bool) or isinstance(other, bool) or isinstance(one, str) or isinstance(other, str):
         return float(one != other)
     return abs(math.log2(max(float(one), 0.5)) - math.log2(max(float(other), 0.5)))
 
 
 def _distance(one: Known, problem: Problem) -> float:
-    """Between sizes, in doublings; a little for those that are not known."""
+    """The distance of two sizes in doublings; a little for those that are not known."""
     shared = [(one.sizes[name], size) for name, size in problem.sizes.items() if name in one.sizes]
     return sum(_apart(a, b) for a, b in shared) if shared else 1.0
 

@@ -1,4 +1,4 @@
-"""How good the selection is for shapes that were never tuned: each stored shape is held out in turn, and the regret computed."""
+"""The quality of the selection for shapes that were never tuned: each stored shape is held out in turn, and the regret computed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Regret:
 
     @property
     def value(self) -> float | None:
-        """How much longer than the best, as a share of it: 0.1 is 10 %."""
+        """The regret as a share of the best time: 0.1 is 10 % longer."""
         return None if self.seconds is None else self.seconds / self.best - 1
 
 

@@ -1,4 +1,4 @@
-"""One problem tuned on several devices: those that do not disturb each other at once, each in a thread with a timing worker of its own.
+"""A problem tuned on several devices: those that do not disturb each other at once, each in a thread with a timing worker of its own.
 
 Searches of one piece of hardware, and of processors, which compilers and other searches slow down, follow one another. Compiled
 texts are shared through the cache, and the processor's cores are divided among those that compile at once.

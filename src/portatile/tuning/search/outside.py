@@ -29,7 +29,7 @@ def stopped(pid: int) -> bool:
 
 
 class WakingTime:
-    """How long this process did not run although it wanted to: it was stopped, or its machine was."""
+    """The time that this process did not run although it wanted to: it was stopped, or its machine was."""
 
     def __init__(self) -> None:
         self._left = time.monotonic(), time.process_time()

@@ -132,7 +132,7 @@ class TuningResult:
     others: int = 0
 
     def __repr__(self) -> str:
-        """One line for an interactive session; the fields hold the rest."""
+        """The result in one line for an interactive session; the fields hold the rest."""
         sizes = spelled({**self.problem.sizes, **self.problem.options})
         what = f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.id}"
         gained = (
@@ -155,7 +155,7 @@ class TuningResult:
         return "\n".join((*lines, f"{count} in {self.seconds:.1f} s, failed: {failed}"))
 
     def _repr_html_(self) -> str:
-        """The same and the fastest trials, for notebooks."""
+        """The result and the fastest trials as tables, for notebooks."""
         return notebooks.table(*result_table.short(self.trials, self.best, self.default, _SHOWN), str(self))
 
     def to_csv(self, path: str | Path | None = None) -> str:
@@ -175,7 +175,7 @@ class TuningResult:
 
     @property
     def warm_trials(self) -> int:
-        """How many of the trials were warm starts."""
+        """The number of trials that were warm starts."""
         return sum(canonical(trial.config) in self.warm for trial in self.trials)
 
     @property
@@ -192,7 +192,7 @@ class TuningResult:
 
     @property
     def matched_at(self) -> int | None:
-        """Which of ``own_trials``, from 1, was the first that is as fast as ``warm_best``; None where none was."""
+        """The number, from 1, of the first of ``own_trials`` that is as fast as ``warm_best``; None where none was."""
         best = self.warm_best
         if best is None:
             return None
@@ -200,24 +200,24 @@ class TuningResult:
 
     @property
     def found_at(self) -> int:
-        """Which trial the winner is, from 1: the default's."""
+        """The winner's number among the trials, from 1, which is the default's."""
         winner = canonical(self.best.config)
         return next(place for place, trial in enumerate(self.trials, 1) if canonical(trial.config) == winner)
 
     @property
     def found_by(self) -> Literal["default", "warm start", "search"]:
-        """How the winner was found."""
+        """The way in which the winner was found."""
         winner = canonical(self.best.config)
         return "default" if winner == canonical(self.default.config) else "warm start" if winner in self.warm else "search"
 
     @property
     def failures(self) -> dict[Status, int]:
-        """How many trials failed, by status; those that the model rejected do not count."""
+        """The number of failed trials by status; those that the model rejected do not count."""
         return dict(Counter(trial.status for trial in self.trials if trial.status not in ("ok", "skipped")))
 
     @property
     def saved(self) -> dict[str, int]:
-        """How many configurations were rejected ``on paper`` or ``once compiled``, or stopped early (``early stop``)."""
+        """The numbers of configurations that were rejected ``on paper`` or ``once compiled``, or stopped early (``early stop``)."""
         counts = {
             stage: sum(trial.message.startswith(stage) for trial in self.trials) for stage in (model.ON_PAPER, model.COMPILED, model.SLOW)
         }
@@ -235,5 +235,5 @@ def no_valid_message(trials: Sequence[Trial], known: int) -> str:
         config = " ".join(f"{name}={value}" for name, value in first.config.items())
         lines.append(f"{status}: {count}, the first ({config}): {first.message}")
     if known:
-        lines.append(f"{known} of them failed before and were not tried again; --no-resume (resume=False) tries them again")
+        lines.append(f"{known} of them failed before and were not tried again; --fresh (resume=False) tries them again")
     return "\n".join(lines)

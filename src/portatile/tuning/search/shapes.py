@@ -80,7 +80,7 @@ def tune(request: ShapesRequest, store: ResultStore, listen: Listener | None = N
 
 
 class _Run:
-    """One call of ``tune``."""
+    """The state of one call of ``tune``."""
 
     def __init__(self, request: ShapesRequest, store: ResultStore, listen: Listener | None, workload: Workload) -> None:
         self.request, self.store, self.listen, self.workload = request, store, listen, workload
@@ -154,7 +154,7 @@ class _Run:
         return list({canonical(result.best.config): result.best.config for result in self.results.values()}.values())
 
     def _wanted(self) -> dict[str, list[Config]]:
-        """For each shape, the winners that are legal for it and were not tried on it."""
+        """The winners that are legal for a shape and were not tried on it, for each shape."""
         found: dict[str, list[Config]] = {}
         for key, result in self.results.items():
             space = self.workload.space(result.problem, result.device)

@@ -23,7 +23,7 @@ from portatile.trials import FLOPS, TRAFFIC, Status, Trial
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
-from portatile.tuning.search import deferred_checks, objective, open_files, planner
+from portatile.tuning.search import deferred_checks, objective, planner
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
@@ -49,7 +49,6 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
     Raises SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
-    open_files.check()
     objective.check_name(request.objective)
     device.check(request.device)
     if request.objective == "energy" and not request.timing.power:
@@ -80,14 +79,14 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
 
 
 def _latest(started: float, request: TuningRequest) -> float | None:
-    """Until when a legal configuration is looked for."""
+    """The time until which a legal configuration is looked for."""
     seconds = request.budget.seconds
     return None if seconds is None else started + max(seconds, _SEEKING)
 
 
 @dataclass
 class _Run:
-    """One call of ``tune``: ``search``, then ``race``, then ``result``, each followed by its helpers."""
+    """The state of one call of ``tune``: ``search``, then ``race``, then ``result``, each followed by its helpers."""
 
     request: TuningRequest
     strategy: strategies.Strategy

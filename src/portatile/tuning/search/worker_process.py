@@ -1,4 +1,4 @@
-"""One worker process as the parent sees it: it runs in its own session, exchanges frames, and is certain to end."""
+"""A worker process as the parent sees it: it runs in its own session, exchanges frames, and is certain to end."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Convolution(Workload):
         return {"psi": (axis.rows, ndat), "filter": (axis.phases, axis.taps), "out": (ndat, axis.length)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All parameters; a form fixes those that it does not use."""
+        """The space of all parameters; a form fixes those that it does not use."""
         axis = filtered(problem)
         widest = (64 if device.can.wide_arithmetic else 32) if device.kind == "cpu" else 16
         facts: dict[str, Value] = {"phases": axis.phases, "ends": axis.taps - axis.phases, "widest": widest}
@@ -144,7 +144,7 @@ class Convolution(Workload):
         return BIGDFT if name in self.presets else super().preset(name, problem)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch; none for an empty output."""
+        """A plan of one launch; of none for an empty output."""
         layout, axis = problem.layout, filtered(problem)
         ndat, length = problem.sizes["ndat"], axis.length
         if ndat == 0 or length == 0:

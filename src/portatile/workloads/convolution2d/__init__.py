@@ -62,7 +62,7 @@ class Convolution2d(Workload):
         return {"psi": (one.rows, two.rows, ndat), "filter": (one.phases, one.taps), "out": (ndat, one.length, two.length)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All parameters; a group has an item for each column that the second filter reads."""
+        """The space of all parameters; a group has an item for each column that the second filter reads."""
         one, _ = axes(problem)
         facts: dict[str, Value] = {"phases": one.phases, "ends": one.ends}
         facts["local_free"] = min(device.local_memory, 49152) - one.phases * one.filter_ld * problem.itemsize
@@ -104,7 +104,7 @@ class Convolution2d(Workload):
         return next(iter((*fitting, *enough, *reversed(legal))))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch; none for an empty output."""
+        """A plan of one launch; of none for an empty output."""
         shapes, layout, (one, two) = self.shapes(problem), problem.layout, axes(problem)
         if 0 in shapes["out"]:
             return Plan(())

@@ -63,7 +63,7 @@ class Coulomb(Workload):
         return {"atoms": (s["atoms"], 4), "potential": (s["nz"] * s["ny"], s["nx"])}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All of the parameters; wide vectors are for CPUs, slices for GPUs."""
+        """The space of all parameters; wide vectors are for CPUs, slices for GPUs."""
         return ParameterSpace(
             {
                 "WGX": (1, 4, 8, 16, 32, 64),

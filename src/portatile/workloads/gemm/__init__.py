@@ -43,7 +43,7 @@ class Gemm(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """As of any workload; conjugates of real matrices are these themselves."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
         return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
@@ -83,7 +83,7 @@ class Gemm(Workload):
         return forms.canonical(config)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Without the instructions and the local memory that the device lacks, as the configuration's form says."""
+        """The configuration without instructions and local memory that the device lacks, as its form says."""
         return forms.read(config).lowered(device).config()
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -117,7 +117,7 @@ class Gemm(Workload):
         return forms.loss(problem, device)
 
     def loads(self, problem: Problem, config: Config) -> float:
-        """For each step of k a work-item loads a column of its tile of A and a row of its tile of B."""
+        """The loads of a work-item: for each step of k a column of its tile of A and a row of its tile of B."""
         return waste.loads(problem, forms.read(config))
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:

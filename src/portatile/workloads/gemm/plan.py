@@ -76,7 +76,7 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
         parts = reals.types_of(view).operand.components
         batch = Batch(batch.count, parts * batch.a, parts * batch.b, parts * batch.c)
     if k == 0:
-        return Plan((_reduce(view, 0, batch),), (Temporary("planes", view.itemsize),))
+        return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
     cut = point.cut(view, device) if batch is None and triangle is None else None
     return _Steps(view, point, device, batch, triangle).plan() if cut is None else _both(view, point, device, cut)
@@ -118,15 +118,16 @@ def _shares(parts: int) -> int:
     return 4 if parts >= _REDUCE_SHARED else 1
 
 
-def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
+def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> Launch:
     """``problem`` is computed; planes have elements of C, in the type of the sums."""
     components = reals.types_of(problem).operand.components
     m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
-    alone = not epilogue.options_of(problem)
+    alone = not epilogue.options_of(problem) and point.TERMS == 1
     if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
     shares = _shares(parts)
-    source = load(_SHARED, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, **_types(problem), BATCH=batch is not None)
+    defines = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}
+    source = load(_SHARED, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *factors(problem),
@@ -134,6 +135,7 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
         *matrix("c", "inout", problem.layout["c"]),
         *(() if batch is None else (long_scalar("c_batch", batch.c),)),
         *epilogue.arguments(problem),
+        *point.beside(),
     )
     size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS) * shares, 1 if batch is None else batch.count)
     return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, shares, 1), args)
@@ -154,68 +156,24 @@ class _Steps:
         self.plane = self.m * self.n // reals.types_of(problem).operand.components  # elements of C are half the sums of a complex product
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
-        self.depth = -(-self.k // point.block) * point.block
+        self.depth = point.depth(problem)
         self.passes = point.passes(self.k)
         self.parts = self.passes.parts
         self.split = point.SPLIT_K > 1
         self.join = point.joins and self.split
+        self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
         self.local_argument = self.local_bytes > device.static_local
         self.temporaries: list[Temporary] = []
 
     def plan(self) -> Plan:
-        """All steps in order."""
-        steps = []
-        layouts = dict(self.problem.layout)
-        names = dict(self.names)
-        for name, across in (("a", self.m), ("b", self.n)):
-            if self.point.packs(name):
-                steps.append(self._pack(name, across))
-                names[name] = f"{name}_panels"
-                layouts[name] = Layout((0, 1))
-            elif pitch := self.point.lines(self.problem, name):
-                steps.append(self._lines(name, across, pitch))
-                names[name] = f"{name}_lines"
-                layouts[name] = Layout((pitch, 1))
-            elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
-                launch, temporary = staged
-                steps.append(launch)
-                self.temporaries.append(temporary)
-        target = self.problem.layout["c"]
+        """The plan with all steps in order."""
+        steps, factors_in = self._staged()
         groups = self.point.groups(self.problem)
         if self.point.PERSISTENT:
             groups = min(groups, max(self.device.compute_units // self.point.CLUSTER, 1) * self.point.CLUSTER)
-        planes = self.split and not self.join
-        if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
-            tiles = self.count * groups
-            nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
-            self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
-        elif self.split:
-            self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
-            target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
-        operands = (
-            *self._factor("a", names["a"], layouts["a"]),
-            *self._factor("b", names["b"], layouts["b"]),
-            *matrix("planes" if planes else "c", "temporary" if planes else "inout", target),
-        )
-        if self.batch is not None:
-            steps_c = self.parts * self.plane if planes else self.batch.c
-            operands = (
-                *operands,
-                long_scalar("a_batch", self._step("a")),
-                long_scalar("b_batch", self._step("b")),
-                long_scalar("c_batch", steps_c),
-            )
-        if self.join:
-            operands = (*operands, Arg("planes", role="temporary"), Arg("counters", role="temporary"))
-        if not planes:
-            operands = (*operands, *epilogue.arguments(self.problem))
-        if self.point.SCRATCH:
-            self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
-            operands = (*operands, Arg("scratch", role="temporary"))
-        if self.local_argument:
-            operands = (*operands, Arg("tiles", "local", value=self.local_bytes))
+        operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
         size = (groups * local[0], self.parts * local[1], self.count)
         source = self._source()
@@ -226,12 +184,60 @@ class _Steps:
                 beta = factor(self.problem, "one", 1.0)
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
-        if planes:
-            steps.append(_reduce(self.whole, self.parts, self.batch))
+        if self.planes:
+            steps.append(_reduce(self.whole, self.parts, self.batch, self.point))
         return Plan(tuple(steps), tuple(self.temporaries))
 
+    def _staged(self) -> tuple[list[Launch], tuple[Arg, ...]]:
+        """The launches that pack, copy or convert A and B, and the product's arguments for both."""
+        steps: list[Launch] = []
+        args: list[Arg] = []
+        for name, across in (("a", self.m), ("b", self.n)):
+            memory, layout = self.names[name], self.problem.layout[name]
+            if self.point.packs(name):
+                steps.append(self._pack(name, across))
+                memory, layout = f"{name}_panels", Layout((0, 1))
+            elif pitch := self.point.lines(self.problem, name):
+                steps.append(self._lines(name, across, pitch))
+                memory, layout = f"{name}_lines", Layout((pitch, 1))
+            elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
+                launch, temporary = staged
+                steps.append(launch)
+                self.temporaries.append(temporary)
+            args += self._factor(name, memory, layout)
+        return steps, tuple(args)
+
+    def _operands(self, factors_in: tuple[Arg, ...], groups: int) -> tuple[Arg, ...]:
+        """The product's arguments behind its scalars, for so many work-groups; declares the temporaries among them."""
+        target = self.problem.layout["c"]
+        if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
+            tiles = self.count * groups
+            nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
+            self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
+        elif self.split:
+            self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
+            target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
+        result = matrix("planes", "temporary", target) if self.planes else matrix("c", "inout", target)
+        operands = [*factors_in, *result]
+        if self.batch is not None:
+            operands.append(long_scalar("a_batch", self._step("a")))
+            operands.append(long_scalar("b_batch", self._step("b")))
+            operands.append(long_scalar("c_batch", self.parts * self.plane if self.planes else self.batch.c))
+        if self.join:
+            operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
+        if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
+            operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
+        if not self.planes:
+            operands += [*epilogue.arguments(self.problem), *self.point.beside()]
+        if self.point.SCRATCH:
+            self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
+            operands.append(Arg("scratch", role="temporary"))
+        if self.local_argument:
+            operands.append(Arg("tiles", "local", value=self.local_bytes))
+        return tuple(operands)
+
     def _factor(self, operand: str, name: str, layout: Layout) -> tuple[Arg, ...]:
-        """How the product takes A or B: an operand in memory or its panels with offset and row stride, or as the form says."""
+        """The kernel's arguments for A or B: an operand in memory or its panels with offset and row stride, or as the form says."""
         passed = self.point.operand(self.problem, operand, self.device)
         return matrix(name, "in" if name in ("a", "b") else "temporary", layout) if passed is None else passed
 
@@ -241,7 +247,7 @@ class _Steps:
         return ceil_div(across, width), width
 
     def _step(self, name: str) -> int:
-        """From A or B of one problem of the batch, or its panels, to the next one's; 0 where all problems share it."""
+        """The elements from A or B of one problem of the batch, or its panels, to the next one's; 0 where all problems share it."""
         assert self.batch is not None
         step = self.batch.a if name == "a" else self.batch.b
         if step and self.point.packs(name):
@@ -261,13 +267,17 @@ class _Steps:
         self.temporaries.append(Temporary(f"{name}_panels", count * panels * width * depth * self.problem.itemsize))
         serial = self.point.SERIAL
         span, steps = _spans(self.problem, width, k_fast(self.problem, name))
-        defines = {"WIDTH": width} | ({"SLICE": steps, "SPAN": span} if serial else {})
+        if self.point.PANELS:
+            steps = depth
+        defines = {"WIDTH": width} | ({"SPAN": span} if self.point.PANELS else {"SLICE": steps, "SPAN": span} if serial else {})
         kept = ""
         if self.triangle is not None and self.triangle.operand == name:  # what is kept, of rows along k
             kept = "below" if (self.triangle.zeros == "above") == (name == "a") else "above"
         facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
-        facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit)}
-        source = load(_SHARED, "pack.cl", defines, **_types(self.problem), **facts)
+        facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit), "NAME": name}
+        if self.point.PANELS:
+            facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
+        source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
             factor(self.problem, "alpha"),
@@ -280,6 +290,8 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("panels_batch", self._step(name)),
             )
+        if epilogue.block_of(self.problem):
+            args = (*args, *epilogue.block_arguments(self.problem, name))
         if serial:
             return Launch(source, "gemm_pack", (ceil_div(panels, span) * ceil_div(depth, steps), 1, count), (1, 1, 1), args)
         squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)

@@ -65,7 +65,7 @@ def parameter(
 
 @dataclass(frozen=True)
 class Passes:
-    """How k is cut: ``parts`` groups of ``chunk`` steps each, in launches that begin at the ``starts``."""
+    """A division of k: ``parts`` groups of ``chunk`` steps each, in launches that begin at the ``starts``."""
 
     chunk: int
     parts: int
@@ -84,11 +84,12 @@ class Cut:
 class Point:
     """A configuration of one form: a frozen record whose fields are the form's parameters, and the geometry that follows from them.
 
-    A form says of itself: ``FORM``, its name; ``FILE``, a file in the folder of its texts; ``SERIAL``, whether one work-item packs
-    a whole slice of a panel, as processors want it; ``IDLE``, what configurations name that were
-    recorded when all forms shared one list of parameters, beside the defaults of other forms; ``OPTIONS``, what its text is built with;
-    ``PERSISTENT``, whether groups go from tile to tile, so that there are no more of them than compute units; ``SCRATCH``, bytes of
-    global memory that each of its groups has to itself.
+    A form says of itself: ``FORM``, its name; ``FILE``, a file in the folder of its texts; ``SERIAL``, whether one work-item packs a whole
+    slice of a panel, as processors want it; ``IDLE``, what configurations name that were recorded when all forms shared one list of
+    parameters, beside the defaults of other forms; ``OPTIONS``, what its text is built with; ``PANELS``, whether its folder has a pack.cl
+    of its own, whose work-items pack whole panels; ``PERSISTENT``, whether groups go from tile to tile, so that there are no more of them
+    than compute units; ``SCRATCH``, bytes of global memory that each of its groups has to itself; ``TERMS``, how many
+    matrices of fewer bits an operand is the sum of.
     """
 
     FORM: ClassVar[str]
@@ -96,8 +97,10 @@ class Point:
     SERIAL: ClassVar[bool] = False
     IDLE: ClassVar[Mapping[str, tuple[Value, ...]]] = {}
     OPTIONS: ClassVar[tuple[str, ...]] = ()
+    PANELS: ClassVar[bool] = False
     PERSISTENT: ClassVar[bool] = False
     SCRATCH: ClassVar[int] = 0
+    TERMS: ClassVar[int] = 1
     CLUSTER: int = 1
     SPLIT_K: int
 
@@ -176,8 +179,12 @@ class Point:
         """Whether operand ``name`` (a or b) is packed into panels before."""
         return bool(getattr(self, f"PACK_{name.upper()}", False))
 
+    def depth(self, problem: Problem) -> int:
+        """Rows of a panel that an operand is packed into: elements of the type that the kernels calculate with, one below the other."""
+        return -(-problem.sizes["k"] // self.block) * self.block
+
     def source(self, name: str) -> str:
-        """Where the kernel takes operand ``name`` from: memory or panel."""
+        """The source of operand ``name`` for the kernel: memory or panel."""
         return "panel" if self.packs(name) else "memory"
 
     def group(self, along: bool) -> tuple[int, int, int]:
@@ -189,7 +196,7 @@ class Point:
         return -(-problem.sizes["m"] // self.rows) * -(-problem.sizes["n"] // self.columns)
 
     def passes(self, k: int) -> Passes:
-        """How ``k`` steps are cut."""
+        """The division of ``k`` steps."""
         share = -(-k // self.SPLIT_K)
         chunk = -(-share // self.block) * self.block
         return Passes(chunk, -(-k // chunk))
@@ -199,7 +206,7 @@ class Point:
         return self.SPLIT_K + 1
 
     def cut(self, problem: Problem, device: DeviceInfo) -> Cut | None:
-        """Where rows of tiles begin that are computed apart; None where all are alike."""
+        """The row from which tiles are computed apart; None where all are alike."""
         return None
 
     def slots(self, units: int) -> int:
@@ -225,6 +232,10 @@ class Point:
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
         """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
         return None
+
+    def beside(self) -> tuple[Arg, ...]:
+        """What the kernel that stores C is passed beside operands and epilogue."""
+        return ()
 
     def staged(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary] | None:
         """The launch that brings A or B to where the kernel reads it, if it is not packed, and where that is."""

@@ -114,7 +114,7 @@ def held(values: NDArray[Any], result: Element) -> NDArray[Any]:
 def _whole_product(
     alpha: int, a: NDArray[Any], b: NDArray[Any], beta: int, c: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """As ``product`` for int8 operands and an int32 result: what is left of the integers modulo 2**32."""
+    """The product of int8 operands with an int32 result, modulo 2**32; see ``product``."""
     exact = np.zeros(c.shape, np.int64)
     if alpha != 0:  # in float64, which holds sums of 2**39 such products exactly, by NumPy's fast way
         exact += alpha * (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)

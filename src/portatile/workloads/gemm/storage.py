@@ -1,4 +1,4 @@
-"""How the operands of a product lie in memory, and what a kernel may do with them for that."""
+"""Layouts of a product's operands in memory, and the loads that they allow a kernel."""
 
 from __future__ import annotations
 

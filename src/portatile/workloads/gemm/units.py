@@ -76,11 +76,11 @@ def along(problem: Problem, name: str) -> bool:
     return k_fast(problem, name) or not direct(problem, name)
 
 
-def facts(problem: Problem, device: DeviceInfo, tile: tuple[int, int], bare_sums: bool) -> dict[str, Value]:
-    """What the texts are told of a problem and a tile of C of so many rows and columns."""
+def facts(problem: Problem, device: DeviceInfo, tile: tuple[int, int], bare_sums: bool, terms: int = 1) -> dict[str, Value]:
+    """What the texts are told of a problem, whose operands are sums of so many ``terms``, and a tile of C of so many rows and columns."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     types = types_of(problem)
-    found: dict[str, Value] = {"KIND": kind(problem, device), "itemsize": types.operand.itemsize}
+    found: dict[str, Value] = {"KIND": kind(problem, device), "itemsize": types.operand.itemsize, "TERMS": terms}
     found |= {f"{name.upper()}_ALONG": along(problem, name) for name in "ab"}
     found |= {"A_EDGE": m % tile[0] != 0, "B_EDGE": n % tile[1] != 0, "K_EDGE": k % depth(problem) != 0}
     found["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0

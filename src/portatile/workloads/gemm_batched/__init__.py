@@ -49,7 +49,7 @@ class GemmBatched(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """As of any workload; conjugates of real matrices are these themselves."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
         return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
@@ -65,7 +65,7 @@ class GemmBatched(Workload):
         return space.build(_first(problem), device, problem.sizes["batch"])
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """That of one problem, with tiles no larger than the problems once the batch fills the device; always legal."""
+        """The default of one problem, with tiles no larger than the problems once the batch fills the device; always legal."""
         return forms.default(_first(problem), device, max(problem.sizes["batch"], 1)).config(batched=True)
 
     def explained(self, config: Config) -> Mapping[str, str]:
@@ -101,7 +101,7 @@ class GemmBatched(Workload):
         return {"c": reference.reference(problem, self.shapes(problem), inputs, sample)}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of each product."""
+        """The bound of each product."""
         return single.bound(_first(problem), config)
 
     def flops(self, problem: Problem) -> float:
@@ -116,16 +116,16 @@ class GemmBatched(Workload):
         return float(sum(bytes_of[name] * counts[name] * rows * columns for name, (rows, columns) in shapes.items()))
 
     def distance(self, one: Problem, other: Problem) -> float:
-        """As for ``gemm``, and the factor between the batches."""
+        """The distance as for ``gemm``, and the doublings between the batches."""
         apart = single.distance(_first(one), _first(other))
         return apart + abs(float(np.log2((one.sizes["batch"] + 1) / (other.sizes["batch"] + 1))))
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """As for ``gemm``, where the groups of the whole batch share the device."""
+        """The waste as for ``gemm``, where the groups of the whole batch share the device."""
         return waste.waste(_first(problem), forms.read(config), device, problem.sizes["batch"])
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """As for ``gemm``."""
+        """The operands that are read, as for ``gemm``."""
         return single.reads(problem, scalars)
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:

@@ -47,7 +47,7 @@ class GemmEpilogue(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """As of any workload; conjugates of real matrices are these themselves."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
         return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
@@ -66,7 +66,7 @@ class GemmEpilogue(Workload):
         return space.build(problem, device)
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """That of the product; always legal."""
+        """The default of the product; always legal."""
         return forms.default(problem, device).config()
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
@@ -82,7 +82,7 @@ class GemmEpilogue(Workload):
         return forms.canonical(config)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Without the instructions and the local memory that the device lacks, as the configuration's form says."""
+        """The configuration without instructions and local memory that the device lacks, as its form says."""
         return forms.read(config).lowered(device).config()
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -102,10 +102,7 @@ class GemmEpilogue(Workload):
         )
         alpha, beta = of_gemm.given_factors(problem, inputs)
         a, b, c = operands.wide(a[rows]), operands.wide(b[:, columns]), stored["c"][np.ix_(rows, columns)]
-        if problem.options["scale_a"] != "none":
-            a = a * operands.wide(stored["scale_a"])[0, rows][:, None]
-        if problem.options["scale_b"] != "none":
-            b = b * operands.wide(stored["scale_b"])[0, columns][None, :]
+        a, b = self._scaled(problem, (a, b), {name: operands.wide(stored[name]) for name in epilogue.VECTORS}, (rows, columns))
         values, scale = of_gemm.product(alpha, a, b, beta, c)
         if problem.options["bias"] != "none":
             bias = operands.wide(stored["bias"])[0]
@@ -136,25 +133,36 @@ class GemmEpilogue(Workload):
         return single.flops(problem)
 
     def traffic(self, problem: Problem) -> float:
-        """That of the product; vectors are little beside it."""
+        """The traffic of the product; vectors are little beside it."""
         return single.traffic(problem)
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """As for ``gemm``."""
+        """The waste as for ``gemm``."""
         return waste.waste(problem, forms.read(config), device)
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """As for ``gemm``, and the vectors."""
+        """The operands that are read, as for ``gemm``, and the vectors."""
         return single.reads(problem, scalars) | {name for name in epilogue.VECTORS if problem.options[name] != "none"}
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Those of ``gemm``, with vectors that begin somewhere."""
+        """The edge-case problems of ``gemm``, with vectors that begin somewhere."""
         found = []
         for one in of_gemm.awkward(self, problem):
             lengths = {name: self._length(one, name) for name in epilogue.VECTORS}
             layout = {name: Layout((max(length, 1), 1), one.layout["a"].offset) for name, length in lengths.items()}
             found.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))
         return found
+
+    def _scaled(
+        self, problem: Problem, product: tuple[Any, Any], factors: Mapping[str, Any], chosen: tuple[NDArray[Any], NDArray[Any]]
+    ) -> tuple[Any, Any]:
+        """The ``chosen`` rows of op(A) and columns of op(B) times their factors."""
+        (a, b), (rows, columns) = product, chosen
+        if problem.options["scale_a"] != "none":
+            a = a * factors["scale_a"][0, rows][:, None]
+        if problem.options["scale_b"] != "none":
+            b = b * factors["scale_b"][0, columns][None, :]
+        return a, b
 
     def _length(self, problem: Problem, name: str) -> int:
         """Elements of a vector."""

@@ -82,7 +82,7 @@ class Matmul(Workload):
         return {"a": (m, k), "b": (k, n), "c": (m, n)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All parameters; an algorithm fixes those that it does not use.
+        """The space of all parameters; an algorithm fixes those that it does not use.
 
         ``sequential`` is legal only where it ends soon: up to 2^30 multiplications on a CPU, 2^24 elsewhere.
         """

@@ -53,7 +53,7 @@ class Mri(Workload):
         return {**found, "x": (voxels, 1), "y": (voxels, 1), "z": (voxels, 1), "image": (2, voxels)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All of the parameters; wide vectors are for CPUs, slices for GPUs."""
+        """The space of all parameters; wide vectors are for CPUs, slices for GPUs."""
         return ParameterSpace(
             {
                 "WGS": (1, 8, 16, 32, 64, 128, 256, 512, 1024),
@@ -212,7 +212,8 @@ class Mri(Workload):
         return float(problem.itemsize * (vectors * problem.sizes["samples"] + 5 * problem.sizes["voxels"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Between voxels; where POLY leaves some to another function than their neighbours, only between whole work-groups.
+        """The sizes to cut along: between voxels; where POLY leaves some to another function than their neighbours, between whole
+        work-groups.
 
         Between samples where they alone are too many.
         """

@@ -52,7 +52,7 @@ class Peak(Workload):
         return {"x": (problem.sizes["n"],), "out": (problem.sizes["n"],)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All of the parameters; wide vectors of chains are for CPUs."""
+        """The space of all parameters; wide vectors of chains are for CPUs."""
         return ParameterSpace(
             {
                 "WGS": (1, 32, 64, 128, 256, 512, 1024),
@@ -94,7 +94,7 @@ class Peak(Workload):
         return {"WGS": min(256, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 32, "MAD": "fma"}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch; none without chains."""
+        """A plan of one launch; of none without chains."""
         n, layout = problem.sizes["n"], problem.layout
         if n == 0:
             return Plan(())
@@ -160,7 +160,9 @@ class Peak(Workload):
         return operands.gamma(factor, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
 
     def flops(self, problem: Problem) -> float:
-        """For each round and chain: 2 of a multiply-add, 16 of a product's, 1 of a function or of adding what local memory gave."""
+        """The operations of each round and chain: 2 of a multiply-add, 16 of a product's, 1 of a function or of adding what local memory
+        gave.
+        """
         each = {"fma": 2.0, "product": 2.0 * DEPTH}.get(str(problem.options["quantity"]), 1.0)
         return each * problem.sizes["n"] * problem.sizes["rounds"]
 

@@ -60,7 +60,7 @@ class Stencil(Workload):
         return {"psi": (n1 * n2, n3), "filter": (int(problem.options["axes"]), int(problem.options["taps"])), "out": (n1 * n2, n3)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All parameters."""
+        """The space of all parameters."""
         one, *_ = axes(problem)
         local_free = min(device.local_memory, _MAX_LOCAL) - 2 * one.filter_ld * problem.itemsize
         return ParameterSpace(

@@ -44,7 +44,7 @@ class Stream(Workload):
         return {"x": (n,), "y": (0 if operation in ("copy", "mul") else n,), "out": (1 if operation == "dot" else n,)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All of the parameters; items with many vectors are for CPUs, whose work-group is a function call."""
+        """The space of all parameters; items with many vectors are for CPUs, whose work-group is a function call."""
         return ParameterSpace(
             {
                 "VECTOR": (1, 2, 4, 8),

@@ -96,7 +96,7 @@ class Symm(structured.OfElements):
         return {"c": structured.product(problem, inputs, "c", left, right, sample)}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of the product; see ``structured.bound``."""
+        """The bound of the product; see ``structured.bound``."""
         return structured.bound(problem, structured.order(problem))
 
     def flops(self, problem: Problem) -> float:

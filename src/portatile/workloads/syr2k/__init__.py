@@ -109,7 +109,7 @@ class Syr2k(Syrk):
         return Plan((join, *product.steps), (*product.temporaries, Temporary("joined", 3 * n * k * problem.itemsize)))
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """As for ``syrk``, and several squares of few terms."""
+        """The edge-case problems of ``syrk``, and several squares of few terms."""
         return [*super().awkward(problem), *structured.awkward(self, problem, ((37, 2),))]
 
 

@@ -151,7 +151,7 @@ class Syrk(structured.OfElements):
         return {"c": structured.product(problem, inputs, "c", left, right, sample, ~structured.touched(problem))}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of one sum of all products' terms, whatever their order; see ``structured.bound``."""
+        """The bound of one sum of all products' terms, whatever their order; see ``structured.bound``."""
         return structured.bound(problem, len(self.pairs) * problem.sizes["k"])
 
     def flops(self, problem: Problem) -> float:
@@ -179,7 +179,7 @@ def _plain(problem: Problem, name: str) -> bool:
 
 
 def _letter(problem: Problem, name: str) -> str:
-    """How a factor becomes op of it."""
+    """The letter by which a factor becomes op of it."""
     return str(problem.options["trans"])[-1 if name == "b" else 0]
 
 
@@ -194,7 +194,7 @@ def kinds(problem: Problem) -> dict[str, bool]:
 
 
 def _op(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
-    """How a product takes a pair, of which the second is transposed."""
+    """The letters of a pair of factors, of which the second is transposed."""
     return _letter(problem, pair[0]), blocks.transposed(_letter(problem, pair[1]), hermitian(problem))
 
 

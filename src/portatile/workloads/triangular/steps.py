@@ -1,4 +1,4 @@
-"""From a configuration to the steps of TRSM: the blocks on the diagonal one after another, and the products between them."""
+"""The steps of TRSM for a configuration: the blocks on the diagonal one after another, and the products between them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def forward(problem: Problem) -> bool:
     return lower == (problem.options["side"] == "L")
 
 
+<<<<<<< HEAD
 @dataclass(frozen=True)
 class Batch:
     """``count`` systems of one shape in one launch; from one to the next, A and B lie ``a`` and ``b`` elements on (A 0: shared)."""
@@ -36,6 +37,10 @@ def plan(problem: Problem, config: Config, device: DeviceInfo, batch: Batch | No
 
     With ``batch``, ``problem`` is its first one, and every step works on all of them, by substitution.
     """
+=======
+def plan(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+    """The plan with all steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
+>>>>>>> main
     blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
@@ -70,7 +75,7 @@ class _Recursion(ABC):
 
     @abstractmethod
     def plan(self) -> Plan:
-        """All steps and the workspace."""
+        """The plan with all steps and the workspace."""
 
     @abstractmethod
     def leaf(self, block: _Block, first: bool) -> None:
@@ -78,7 +83,7 @@ class _Recursion(ABC):
 
     @abstractmethod
     def solution_layout(self) -> Layout:
-        """Where the solution lies in its memory."""
+        """The layout of the solution in its memory."""
 
     def solve(self) -> None:
         """Append the steps that solve for all unknowns."""

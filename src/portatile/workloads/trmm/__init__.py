@@ -115,7 +115,7 @@ class Trmm(structured.OfElements):
         return {"b": structured.product(problem, inputs, "b", left, right, sample)}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of the products; see ``structured.bound``."""
+        """The bound of the products; see ``structured.bound``."""
         return structured.bound(problem, structured.order(problem))
 
     def flops(self, problem: Problem) -> float:
@@ -128,7 +128,7 @@ class Trmm(structured.OfElements):
         return float(problem.itemsize) * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"])
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """Nothing where alpha is 0."""
+        """The operands that are read: none where alpha is 0."""
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ())
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:

@@ -7,14 +7,18 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% from "elements.cl" import ending, epilogue_parameters, vectors_of with context %}
+{% from "store.cl" import scaling with context %}
 {% set sums = real ~ "2" if COMPLEX else real %}
 {% if not PLAIN %}
 {{ ending() }}
 {%- endif %}
+{% if TERMS > 1 %}
+{{ scaling() }}
+{%- endif %}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, SHARES, 1)))
 void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} alpha, const {{ factor }} beta,
-                 __global const {{ sums }}* restrict planes, __global {{ stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long c_batch" if BATCH }}{{ epilogue_parameters() }})
+                 __global const {{ sums }}* restrict planes, __global {{ stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long c_batch" if BATCH }}{{ epilogue_parameters() }}{{ ", __global const int* restrict scales" if TERMS > 1 }})
 {
 {% if BATCH %}
     planes += (long)get_group_id(2) * parts * m * n;
@@ -41,7 +45,11 @@ void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} a
         barrier(CLK_LOCAL_MEM_FENCE);
 #endif
         if (share == 0 && j < n) {
-{% if PLAIN %}
+{% if TERMS > 1 %}
+            __global const int* of_column = scales + 2 * (long)m + j;
+            if (!scales[m + i] && !of_column[n])  // the native product stores the others
+                put(c_base + c_offset + (long)i * ldc + j, unscaled(sum, scales[i] + *of_column), alpha, beta);
+{% elif PLAIN %}
             __global {{ real }}* c = c_base + c_offset + (long)i * ldc + j;
             *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
 {% else %}

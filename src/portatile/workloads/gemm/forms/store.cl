@@ -27,8 +27,36 @@
 {% endmacro %}
 {# the element e of WIDE at `from` #}
 {% macro element(e, old) %}ended(sums_{{ e // 4 }}.s{{ e % 4 }}, alpha, beta, {{ old }}{{ taken(e // 4, e % 4) }}){% endmacro %}
+{# with TERMS: a sum times 2^-scale, which is rounded once at most; and of what rows and columns of C are scaled by (see terms.cl) #}
+{% macro scaling() %}
+static inline float unscaled(const float sum, const int scale)
+{
+    const int half_of = -scale >> 1;
+    return sum * as_float((uint)(127 + half_of) << 23) * as_float((uint)(127 - scale - half_of) << 23);
+}
+{% endmacro %}
 {% macro store() %}
-{% if SPLIT %}
+{% if TERMS > 1 and not SPLIT %}
+            const int row = row0 + i, column = col0 + j, scale = scales[row];
+            __global const int* of_columns = scales + 2 * (long)m + column;
+            float v[{{ WIDE }}];
+            int kept = !scales[m + row];
+#pragma unroll
+            for (int e = 0; e < {{ WIDE }}; ++e) {
+                v[e] = alpha * unscaled(from[e], scale + of_columns[e]);
+                kept &= !of_columns[n + e];
+            }
+{% if WIDE == 4 %}
+            if (kept) {
+                const float4 all = (float4)(v[0], v[1], v[2], v[3]);
+                *(__global float4*)to = beta == 0 ? all : all + beta * *(__global const float4*)to;
+            } else
+{% endif %}
+#pragma unroll
+            for (int e = 0; e < {{ WIDE }}; ++e)
+                if (!scales[m + row] && !of_columns[n + e])  // the native product stores the others
+                    to[e] = beta == 0 ? v[e] : v[e] + beta * to[e];
+{% elif SPLIT %}
 {% if WIDE == 1 %}
             *to = *from;
 {% else %}

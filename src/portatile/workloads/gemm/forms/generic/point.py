@@ -137,7 +137,10 @@ class Generic(Point):
         False,
         (False, True),
         "A is packed into panels by a kernel of its own.",
-        must={"A is packed or read through an image: PACK_A or TXC": "not PACK_A or not TXC or TXC_OF == 'B'"},
+        must={
+            "A is packed or read through an image: PACK_A or TXC": "not PACK_A or not TXC or TXC_OF == 'B'",
+            "factors of blocks of k are applied where operands are packed: set PACK_A and PACK_B": "not block or (PACK_A and PACK_B)",
+        },
         tried=(
             f"not (PACK_A or PACK_B) or ({_SQUARE})",
             f"not (PACK_A or PACK_B) or ({_BARE})",
@@ -246,7 +249,7 @@ class Generic(Point):
         return self.SM and name.upper() in self.SM_OF
 
     def source(self, name: str) -> str:
-        """Where operand ``name`` is taken from: memory, panel, image (a copy) or view (an image that shows the memory)."""
+        """The source of operand ``name``: memory, panel, image (a copy) or view (an image that shows the memory)."""
         if self.TXC and name.upper() in self.TXC_OF:
             return "view" if (self.VIEW_A if name == "a" else self.VIEW_B) else "image"
         return super().source(name)
@@ -263,7 +266,7 @@ class Generic(Point):
         return self.KB * (sides + len(self.SM_OF) * self.PAD) * itemsize
 
     def lowered(self, device: DeviceInfo) -> Generic:
-        """Without NVIDIA's instructions on other devices."""
+        """The point without NVIDIA's instructions on other devices."""
         return self if device.nvidia else replace(self, LDG=False, SHUFFLE=False)
 
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
@@ -278,7 +281,7 @@ class Generic(Point):
         return images.copied(problem, name, device) if self.source(name) == "image" else None
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """Where operands come from, and what the pixels of images are that show memory."""
+        """The sources of the operands, and the pixels of images that show memory."""
         facts: dict[str, Value] = {"HALVES": images.halves(problem, device)}
         for name in "ab":
             upper = name.upper()

@@ -100,7 +100,7 @@ def known(device: DeviceInfo, dtype: str) -> Costs | None:
 
 
 def own_file(name: str, language: str, folder: Path) -> Path:
-    """Where the user's calibration of a device lies below the data directory."""
+    """The path of the user's calibration of a device, below the data directory."""
     return folder / "models" / f"gemm-{_slug(name)}-{_slug(language)}.json"
 
 
@@ -123,7 +123,7 @@ def _known(name: str, architecture: str, language: str, dtype: str, folder: Path
 
 
 def _apart(one: str, other: str) -> tuple[int, str]:
-    """How far two architectures are apart by their numbers."""
+    """The distance of two architectures by their numbers."""
     numbers = [int(found.group()) if (found := re.search(r"\d+", text)) else 0 for text in (one, other)]
     return abs(numbers[0] - numbers[1]), one
 

@@ -1,4 +1,4 @@
-"""How long a tiled configuration should take on an NVIDIA GPU, so that shapes nobody has measured get a good one.
+"""An estimate of a tiled configuration's time on an NVIDIA GPU, so that shapes nobody has measured get a good one.
 
 A sum of what was seen to cost time: launches, rounds of groups that fill and drain, multiply-adds at the rate that the resident warps
 reach, copies that are not whole vectors, memory. The constants are fitted to timings of an H200 (docs/internals/gemm.md), in
@@ -234,7 +234,7 @@ _FLOAT32 = (
 
 
 def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
-    """For matrix instructions; ``written``: as they are, else rows and columns change places, which spares moves between registers."""
+    """Tiles for matrix instructions. Unless ``written``, rows and columns change places, which spares moves between registers."""
 
     def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
         return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)

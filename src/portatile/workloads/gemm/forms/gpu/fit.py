@@ -74,7 +74,7 @@ def fit(timed: Sequence[Case], start: Costs, advance: Callable[[], None] = lambd
 
 
 def judge(timed: Sequence[Case], costs: Costs) -> Judgement:
-    """How good the choices by ``costs`` are for these shapes."""
+    """The quality of the choices by ``costs`` for these shapes."""
     shares = [case.best / min(case.rows, key=lambda row: row.estimated(costs)).took for case in timed]
     return Judgement(len(shares), fmean(shares), min(shares)) if shares else Judgement(0, math.nan, math.nan)
 

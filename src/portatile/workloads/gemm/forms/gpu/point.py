@@ -284,11 +284,11 @@ class Gpu(Point):
         return (self.items, 1, 1)
 
     def roundings(self, k: int) -> int:
-        """One for each part of a sum: of groups, of the parts of a group, and of a tail."""
+        """The roundings of a sum's parts: one for each group, each part of a group, and each part of a tail."""
         return self.SPLIT_K + self.KG + (tail.PARTS if self.TAIL else 0)
 
     def cut(self, problem: Problem, device: DeviceInfo) -> Cut | None:
-        """Where the tail begins."""
+        """The first row of the tail."""
         return tail.cut(problem, self, device) if self.TAIL else None
 
     def slots(self, units: int) -> int:
@@ -315,7 +315,7 @@ class Gpu(Point):
         return replace(point, MMA_SHAPE=shapes[0]) if shapes else replace(point, MMA=False, MMA_SHAPE="16x8x8", MAD="a*b+c")
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """Where tiles are taken from (see tiles.cl), and whether they divide the operands."""
+        """The sources of the tiles (see tiles.cl), and whether tiles divide the operands."""
         m, n, k = (problem.sizes[s] for s in "mnk")
         facts: dict[str, Value] = {}
         for name, across, packed, tile in (("a", m, self.PACK_A, self.rows), ("b", n, self.PACK_B, self.columns)):

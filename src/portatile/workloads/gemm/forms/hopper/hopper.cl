@@ -10,7 +10,12 @@
        TBR                                registers: sums[TRR][8 TCR], as a warp group's products have them: warp w rows 16 w .., lane
                                           4 g + t rows g, g + 8, columns 2t, 2t + 1 of every eight
 
-   With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums.
+   With TERMS = 2 an operand is the sum of two: high + 2^-11 low, of which a stage has both tiles, and C = A_high B_high
+   + 2^-11 (A_low B_high + A_high B_low). Products of the high terms leave the units after each tile, to be added to nearest, while those
+   with low terms are formed, whose sums stay in the units.
+
+   With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums; with BLOCK
+   by the factors of a block of k.
 #}
 // GEMM for Hopper: a warp keeps the copy engine busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
 // go on to their next tile of C while the last one is stored.
@@ -21,7 +26,7 @@
 {% set bn = 16 * TCR %}
 {% set items = 128 * (TBR + 1) %}
 {% set depth = 128 // itemsize %}
-{% set stage = 128 * (bm + bn) %}
+{% set stage = TERMS * 128 * (bm + bn) %}
 {% set steps = 4 %}
 {% set local_argument = ", __global uchar* maps" ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set pitch = 40 %}
@@ -29,8 +34,8 @@
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
-{% from "store.cl" import ahead, endings, store, vectors with context %}
-{% from "elements.cl" import vectors_of with context %}
+{% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
+{% from "elements.cl" import block_factor, vectors_of with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -38,11 +43,11 @@ wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
 wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {%- endif %}
 {% endmacro %}
-{% macro multiply(r, into="sums[%d]" % r, first="tile + step") %}
+{% macro multiply(r, into="sums[%d]" % r, first="tile + step", a="a_tile", b="b_tile") %}
                 asm volatile("{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
                     : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ into }}[{{ e }}]){{ ", " if not loop.last }}{% endfor %}
 
-                    : "l"({{ operand("a", A_ALONG, "a_tile + %d" % (r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"({{ first }}));
+                    : "l"({{ operand("a", A_ALONG, "%s + %d" % (a, r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, b, "step") }}), "r"({{ first }}));
 {% endmacro %}
 {# the sum e + x of a block of rows as an element of C, where C is not read #}
 {% macro fragment(x) %}
@@ -72,12 +77,25 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {# the products of a tile, of one block of rows after the other, so that the sums in the units are few; other warp groups multiply while
    this one adds #}
 {% macro promoted() %}
+{% if BLOCK %}
+            const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
+{% endif %}
 {% for r in range(TRR) %}
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
 {{ multiply(r, "part", "step") }}            }
             wgmma_commit();
+{% if BLOCK %}
+            const int row_{{ r }} = row0 + team * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
+            const float above_{{ r }} = {{ block_factor("a", "min(row_%d, m - 1)" % r, "block") }}, below_{{ r }} = {{ block_factor("a", "min(row_%d + 8, m - 1)" % r, "block") }};
+{% if r == 0 %}
+            float across_block[{{ count // 2 }}];
+#pragma unroll
+            for (int e = 0; e < {{ count // 2 }}; ++e)
+                across_block[e] = {{ block_factor("b", "min(col0 + e / 2 * 8 + lane % 4 * 2 + e % 2, n - 1)", "block") }};
+{% endif %}
+{% endif %}
             WGMMA_WAIT(0);
             asm volatile("" : {% for e in range(count) %}"+f"(part[{{ e }}]){{ ", " if not loop.last }}{% endfor %});
 {% if loop.last %}
@@ -87,8 +105,32 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% endif %}
 #pragma unroll
             for (int e = 0; e < {{ count }}; ++e)
-                sums[{{ r }}][e] += part[e];
+                sums[{{ r }}][e] += part[e]{{ " * ((e / 2 %% %d ? below_%d : above_%d) * across_block[e / 4 * 2 + e %% 2])" % (2, r, r) if BLOCK }};
 {% endfor %}
+{% endmacro %}
+{# the products of a tile's terms: those of the high ones are added to the sums while the others are formed #}
+{% macro multiply_terms() %}
+#pragma unroll
+            for (int step = 0; step < {{ steps }}; ++step) {
+{% for r in range(TRR) %}
+{{ multiply(r, "high[%d]" % r, "step") }}{% endfor %}
+            }
+            wgmma_commit();
+#pragma unroll
+            for (int step = 0; step < {{ steps }}; ++step) {
+{% for r in range(TRR) %}
+{{ multiply(r, "low[%d]" % r, a="a_tile + %d" % (bm * 128)) }}{{ multiply(r, "low[%d]" % r, "1", b="b_tile + %d" % (bn * 128)) }}{% endfor %}
+            }
+            wgmma_commit();
+            WGMMA_WAIT(1);
+{% for r in range(TRR) %}
+            asm volatile("" : {% for e in range(count) %}"+f"(high[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %});
+{% endfor %}
+#pragma unroll
+            for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+                for (int e = 0; e < {{ count }}; ++e)
+                    sums[i][e] += high[i][e];
 {% endmacro %}
 {# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 64 across it else #}
 {% macro copier(warp, x, along, wide, place, at) %}
@@ -99,12 +141,15 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
                 for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
                     const uint to = first + slot * {{ stage }} + {{ place }};
                     mbarrier_wait(empty + slot * 8, phase);
-                    mbarrier_expect(full + slot * 8, {{ wide * 128 }});
+                    mbarrier_expect(full + slot * 8, {{ TERMS * wide * 128 }});
 {% set shared = x == "b" and CLUSTER > 1 %}
 {% set boxes = wide // (CLUSTER if shared else 1) // (wide // (CLUSTER if shared else 1) if along else 64) %}
 {% set part = "rank * %d" % (wide // CLUSTER) if shared else "0" %}
+{% for term in range(TERMS) %}
+{% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ "tensor_copy_to_all" if shared else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 }}, map{{ " + 128" if x == "b" }}, {{ "k_next, %s + %s" % (at, part) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ "tensor_copy_to_all" if shared else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 + term * wide * 128 }}, map{{ " + 128" if x == "b" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+{% endfor %}
 {% endfor %}
                     phase ^= slot == {{ STAGES - 1 }};
                     slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
@@ -114,6 +159,9 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% endmacro %}
 
 {{ endings() }}
+{% if TERMS > 1 %}
+{{ scaling() }}
+{% endif %}
 {% if CLUSTER > 1 %}
 CLUSTER({{ CLUSTER }})
 {% endif %}
@@ -168,16 +216,16 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     // what lies past the last step of this group's k is zeros, too
     __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
     if (item / 32 == {{ 4 * TBR }})
-        tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m" if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
+        tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m%s" % (" * 2" if TERMS > 1) if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
     if (item / 32 == {{ 4 * TBR + 1 }})
-        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n" if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "64, %d" % depth }});
+        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "64, %d" % depth }});
     {{ "cluster_barrier()" if CLUSTER > 1 else "barrier(CLK_LOCAL_MEM_FENCE)" }};
 
     if (team == {{ TBR }}) {
 {% if TBR == 2 %}
         warp_registers_less();
 {% endif %}
-{{ copier(4 * TBR, "a", A_ALONG, bm, 0, "row0") }}{{ copier(4 * TBR + 1, "b", B_ALONG, bn, bm * 128, "col0") }}        return;
+{{ copier(4 * TBR, "a", A_ALONG, bm, 0, "row0") }}{{ copier(4 * TBR + 1, "b", B_ALONG, bn, TERMS * bm * 128, "col0") }}        return;
     }
 
 {% if TBR == 2 %}
@@ -193,6 +241,14 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 #pragma unroll
             for (int e = 0; e < {{ count }}; ++e)
                 sums[i][e] = 0;
+{% if TERMS > 1 %}
+        float high[{{ TRR }}][{{ count }}], low[{{ TRR }}][{{ count }}];
+#pragma unroll
+        for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+            for (int e = 0; e < {{ count }}; ++e)
+                high[i][e] = low[i][e] = 0;
+{% endif %}
 {% if PROMOTE %}
         float part[{{ count }}];
 #pragma unroll
@@ -204,11 +260,14 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 #pragma unroll 1
         do {
             mbarrier_wait(full + slot * 8, phase);
-            const uint a_tile = first + slot * {{ stage }} + team * {{ TRR * 8192 }}, b_tile = first + slot * {{ stage }} + {{ bm * 128 }};
+            const uint a_tile = first + slot * {{ stage }} + team * {{ TRR * 8192 }}, b_tile = first + slot * {{ stage }} + {{ TERMS * bm * 128 }};
 {% if PROMOTE %}
 {{ promoted() }}
 {%- else %}
             wgmma_fence();
+{% if TERMS > 1 %}
+{{ multiply_terms() }}
+{%- else %}
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
 {% for r in range(TRR) %}
@@ -216,6 +275,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             }
             wgmma_commit();
             WGMMA_WAIT(1);
+{% endif %}
             if (tile > 0{{ freed() }})  // the products of the tile before this one have ended
                 {{ free() }};
             before = slot;
@@ -227,8 +287,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         WGMMA_WAIT(0);
         // sums stay where they are until here
 {% for r in range(TRR) %}
-        asm volatile("" : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %});
+        asm volatile("" : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ "low" if TERMS > 1 else "sums" }}[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %});
 {% endfor %}
+{% if TERMS > 1 %}
+#pragma unroll
+        for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+            for (int e = 0; e < {{ count }}; ++e)
+                sums[i][e] += low[i][e] * 0.00048828125f;
+{% endif %}
         if (1{{ freed() }})
             {{ free() }};
 {% endif %}

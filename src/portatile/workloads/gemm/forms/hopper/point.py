@@ -69,6 +69,7 @@ class Hopper(Point):
         must={
             **units.MUST_PROMOTE,
             "sums and those of one block of rows in the units must fit registers": "not PROMOTE or (TRR + 1) * TCR <= 24",
+            "beside factors of blocks of k fewer sums fit": "not block or (TRR + 1) * TCR <= 16",
         },
         later=True,
     )
@@ -125,12 +126,13 @@ class Hopper(Point):
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, sums on their way to C, tensor maps and barriers."""
-        stages = self.STAGES * units.LINE * (self.rows + self.columns)
+        stages = self.STAGES * units.LINE * (self.rows + self.columns) * self.TERMS
         return _ALIGNMENT + stages + self.TBR * _EXCHANGE + 2 * _MAP + 16 * self.STAGES
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
-        return {**units.facts(problem, device, (self.rows * self.CLUSTER, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+        found = units.facts(problem, device, (self.rows * self.CLUSTER, self.columns), bare_sums, self.TERMS)
+        return {**found, "local_bytes": self.local_bytes(4)}
 
 
 def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:

@@ -12,9 +12,12 @@
              | 2  | 2  | 3  | 3  |
              +----+----+----+----+
 
-   With PROMOTE the products of a tile are summed in part[TRR][TCR], and then added to sums.
+   With PROMOTE the products of a tile are summed in part[TRR][TCR], and then added to sums; with BLOCK by the factors of a block of k.
 
    In the end the sums go through local memory, so that neighbouring work-items store neighbouring elements of C.
+
+   With TERMS = 2 an operand is the sum of two: high + 2^-11 low, of which a stage has both tiles, and C = A_high B_high
+   + 2^-11 (A_low B_high + A_high B_low). Products of the high terms leave the unit after each step, to be added to nearest.
 #}
 // GEMM on matrix units: tiles of both operands flow through STAGES of local memory by asynchronous copies; sub-groups load fragments
 // of them, multiply and add.
@@ -27,15 +30,19 @@
 {% set items = lanes * TBR * TBC %}
 {% set depth = 128 // itemsize %}
 {% set piece = 16 // itemsize %}
-{% set stage = 128 * (bm + bn) %}
+{% set stage = TERMS * 128 * (bm + bn) %}
 {% set jump = items // 8 %}
 {% set pitch = bn + 8 %}
 {% set steps = 4 %}
 {% set local_argument = ", __local uchar* tiles" if LOCAL_ARGUMENT else "" %}
-{% from "store.cl" import endings, store with context %}
+{% from "store.cl" import endings, scaling, store with context %}
+{% from "elements.cl" import block_factor with context %}
 {# rows of 128 bytes that a work-item copies its chunk of #}
 {% macro copies(x, wide, along, edge, first, end) %}
 {% set slots = wide // jump %}
+{% for term in range(TERMS) %}
+{% set deep = " + %d" % (term * wide * 128) if term else "" %}
+{% set far = "%s_plane + " % x if term else "" %}
 #pragma unroll
             for (int s = 0; s < {{ slots }}; ++s) {
 {% if along %}
@@ -51,9 +58,10 @@
                 const int {{ x }}_bytes = {{ bytes }};
                 COPY_ASYNC_16_PART({{ x }}_to + s * {{ jump * 128 }}, {{ x }}_bytes > 0 ? {{ from }} : {{ x }}_base, {{ x }}_bytes);
 {% else %}
-                COPY_ASYNC_16({{ x }}_to + s * {{ jump * 128 }}, {{ from }});
+                COPY_ASYNC_16({{ x }}_to{{ deep }} + s * {{ jump * 128 }}, {{ far }}{{ from }});
 {% endif %}
             }
+{% endfor %}
 {% endmacro %}
 {% macro fetch_a() %}{{ copies("a", bm, A_ALONG, A_EDGE, "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ copies("b", bn, B_ALONG, B_EDGE, "col0", "n") }}{% endmacro %}
@@ -79,7 +87,7 @@
 {% endmacro %}
 {% macro targets() %}
             __local uchar* a_to = tiles + write + target;
-            __local uchar* b_to = a_to + {{ bm * 128 }};
+            __local uchar* b_to = a_to + {{ TERMS * bm * 128 }};
 {% endmacro %}
 {% macro load_x(x, upper, along, count, at, base, set, step) %}
 #pragma unroll
@@ -93,15 +101,44 @@
 {% macro load(set, step) %}
 {{ load_x("a", "A", A_ALONG, TRR, "at_row", "", set, step) }}{{ load_x("b", "B", B_ALONG, TCR, "at_col", " + %d" % (bm * 128), set, step) }}
 {%- endmacro %}
+{# both terms of a step, and their three products #}
+{% macro multiply_terms() %}
+{% for term in range(TERMS) %}
+{{ load_x("a", "A", A_ALONG, TRR, "at_row", " + %d" % (term * bm * 128), term, "step") }}{{ load_x("b", "B", B_ALONG, TCR, "at_col", " + %d" % (TERMS * bm * 128 + term * bn * 128), term, "step") }}
+{%- endfor %}
+#pragma unroll
+            for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+                for (int j = 0; j < {{ TCR }}; ++j) {
+                    matrix_f32 high;
+                    MATRIX_CLEAR(high);
+                    MATRIX_MULTIPLY_ADD_{{ KIND }}(low[i][j], a[1][i], b[0][j]);
+                    MATRIX_MULTIPLY_ADD_{{ KIND }}(low[i][j], a[0][i], b[1][j]);
+                    MATRIX_MULTIPLY_ADD_{{ KIND }}(high, a[0][i], b[0][j]);
+#pragma unroll
+                    for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+                        sums[i][j].r[e] += high.r[e];
+                }
+{% endmacro %}
 {# the products of a tile, which were summed apart, become part of the sums #}
 {% macro promote() %}
+{% if BLOCK %}
+        const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
+{% endif %}
 #pragma unroll
         for (int i = 0; i < {{ TRR }}; ++i)
 #pragma unroll
             for (int j = 0; j < {{ TCR }}; ++j) {
 #pragma unroll
                 for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+{% if BLOCK %}
+                {
+                    const int row = row0 + at_row + i * 16 + MATRIX_ROW(lane, e), column = col0 + at_col + j * 16 + MATRIX_COLUMN(lane, e);
+                    sums[i][j].r[e] += part[i][j].r[e] * ({{ block_factor("a", "min(row, m - 1)", "block") }} * {{ block_factor("b", "min(column, n - 1)", "block") }});
+                }
+{% else %}
                     sums[i][j].r[e] += part[i][j].r[e];
+{% endif %}
                 MATRIX_CLEAR(part[i][j]);
             }
 {% endmacro %}
@@ -116,6 +153,9 @@
 {% endmacro %}
 
 {{ endings() }}
+{% if TERMS > 1 %}
+{{ scaling() }}
+{% endif %}
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
@@ -156,8 +196,17 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int j = 0; j < {{ TCR }}; ++j)
             MATRIX_CLEAR(part[i][j]);
 {% endif %}
-    matrix_a a[{{ 2 if DOUBLE else 1 }}][{{ TRR }}];
-    matrix_b b[{{ 2 if DOUBLE else 1 }}][{{ TCR }}];
+{% if TERMS > 1 %}
+    matrix_f32 low[{{ TRR }}][{{ TCR }}];
+#pragma unroll
+    for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+        for (int j = 0; j < {{ TCR }}; ++j)
+            MATRIX_CLEAR(low[i][j]);
+    const long a_plane = (long)m * lda, b_plane = (long)n * ldb;
+{% endif %}
+    matrix_a a[{{ 2 if DOUBLE or TERMS > 1 else 1 }}][{{ TRR }}];
+    matrix_b b[{{ 2 if DOUBLE or TERMS > 1 else 1 }}][{{ TCR }}];
 
     int k_next = k0, read = 0, write = 0;
 #pragma unroll
@@ -200,7 +249,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 COPY_ASYNC_COMMIT();
             }
 {{ multiply("step % 2") }}
-{% else %}
+{% elif TERMS > 1 %}
+{{ multiply_terms() }}
+{%- else %}
 {{ load("0", "step") }}{{ multiply("0") }}
 {% endif %}
         }
@@ -212,6 +263,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     }
 
+{% if TERMS > 1 %}
+#pragma unroll
+    for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+        for (int j = 0; j < {{ TCR }}; ++j)
+#pragma unroll
+            for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+                sums[i][j].r[e] += low[i][j].r[e] * 0.00048828125f;
+{% endif %}
     COPY_ASYNC_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
     __local {{ real }}* exchange = (__local {{ real }}*)tiles;

@@ -117,12 +117,13 @@ class Matrix(Point):
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, or the sums on their way to C."""
-        stages = self.STAGES * units.LINE * (self.rows + self.columns)
+        stages = self.STAGES * units.LINE * (self.rows + self.columns) * self.TERMS
         return max(stages, self.rows * (self.columns + _SKEW) * 4)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
-        return {**units.facts(problem, device, (self.rows, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+        found = units.facts(problem, device, (self.rows, self.columns), bare_sums, self.TERMS)
+        return {**found, "local_bytes": self.local_bytes(4)}
 
 
 def tile(groups: tuple[int, int], fragments: tuple[int, int], stages: int, double: int = 1) -> Matrix:

@@ -180,7 +180,7 @@ class Thin(Point):
         return self if joins(device) else replace(self, JOIN=False)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """How operands are read, what is in local memory, and how many sums a group adds at a time."""
+        """The way in which operands are read, the content of local memory, and the sums that a group adds at a time."""
         itemsize, a, b = problem.itemsize, problem.layout["a"], problem.layout["b"]
         along, fast = k_fast(problem, "a"), k_fast(problem, "b")
         widest = min(self.VL, self.VL if along else self.TR, 16 // itemsize if self.STAGES > 1 else self.VL)

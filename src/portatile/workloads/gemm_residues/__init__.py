@@ -1,0 +1,122 @@
+"""Accurate real and complex products from exact products of bytes: what sums are modulo pairwise coprime numbers says what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
+from portatile.space import ParameterSpace
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
+from portatile.workloads.gemm import reference
+from portatile.workloads.gemm import workload as native
+from portatile.workloads.gemm.passing import operand_shapes
+from portatile.workloads.gemm.reals import without_conjugates
+from portatile.workloads.gemm_residues import plan
+
+
+class GemmResidues(Workload):
+    """C (m x n) = alpha op(A) op(B) + beta C by Ozaki scheme II (arXiv 2504.08009), the same bits on every device and in every run.
+
+    Rows of op(A) and columns of op(B), scaled by powers of two, become integers of 58 bits for short sums of float64 to 51 for long ones
+    (31 to 24 of float32); 15 (8) products of bytes give their product modulo as many numbers, from which it is put together exactly and
+    rounded once. Of complex numbers three products of bytes take the place of each: modulo a number nothing is lost by adding parts.
+    One more product, of leading bits, bounds |A| |B| from below: an element for which rounding to integers may have cost more than
+    k u |A| |B|, or that has infinities, NaN or a sum that is no normal number, is computed again as k multiply-adds in float64. So the
+    error is at most gamma_(k + 3) |A| |B|, of complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come
+    out where they do natively. Sums of more than 16384 terms are added piece by piece.
+
+    Parameters: SLAB: steps of k that a work-group makes bytes of. LANES: work-items along k, of four steps each. ROWS: rows of the group.
+    WGS: work-group that puts sums together.
+    """
+
+    name = "gemm_residues"
+    products = True
+    sizes: Mapping[str, str] = native.sizes
+    options: Mapping[str, tuple[Value, ...]] = native.options
+    dtypes = ("float32", "float64", "complex64", "complex128")
+    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
+    scalars: Mapping[str, float] = native.scalars
+
+    def problem(
+        self,
+        sizes: Mapping[str, int],
+        dtype: str = "float32",
+        options: Mapping[str, Value] | None = None,
+        layout: Mapping[str, Layout] | None = None,
+    ) -> Problem:
+        """As of any workload; conjugates of real matrices are these themselves."""
+        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """The shapes of A, B and C as they are stored."""
+        return dict(operand_shapes(problem))
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """Work-groups that the device takes, slabs of whole tiles."""
+        values: dict[str, tuple[Value, ...]] = {
+            "SLAB": (256, 512, 1024, 2048, 4096),
+            "LANES": (8, 16, 32),
+            "ROWS": (4, 8, 16),
+            "WGS": (64, 128, 256),
+        }
+        rules = ("LANES * ROWS <= max_work_group_size", "LANES * ROWS >= 32", "WGS <= max_work_group_size")
+        return ParameterSpace(values, rules, {**problem.facts(), **device.facts()})
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """Groups of 256 work-items, and slabs so short that there are some groups for each compute unit."""
+        rows = 16 if device.max_work_group_size >= 256 else 4
+        lanes = 16 if device.max_work_group_size >= 64 else 8
+        groups = -(-min(problem.sizes["m"], problem.sizes["n"]) // rows)
+        slab = 1024 if groups * max(problem.sizes["k"] // 1024, 1) >= 4 * device.compute_units else 512
+        return {"SLAB": slab, "LANES": lanes, "ROWS": rows, "WGS": min(256, device.max_work_group_size & -64 or 64)}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """Bytes of A and B, the products of bytes, sums put together, elements computed again; piece by piece where memory asks for it."""
+        return plan.build(problem, config, device)
+
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """Where bytes are multiplied without units, which takes longer than a native product."""
+        if "int8" in device.can.matrix_types:
+            return ""
+        return f"{device.name} has no units for products of bytes: this takes longer than the native product"
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands as those of ``gemm``."""
+        return reference.inputs(problem, rng)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """C in float64, everywhere or where sampled rows meet sampled columns."""
+        return {"c": reference.reference(problem, inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """That of a native product whose sum is not divided.
+
+        Rounding to integers costs at most k u |A| |B| in each part of an element, else the element is computed again with k roundings; one
+        more rounds the sum, or that of two pieces of k, and two (complex: four) come of alpha and beta.
+        """
+        return reference.bound(problem, 1)
+
+    def flops(self, problem: Problem) -> float:
+        """2 m n k, as of a native product, so that speeds compare."""
+        return native.flops(problem)
+
+    def traffic(self, problem: Problem) -> float:
+        """A and B read once, C written once."""
+        return native.traffic(problem)
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """A and B unless alpha is 0, C unless beta is 0."""
+        return native.reads(problem, scalars)
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """By rows and by columns of C: each part has the bits of the whole."""
+        return native.cuts(problem, config)
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Shapes that nothing divides, with padded rows and offsets."""
+        return reference.awkward(self, problem)
+
+
+workload = GemmResidues()

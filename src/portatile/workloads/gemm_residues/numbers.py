@@ -1,0 +1,106 @@
+"""The numbers of the residue scheme: moduli, bits that operands keep, weights of digits, cofactors of the Chinese remainder theorem.
+
+Ozaki scheme II (Ozaki, Uchino, Imamura, arXiv 2504.08009): rows of A and columns of B become integers of so many bits that each sum of
+their products is less than half the product of the moduli; it follows from what it is modulo each of them, which int8 products give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil, prod
+from typing import Any
+
+MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193)
+"""Pairwise coprime, the largest first; remainders around 0 are bytes."""
+COUNT = {"float32": 8, "float64": 15, "complex64": 8, "complex128": 15}
+"""How many of them: the rounding of A and B is then less than a native product's on random matrices, up to the longest sums."""
+PRECISION = {"float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
+LARGEST = {"float32": 255, "float64": 2047, "complex64": 255, "complex128": 2047}
+"""Bits of a fraction, and the exponent that stands for infinities and NaN."""
+LONGEST = 1 << 14
+"""Steps of k of which int32 holds the sums of bytes, for complex numbers three of them together. Longer sums are added
+piece by piece, always the same ones."""
+MARGIN = 0.46
+"""The largest sum over the product of the moduli: below a half, so that float32 tells how often that product is contained."""
+DIGIT = 12
+"""Bits of the digits that integers are taken apart into: weighted sums of five are below 2**20, of which float32 divides well enough."""
+LIMB = 30
+"""Bits of the limbs that sums are put together in."""
+
+
+def centred(value: int, modulus: int) -> int:
+    """The remainder that is nearest to 0."""
+    rest = value % modulus
+    return rest - modulus if 2 * rest >= modulus else rest
+
+
+def limbs(value: int, count: int) -> tuple[int, ...]:
+    """A number's limbs, the lowest first."""
+    return tuple(value >> (LIMB * place) & (2**LIMB - 1) for place in range(count))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What kernels are told, for sums of ``terms`` products of rounded elements of ``dtype``."""
+
+    dtype: str
+    terms: int
+
+    @property
+    def moduli(self) -> tuple[int, ...]:
+        """The moduli."""
+        return MODULI[: COUNT[self.dtype]]
+
+    @cached_property
+    def bits(self) -> int:
+        """The most bits with ``terms * 4**bits <= MARGIN * M``, or half of that for complex numbers, whose terms are two products."""
+        products = self.terms * (2 if self.dtype.startswith("complex") else 1)
+        return ((int(MARGIN * prod(self.moduli)) // products).bit_length() - 1) // 2
+
+    @property
+    def digits(self) -> int:
+        """Digits of the integers, each with its sign."""
+        return ceil((self.bits + 2) / DIGIT)
+
+    @property
+    def slack(self) -> int:
+        """Bits by which the cost of rounding is shifted before it is compared with the terms; see ``join.cl``.
+
+        Rounding costs 2**-(bits + 8) times the sums of |a| and |b| in 128ths of their rows' largest, a native product terms * 2**-PRECISION
+        times that of |a| |b|, of which 2**-14 times the product of the leading bytes is known.
+        """
+        return max(PRECISION[self.dtype] + 6 - self.bits, 0)
+
+    @property
+    def tables(self) -> dict[str, list[Any]]:
+        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count; ``inverses``: what the three digits of a sum
+        of bytes count, times the inverse of the cofactor; ``cofactors``: the limbs of the product of the other moduli.
+        """
+        whole = prod(self.moduli)
+        others = [whole // p for p in self.moduli]
+        return {
+            "divisors": [f"{p}.0f" for p in self.moduli],
+            "reciprocals": [f"{1 / p:.9e}f" for p in self.moduli],
+            "weights": [[centred(1 << (DIGIT * place), p) for place in range(self.digits)] for p in self.moduli],
+            "inverses": [
+                [centred((1 << (DIGIT * t)) * pow(w, -1, p), p) for t in range(3)] for p, w in zip(self.moduli, others, strict=True)
+            ],
+            "cofactors": [limbs(other, self.wide) for other in others],
+        }
+
+    @property
+    def wide(self) -> int:
+        """Limbs of a sum, with a bit for its sign."""
+        return ceil((prod(self.moduli).bit_length() + 1) / LIMB)
+
+    @property
+    def product(self) -> tuple[int, ...]:
+        """The limbs of the product of the moduli."""
+        return limbs(prod(self.moduli), self.wide)
+
+
+@lru_cache(maxsize=64)
+def numbers(dtype: str, terms: int) -> Numbers:
+    """The numbers for sums of up to ``terms`` products: those of the next power of two, so that few kernel texts serve all sizes."""
+    return Numbers(dtype, 1 << max(terms - 1, 0).bit_length())

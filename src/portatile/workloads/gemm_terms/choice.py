@@ -1,0 +1,68 @@
+"""Where a float32 product from terms of 16 bits is expected to win: its time on paper beside the native product's."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from portatile.records import Config, DeviceInfo, Problem
+from portatile.workloads.gemm import units
+from portatile.workloads.gemm_terms import points
+
+LEAST_K = 256
+"""Steps of k from which the bound is no larger than the native product's: see ``error``."""
+
+# Of an H200, in multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit.
+_NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
+_RATES = {"hopper": 0.85e6, "matrix": 0.42e6}  # a third of the products of float16 that the forms reach with such tiles
+_STREAM = 2.2e4  # both operands read twice, their terms written
+_LAUNCH = {"native": 6.0, "terms": 14.0}
+_FILLED = 0.85  # of the device, by the native product
+
+
+def default(problem: Problem, device: DeviceInfo) -> Config:
+    """The fastest tile where it wins, else the native product."""
+    took, config = _best(problem, device)
+    return config if took < native(problem, device) else points.config(points.NATIVE)
+
+
+def wins(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether the terms' product is expected to be faster than the native one, and its bound is no larger."""
+    return default(problem, device)["FORM"] != points.NATIVE
+
+
+def reason(problem: Problem, device: DeviceInfo) -> str:
+    """Why the native product runs in place of an emulated one."""
+    if "float16" not in device.can.matrix_types:
+        return "the device has no matrix units for float16: the native product runs"
+    if problem.sizes["k"] < LEAST_K:
+        return f"sums of fewer than {LEAST_K} terms are more accurate natively: the native product runs"
+    return "the native product is faster here, as expected or measured: the native product runs"
+
+
+def native(problem: Problem, device: DeviceInfo) -> float:
+    """Microseconds that the native product takes where it fills the device but for a fifth."""
+    return _LAUNCH["native"] + problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] / (_FILLED * _NATIVE * device.compute_units)
+
+
+def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
+    """Microseconds of the fastest tile, and its configuration; infinite where none is as accurate as the native product."""
+    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
+    best: tuple[float, Config] = (float("inf"), points.config(points.NATIVE))
+    if k < LEAST_K or min(problem.sizes.values()) == 0 or "float16" not in device.can.matrix_types:
+        return best
+    count = max(device.compute_units, 1)
+    split_us = (m + n) * k * 12 / _STREAM / count
+    for (form, tile), point in points.TILES.items():
+        if not units.fits(point, device) or (form == "hopper" and not device.can.warp_groups):
+            continue
+        narrow = 0.8 if point.rows * point.columns < 128 * 128 else 1.0
+        tiles = -(-m // point.rows) * -(-n // point.columns)
+        for split in (1, 2, 4, 8):
+            if split > 1 and (k < points.LEAST * split or tiles * split > count):
+                break
+            waves = ceil(tiles * split / count)
+            took = _LAUNCH["terms"] + split_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + 7.3e-5)
+            took += 3.0 + 2.6e-4 * split * m * n / count if split > 1 else 0.0
+            if took < best[0]:
+                best = took, points.config(form, tile, split=split)
+    return best

@@ -1,0 +1,135 @@
+{#
+   An operand is `across` rows of op(A), or columns of op(B), of k elements. Row i is scaled by 2^s, so that its largest element lies in
+   [2^14, 2^15), and an element x of it becomes two halves:
+
+        high = half(x 2^s)        low = half((x 2^s - high) 2^11)         x 2^s = high + low 2^-11, but for what `low` rounds
+
+   a_terms:  +---- pitch ----+
+             | high          |  m rows                      scales:  scale of m rows, whether row is lost, the same of n columns,
+             +---------------+                                       whether any is lost
+             | low           |  m rows
+             +---------------+                              maxima:  of each chunk of k those of m rows, then of each chunk those of n
+#}
+// Splits float32 operands into two terms of 16 bits for matrix units: first the largest magnitudes of each row, then scales and terms.
+//
+// A row is lost where it holds infinities, NaN, or an element of which the high term misses more than {{ miss }} of it: the native product
+// computes what such a row gives. Group (x, y, z) has 64 rows from 64 y on, of A where z is 0, else of B. alpha = 0 must not read them.
+{# what both kernels begin with #}
+{% macro begin() %}
+    const int x = (int)get_local_id(0), y = (int)get_local_id(1), item = y * 64 + x;
+    const int second = (int)get_group_id(2), across = second ? n : m, first = (int)get_group_id(1) * 64;
+    const int fast = second ? {{ B_FAST }} : {{ A_FAST }}, ld = second ? ldb : lda;
+    __global const float* at = second ? b_base + b_offset : a_base + a_offset;
+    __global int* scale_at = scales + (second ? 2 * (long)m : 0);
+    if (first >= across)
+        return;
+{% endmacro %}
+{% macro operands() %}
+__global const float* restrict a_base, const long a_offset, const int lda,
+{{- " " }}__global const float* restrict b_base, const long b_offset, const int ldb
+{%- endmacro %}
+
+__kernel __attribute__((reqd_work_group_size(64, 4, 1)))
+void terms_maxima(const int m, const int n, const int k, const int chunk, const float alpha,
+                  {{ operands() }},
+                  __global uint* restrict maxima, __global int* restrict scales)
+{
+    __local uint found[64][65];
+{{ begin() }}
+    const int k0 = (int)get_group_id(0) * chunk, k1 = alpha == 0 ? 0 : min(k, k0 + chunk);
+    if (k0 == 0 && item < 64 && first + item < across)
+        scale_at[across + first + item] = 0;
+    if (get_group_id(0) + get_group_id(1) + get_group_id(2) == 0 && item == 0)
+        scales[2 * ((long)m + n)] = 0;
+    uint best[16];
+#pragma unroll
+    for (int s = 0; s < 16; ++s)
+        best[s] = 0;
+    if (fast) {  // work-items along k
+        for (int kk = k0 + x; kk < k1; kk += 64)
+#pragma unroll
+            for (int s = 0; s < 16; ++s)
+                if (first + y + 4 * s < across)
+                    best[s] = max(best[s], as_uint(at[(long)(first + y + 4 * s) * ld + kk]) & 0x7fffffffu);
+    } else if (first + x < across) {
+#pragma unroll 8
+        for (int kk = k0 + y; kk < k1; kk += 4)
+            best[0] = max(best[0], as_uint(at[(long)kk * ld + first + x]) & 0x7fffffffu);
+    }
+#pragma unroll
+    for (int s = 0; s < 16; ++s)
+        if (fast)
+            found[y + 4 * s][x] = best[s];
+    if (!fast)
+        found[x][y] = best[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item < 64 && first + item < across) {
+        uint most = 0;
+        for (int i = 0; i < (fast ? 64 : 4); ++i)
+            most = max(most, found[item][i]);
+        maxima[((long)(second ? m : 0)) * get_num_groups(0) + (long)get_group_id(0) * across + first + item] = most;
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(64, 4, 1)))
+void terms_split(const int m, const int n, const int k, const int pitch, const int chunks, const float alpha,
+                 {{ operands() }},
+                 __global const uint* restrict maxima, __global int* restrict scales, __global uint* restrict a_terms, __global uint* restrict b_terms)
+{
+    __local float square[64][65];
+    __local int scale_of[64];
+{{ begin() }}
+    const int start = (int)get_group_id(0) * {{ DEPTH }}, end = min(pitch, start + {{ DEPTH }});
+    if (item < 64) {
+        uint most = 0;
+        if (alpha != 0 && first + item < across)
+            for (int c = 0; c < chunks; ++c)
+                most = max(most, maxima[((long)(second ? m : 0)) * chunks + (long)c * across + first + item]);
+        const int bad = most >= 0x7f800000u;
+        const int scale = most == 0 || bad ? 0 : min(14 - ((int)(most >> 23) - 127), 126);
+        scale_of[item] = bad ? -1000 : scale;
+        if (start == 0 && first + item < across) {
+            scale_at[first + item] = scale;
+            if (bad) {
+                scale_at[across + first + item] = 1;
+                scales[2 * ((long)m + n)] = 1;
+            }
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (alpha == 0)
+        return;
+    __global uint* to = second ? b_terms : a_terms;
+    const long plane = (long)across * (pitch / 2);
+    for (int k0 = start; k0 < end; k0 += 64) {
+#pragma unroll
+        for (int s = 0; s < 64; s += 4) {
+            const int row = fast ? y + s : x, step = fast ? x : y + s;
+            const int inside = first + row < across && k0 + step < k;
+            square[row][step] = inside ? at[fast ? (long)(first + row) * ld + k0 + step : (long)(k0 + step) * ld + first + row] : 0;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (int s = 0; s < 64; s += 8) {  // 32 pairs of a row, 8 rows at a time
+            const int row = item / 32 + s, pair = item % 32, scale = scale_of[row];
+            const int bad = scale == -1000;
+            const float by = bad ? 0.0f : as_float((127 + scale) << 23);
+            const float u = square[row][2 * pair], v = square[row][2 * pair + 1];
+            const float us = bad ? 0.0f : u * by, vs = bad ? 0.0f : v * by;
+            const uint high = MATRIX_PAIR_F16(us, vs);
+            const float u_rest = us - MATRIX_LOW_F16(high), v_rest = vs - MATRIX_HIGH_F16(high);
+            const uint low = MATRIX_PAIR_F16(u_rest * 2048.0f, v_rest * 2048.0f);
+            if (first + row < across) {
+                const long place = (long)(first + row) * (pitch / 2) + (k0 / 2 + pair);
+                to[place] = high;
+                to[plane + place] = low;
+                const int kept = fabs(u_rest) <= fabs(us) * {{ miss }}f && fabs(v_rest) <= fabs(vs) * {{ miss }}f;
+                if (!bad && !(kept && (us != 0 || u == 0) && (vs != 0 || v == 0))) {
+                    scale_at[across + first + row] = 1;
+                    scales[2 * ((long)m + n)] = 1;
+                }
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}

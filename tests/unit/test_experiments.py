@@ -1,0 +1,54 @@
+"""The list of experiments: every row of the documents has its command, and every study is named by one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portatile.cli import portatile as group
+from portatile.studies.form import discover
+from support.trials import DEVICE
+
+BENCH = Path(__file__).parents[2] / "bench"
+ROWS = {f"D{document}.{row}" for document, rows in ((1, 12), (2, 8), (3, 6), (4, 6), (5, 3)) for row in range(1, rows + 1)}
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(BENCH)
+    yield import_module("experiments")
+    for name in ("experiments", "measure"):
+        sys.modules.pop(name, None)
+
+
+def test_every_row_has_its_command(bench: Any) -> None:
+    listed = bench.experiments()
+    assert {name for one in listed for name in one.ids.split(", ")} == ROWS
+    words = [one.words.split() for one in listed]
+    assert {word[0] for word in words} <= set(group.commands) | set(group.list_commands(None))  # type: ignore[arg-type]
+    named = {word[1] for word in words if word[0] == "study"}
+    assert set(discover.studies()) - named == {"recorded-portability"}  # which is `portability` of files
+    told = {name for study in discover.studies().values() for name in study.answers}
+    assert told <= ROWS
+    assert all(one.prints or one.words.startswith("study ") for one in listed)
+
+
+def test_sizes_and_devices_of_a_command(bench: Any, tmp_path: Path) -> None:
+    def named(name: str, kind: str, hardware: str) -> Any:
+        return SimpleNamespace(info=SimpleNamespace(id=name, kind=kind, physical_id=hardware, name=DEVICE.name))
+
+    cuda, other, host = named("cuda:0", "gpu", "a"), named("opencl:0:0", "gpu", "a"), named("opencl:1:0", "cpu", "b")
+    gap = bench.Experiment("D3.2", "study gap matmul", "-m 8", "-m 64", between="BLOCK=8")
+    assert bench.command(gap, [cuda, other, host], tmp_path)[-4:] == ["64", "--between", "cuda:0", "opencl:0:0"]
+    assert bench.command(gap, [cuda, host], tmp_path)[-3:] == ["64", "--device", "cuda:0"]
+    assert bench.command(gap, [host], tmp_path)[-4:] == ["8", "--between", "opencl:1:0", "opencl:1:0/BLOCK=8"]
+    wide = bench.Experiment("D4.6", "study hybrid gemm", several=True)
+    assert bench.command(wide, [cuda, host], tmp_path).count("--device") == 2
+    alone = bench.Experiment("D4.6", "study strategies {recording}", no_device=True)
+    assert bench.command(alone, [cuda], tmp_path) == ["study", "strategies", str(tmp_path / "recording.json")]
