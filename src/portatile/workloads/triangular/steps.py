@@ -22,7 +22,6 @@ def forward(problem: Problem) -> bool:
     return lower == (problem.options["side"] == "L")
 
 
-<<<<<<< HEAD
 @dataclass(frozen=True)
 class Batch:
     """``count`` systems of one shape in one launch; from one to the next, A and B lie ``a`` and ``b`` elements on (A 0: shared)."""
@@ -37,10 +36,6 @@ def plan(problem: Problem, config: Config, device: DeviceInfo, batch: Batch | No
 
     With ``batch``, ``problem`` is its first one, and every step works on all of them, by substitution.
     """
-=======
-def plan(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-    """The plan with all steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
->>>>>>> main
     blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
