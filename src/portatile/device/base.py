@@ -147,6 +147,17 @@ class Ready(ABC):
         """
 
 
+class Rows(NamedTuple):
+    """Rows of ``nbytes`` each in two memories: where the first begins, and how many bytes lie from one to the next."""
+
+    number: int
+    nbytes: int
+    target_offset: int
+    target_step: int
+    source_offset: int
+    source_step: int
+
+
 class Queue(Releasable):
     """Commands in order. Nothing here waits for the device unless its name or ``blocking`` says so."""
 
@@ -197,6 +208,19 @@ class Queue(Releasable):
         self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
     ) -> Event:
         """Copy between buffers of one device, or from a buffer to a whole image (``nbytes`` of packed pixels)."""
+
+    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+        """Copy rows that lie apart between buffers of one device."""
+        for row in range(rows.number):
+            to, taken = rows.target_offset + row * rows.target_step, rows.source_offset + row * rows.source_step
+            self.copy(target, source, rows.nbytes, to, taken)
+
+    def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
+        """Copy from another device's memory, where what writes it has finished, without the host; does not wait.
+
+        False, and nothing is done, where the driver has no such copies.
+        """
+        return False
 
     @abstractmethod
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:

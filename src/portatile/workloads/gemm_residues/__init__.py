@@ -76,6 +76,12 @@ class GemmResidues(Workload):
         """Bytes of A and B, the products of bytes, sums put together, elements computed again; piece by piece where memory asks for it."""
         return plan.build(problem, config, device)
 
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """Where bytes are multiplied without units, which takes longer than a native product."""
+        if "int8" in device.can.matrix_types:
+            return ""
+        return f"{device.name} has no units for products of bytes: this takes longer than the native product"
+
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands as those of ``gemm``."""
         return reference.inputs(problem, rng)

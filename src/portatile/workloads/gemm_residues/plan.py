@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portatile import workloads
+from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
 from portatile.workloads import blocks
@@ -30,8 +31,10 @@ class Piece:
 
 
 def build(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-    """The plan; raises ArgumentError for layouts that kernels do not index."""
+    """The plan; raises ArgumentError for layouts that kernels do not index, and where the device has no float64."""
     native.check(problem)
+    if not device.fp64:
+        raise ArgumentError(f"{device.name} has no double precision, which puts sums of residues together: leave precision out")
     m, n, k = (problem.sizes[s] for s in "mnk")
     if m == 0 or n == 0:
         return Plan(())
