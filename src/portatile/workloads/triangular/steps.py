@@ -204,7 +204,7 @@ class _Substitution(_Recursion):
             *(long_integer(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
         )
         if self.batch is not None:
-            arguments = (*arguments, _long("a_batch", self.batch.a), _long("b_batch", self.batch.b))
+            arguments = (*arguments, long_integer("a_batch", self.batch.a), long_integer("b_batch", self.batch.b))
         group, systems = int(self.config["WGS"]), 1 if self.batch is None else self.batch.count
         groups = -(-self.count // group)
         if self.serial:
