@@ -91,6 +91,12 @@ class Kernel(ABC):
     entry: Entry
     resources: Resources
 
+    def argument(self, index: int) -> str:
+        """The place of an argument, with its type and name if they are known, for a message."""
+        parameters = self.entry.parameters
+        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
+        return f"{index}{text} of kernel {self.name!r}"
+
 
 class Module(Releasable):
     """A loaded binary."""
@@ -101,6 +107,16 @@ class Module(Releasable):
 
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
+
+
+def complaint(arg: object, device: Device) -> str:
+    """Why a value is no argument of a kernel on ``device``, and what is one."""
+    if not isinstance(arg, Memory):
+        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
+        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
+    if arg.handle is None:
+        return "this memory has been released"
+    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
 
 
 class Slot(NamedTuple):
@@ -129,6 +145,17 @@ class Ready(ABC):
         ``borrows`` tells whether some of the addresses are of memory that the device allocated outside of the queue.
         Raises OverflowError for a number that its type does not hold, before that launch is queued.
         """
+
+
+class Rows(NamedTuple):
+    """Rows of ``nbytes`` each in two memories: where the first begins, and how many bytes lie from one to the next."""
+
+    number: int
+    nbytes: int
+    target_offset: int
+    target_step: int
+    source_offset: int
+    source_step: int
 
 
 class Queue(Releasable):
@@ -181,6 +208,19 @@ class Queue(Releasable):
         self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
     ) -> Event:
         """Copy between buffers of one device, or from a buffer to a whole image (``nbytes`` of packed pixels)."""
+
+    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+        """Copy rows that lie apart between buffers of one device."""
+        for row in range(rows.number):
+            to, taken = rows.target_offset + row * rows.target_step, rows.source_offset + row * rows.source_step
+            self.copy(target, source, rows.nbytes, to, taken)
+
+    def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
+        """Copy from another device's memory, where what writes it has finished, without the host; does not wait.
+
+        False, and nothing is done, where the driver has no such copies.
+        """
+        return False
 
     @abstractmethod
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:

@@ -225,6 +225,8 @@ class _Steps:
             operands.append(long_scalar("c_batch", self.parts * self.plane if self.planes else self.batch.c))
         if self.join:
             operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
+        if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
+            operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
             operands += [*epilogue.arguments(self.problem), *self.point.beside()]
         if self.point.SCRATCH:
@@ -272,7 +274,7 @@ class _Steps:
         if self.triangle is not None and self.triangle.operand == name:  # what is kept, of rows along k
             kept = "below" if (self.triangle.zeros == "above") == (name == "a") else "above"
         facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
-        facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit)}
+        facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit), "NAME": name}
         if self.point.PANELS:
             facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
         source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)
@@ -288,6 +290,8 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("panels_batch", self._step(name)),
             )
+        if epilogue.block_of(self.problem):
+            args = (*args, *epilogue.block_arguments(self.problem, name))
         if serial:
             return Launch(source, "gemm_pack", (ceil_div(panels, span) * ceil_div(depth, steps), 1, count), (1, 1, 1), args)
         squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)
