@@ -148,7 +148,8 @@ def _plan(call: Call) -> Planned:
     wanted, precision = (rest[0], rest[2]) if rest else (None, "")
     if stacks.stacked(a) or stacks.stacked(b):
         if precisions.one_by_one(precision, str(a.dtype).rpartition(".")[2], prod(a.shape[-2:]) * max(b.shape[-2:])):
-            return stacked.each(_plan_one, call, ("a", "b", "c")[: len(call.arrays)], partial(_shape, trans=(trans_a, trans_b)))
+            names = ("a", "b", "c")[: len(call.arrays)]
+            return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
     else:
         stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")
