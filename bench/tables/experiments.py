@@ -9,7 +9,6 @@ from typing import Any
 
 from recorded import Run, Table, markdown, processor, runs
 
-
 _TO_COME = "NVIDIA H200"
 
 
