@@ -10,6 +10,7 @@ from typing import Any
 from recorded import Run, Table, markdown, processor, runs
 
 _TO_COME = "NVIDIA H200"
+_WORTH = 0.005  # a share that is told
 
 
 def made(folder: Path) -> Iterator[Table]:
@@ -58,7 +59,9 @@ def _explained(device: str, row: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _listed(shares: dict[str, float]) -> str:
-    return ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda item: -abs(item[1])))
+    """Shares, the largest first, without those of nothing."""
+    worth = [(name, share) for name, share in shares.items() if abs(share) >= _WORTH]
+    return ", ".join(f"{name} {share:.0%}" for name, share in sorted(worth, key=lambda item: -abs(item[1])))
 
 
 def _time(seconds: float | None) -> str:
