@@ -34,9 +34,9 @@ class Child:
     participant lives in a process of its own.
     """
 
-    def __init__(self, script: Path, args: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, script: Path, args: Sequence[str], env: Mapping[str, str] | None = None, python: str = sys.executable) -> None:
         self.name = " ".join(args)
-        command = [sys.executable, str(script), *args]
+        command = [python, str(script), *args]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
         )

@@ -21,14 +21,15 @@ class Capabilities:
     work-items that run in lockstep. ``registers``: of 32 bits, in one compute unit. ``static_local``: bytes of local memory that kernel
     text may declare, 0 for as many as a launch may ask for. ``matrix_shapes``: m x n x k of the float64 products that one instruction
     calculates faster than plain ones do. ``matrix_types``: operands of which a sub-group multiplies fragments in one instruction.
-    ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills. ``asynchronous_copies``: from
-    global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no work-item writes.
-    ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them can finish
-    their work). ``launch_bounds``: the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say how much
-    of the memory next to a multiprocessor is local memory. ``addresses``: memory has an address that other libraries know, and theirs
-    may begin anywhere. ``launch_us``: microseconds that a launch takes the host. The compiler survives, as its driver was seen to:
-    ``wide_arithmetic`` sums, products and casts of vectors of 512 bits; ``wide_functions`` fma, the library's functions and selections
-    of them; ``relaxed_math`` ``-cl-fast-relaxed-math``.
+    ``dot_types``: operands of which a processor adds the products of two or four neighbours along k to each lane of a vector in one
+    instruction, named in kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills.
+    ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no
+    work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them
+    can finish their work). ``launch_bounds``: the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say
+    how much of the memory next to a multiprocessor is local memory. ``addresses``: memory has an address that other libraries know, and
+    theirs may begin anywhere. ``launch_us``: microseconds that a launch takes the host. The compiler survives, as its driver was seen to:
+    ``wide_arithmetic`` sums, products and casts of vectors of 512 bits; ``wide_functions`` fma, the library's functions and selections of
+    them; ``relaxed_math`` ``-cl-fast-relaxed-math``.
     """
 
     language: Language = "OpenCL C"
@@ -38,6 +39,7 @@ class Capabilities:
     static_local: int = 0
     matrix_shapes: tuple[str, ...] = ()
     matrix_types: tuple[str, ...] = ()
+    dot_types: tuple[str, ...] = ()
     warp_groups: bool = False
     asynchronous_copies: bool = False
     read_only_loads: bool = False

@@ -181,6 +181,10 @@ class Workload(ABC):
         """The meaning of each parameter of ``config``, where the workload's docstring does not give it."""
         return self.meanings
 
+    def wins(self, problem: Problem, device: DeviceInfo) -> bool:
+        """Of another way to a product: whether it is expected to be faster than the native one, with a bound that is no larger."""
+        return False
+
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
         """What users are told of a choice beside its reason, where another computation runs than the workload's name says; else empty."""
         return ""

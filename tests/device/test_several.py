@@ -139,14 +139,49 @@ def test_the_result_is_that_of_one_device(both: list[str], case: Callable[[int, 
     assert found.dtype == expected.dtype
 
 
+def applied(seed: int, device: Any) -> Any:
+    """Whole orbitals of a batch."""
+    psi, potential = drawn(seed, 5, 16, 16, 16, dtype="float64"), drawn(seed + 1, 16, 16, 16, dtype="float64")
+    kinetic = wavelets.kinetic(wavelets.apply_potential(psi, potential, device=device), device=device)
+    assert wavelets.density(kinetic, occupation=[2, 2, 2, 1, 1], device=device).shape == (16, 16, 16)
+    return wavelets.magicfilter3d(kinetic, device=device)
+
+
+PLACED = (product, sum_of_products, stack, triangle, symmetric, volume, filtered, applied)
+
+
+@pytest.mark.drawn(1 / 2)
+@pytest.mark.parametrize("which", [(0,), (1,), (0, 1, 1)], ids=["here", "there", "both"])
+@pytest.mark.parametrize("case", PLACED, ids=lambda case: case.__name__)
+def test_operands_that_lie_on_devices(
+    both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], which: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies on a device stays there, what lies on another travels, and the result is where the output belongs."""
+    seed, count = new_seed(case.__name__), iter(range(100))
+    expected, usual = case(seed, both[0]), drawn
+
+    def placed(*args: Any, **options: Any) -> Any:
+        return portatile.Buffer.from_numpy(usual(*args, **options), twins[which[next(count) % len(which)]])
+
+    monkeypatch.setitem(globals(), "drawn", placed)
+    for _ in range(2):
+        count = iter(range(100))
+        found = case(seed, both)
+        assert found.device in twins
+        np.testing.assert_allclose(found.numpy(), expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+
+
 def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
-    launch = ClQueue.launch
+    launch, begun = ClQueue.launch, {one: threading.Event() for one in twins}
 
     def slow(queue: ClQueue, *args: Any, **rest: Any) -> Any:
-        time.sleep(0.005)  # so that one does not end before the other begins
+        begun[queue.device].set()  # type: ignore[index]
+        for other in begun.values():  # so that one does not end before the other begins
+            other.wait(60)
         return launch(queue, *args, **rest)
 
     monkeypatch.setattr(ClQueue, "launch", slow)
+    monkeypatch.setattr(rates, "of", lambda *asked: None)  # what other tests showed may leave one of them nothing
     a, b = drawn(1, 2000, 64), drawn(2, 64, 96)
     portatile.matmul(a, b, device=both)
     split = several.last(_problem(2000, 96, 64), twins)
@@ -166,6 +201,7 @@ def _problem(m: int, n: int, k: int) -> Problem:
 def test_a_device_that_fails_leaves_its_part_to_the_others(
     both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rates, "of", lambda *asked: None)  # so that both are given parts
     expected, launch = case(5, both[0]), ClQueue.launch
     case(5, both)
     left = [1]
@@ -210,8 +246,8 @@ def test_wrong_use_says_what_to_do(both: list[str]) -> None:
     with pytest.raises(DeviceNotFoundError):
         portatile.matmul(a, a, device=[both[0], "nowhere"])
     there = portatile.Buffer.from_numpy(a, devices.get(both[0]))
-    with pytest.raises(ArgumentError, match="several devices take arrays on the host"):
-        portatile.matmul(there, there, device=both)
+    with pytest.raises(ArgumentError, match="lie in different places"):
+        portatile.matmul(a, there, device=both)
 
 
 def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:

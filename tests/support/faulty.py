@@ -12,6 +12,7 @@ from portatile.workload import Expected, Inputs, Operand, Workload
 
 FAULTS = ("none", "slow", "wrong", "behind", "before", "far", "compile", "local", "group", "hang", "abort")
 FARTHER = "farther"  # than a search looks; a final comparison does
+RACE = "race"  # between work-items, which no result shows
 
 TEXT = """
 #if FAULT == COMPILE
@@ -39,6 +40,11 @@ __kernel void twice(__global const float *x, __global float *y, int n) {
     if (FAULT == BEHIND && i == 0) y[n + 3] = 1.0f;
     if (FAULT == BEFORE && i == 0) y[-3] = 1.0f;
     if (FAULT == FAR && i == 0) y[-100000] = y[n + 100000] = 1.0f;
+#if FAULT == RACE
+    __local volatile int shared[64];
+    shared[get_local_id(0)] = i;
+    if (shared[(get_local_id(0) + 1) % get_local_size(0)] == -1) y[i] = 0.0f;
+#endif
     if (FAULT == FARTHER && i == 0) y[n + 300000] = 1.0f;
 }
 """
@@ -66,7 +72,7 @@ class Faulty(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         n, group = problem.sizes["n"], int(config["group"])
-        names = tuple((fault.upper(), str(number)) for number, fault in enumerate((*FAULTS, FARTHER)))
+        names = tuple((fault.upper(), str(number)) for number, fault in enumerate((*FAULTS, FARTHER, RACE)))
         source = Source("faulty.cl", TEXT, (*names, ("FAULT", str(config["fault"]).upper())))
         args = (Arg("x"), Arg("y", role="out"), Arg("n", "scalar", dtype="int32", value=n))
         local = group if config["fault"] != "group" else 1 << 20

@@ -14,11 +14,11 @@ from portatile.kernel import Kernel
 from portatile.trials import Budget
 from portatile.tuning.search import tuner
 
-Tuned = Callable[[Kernel, tuner.TuningRequest, bool], int | None]
+Tuned = Callable[[Kernel, tuner.TuningRequest, bool, bool], int | None]
 
 
 def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
-    """Let a file's name stand for a workload in ``group``; ``tuned(kernel, request, as_json)`` does the work."""
+    """Let a file's name stand for a workload in ``group``; ``tuned(kernel, request, as_json, oclgrind)`` does the work."""
 
     def of_file(name: str) -> click.Command | None:
         if not name.endswith(".json"):
@@ -33,6 +33,7 @@ def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
             cold: bool,
             no_model: bool,
             objective: str,
+            oclgrind: bool,
             as_json: bool,
         ) -> int | None:
             found = t1.read(Path(name))
@@ -40,7 +41,7 @@ def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
             said = click.get_current_context().get_parameter_source("budget") is not click.core.ParameterSource.DEFAULT
             limit = Budget.parse(budget) if said or found.budget is None else found.budget
             request = kernel.request(limit, _options.one_device(device), strategy, seed, not fresh)
-            return tuned(kernel, _tune_output.measured(request, cold, no_model, objective), as_json)
+            return tuned(kernel, _tune_output.measured(request, cold, no_model, objective), as_json, oclgrind)
 
         parameters = [parameter for parameter in group.parameters if parameter.name not in ("recorded", "scheduler")]
         return click.Command(name, params=parameters, callback=run, help=f"The kernel that {name} describes (T1).")

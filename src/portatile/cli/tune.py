@@ -18,12 +18,13 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _formatting, _options, _replay, _shapes, _t1, _tune_output
 from portatile.cli._workloads import per_workload
+from portatile.errors import UsageError
 from portatile.kernel import Kernel
 from portatile.measure import first_ceilings
 from portatile.records import Config, DeviceInfo, Problem, duration, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning.search import many_devices, replay, tuner
+from portatile.tuning.search import many_devices, races, replay, tuner
 from portatile.workload import Workload
 
 _PREPARING = "opening the device, preparing operands and reference"
@@ -42,6 +43,7 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @click.option(
     "--objective", default="time", show_default=True, help="What to minimise: time, or energy where the device reports its power."
 )
+@click.option("--oclgrind", is_flag=True, help="Look for races between work-items in the winner, with Oclgrind's simulator.")
 @click.option("--scheduler", metavar="ADDRESS", help="Tune on the fleet of this Dask scheduler (tcp://host:8786), or local.")
 @_options.document()
 def command(
@@ -56,6 +58,7 @@ def command(
     cold: bool,
     no_model: bool,
     objective: str,
+    oclgrind: bool,
     scheduler: str | None,
 ) -> None:
     """Search for the fastest configuration of a workload.
@@ -65,7 +68,11 @@ def command(
     Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search as the budget
     would. --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes your
     own kernel that it describes. Several devices are tuned at once, each with the whole budget; processors wait for each other.
+    With --oclgrind a winner in which Oclgrind finds a race or an access outside of an array, on a small problem, is stored as wrong, and
+    the next one wins.
     """
+    if oclgrind:
+        _check_oclgrind(recorded is None and scheduler is None and _is_one(device))
     if recorded is not None:
         recording = _replay.chosen(recorded, problem, _options.one_device(device), cold)
         _replayed(replay.ReplayRequest(recording, Budget.parse(budget), strategy, seed), as_json)
@@ -86,7 +93,26 @@ def command(
     request = replace(request, start=_tune_output.others(problem, info))
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
-    _show(result, as_json)
+    _show(_without_races(result, workloads.get(problem.workload)) if oclgrind else result, as_json)
+
+
+def _is_one(device: str | tuple[str, ...] | None) -> bool:
+    """Whether one device was named, or none."""
+    return not isinstance(device, tuple) and device != devices.EVERY
+
+
+def _check_oclgrind(possible: bool) -> None:
+    """Raise UsageError where --oclgrind does not go with other options, or Oclgrind is not installed."""
+    if not possible:
+        raise UsageError("--oclgrind looks at the winner on one device, here: leave out --replay, --scheduler and further devices")
+    races.check_installed()
+
+
+def _without_races(result: races.Result, workload: Workload) -> races.Result:
+    """The result without configurations in which Oclgrind finds something."""
+    _console.say("running the winner on Oclgrind's simulator")
+    with ResultStore.default() as store:
+        return races.settle(result, workload, store, _console.note)
 
 
 def _show(result: tuner.TuningResult, as_json: bool) -> None:
@@ -142,11 +168,15 @@ def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
         _console.out.print("replayed: the seconds come from the recording", markup=False)
 
 
-def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool) -> None:
+def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool, oclgrind: bool) -> None:
     """Search for a kernel that a file describes."""
+    if oclgrind:
+        _check_oclgrind(True)
     first_ceilings.ensure(devices.get(request.device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
         result = kernel.tune_as(request, store, watch)
+    if oclgrind:
+        result = _without_races(result, kernel)
     if as_json:
         click.echo(document(result, kernel))
         return

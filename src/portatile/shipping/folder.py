@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,11 @@ class ShippedItem:
         reason = workload.space(self.problem, self.info).violated(self.config)
         if reason is not None:
             raise UsageError(f"its configuration is not legal: {reason}")
-        plan = execute.flatten(workload.plan(self.problem, self.config, self.info), resolver(self.info, known_results()))
-        return described(self, plan, _operands(workload, self.problem), workload.scalars, programs)
+        info, shipped = _elsewhere(self.info), self
+        if info is not self.info and workload.space(self.problem, info).violated(self.config) is not None:
+            shipped = replace(self, config=workload.default(self.problem, info), why="the default for any processor")
+        plan = execute.flatten(workload.plan(self.problem, shipped.config, info), resolver(info, known_results()))
+        return described(shipped, plan, _operands(workload, self.problem), workload.scalars, programs)
 
 
 @dataclass
@@ -63,7 +66,7 @@ class Shipped:
 
 def untuned(problem: Problem, info: DeviceInfo) -> ShippedItem:
     """A problem with the configuration that the routines would use on the device: tuned, of a near problem, or the default."""
-    choice = choose(workloads.get(problem.workload), problem, info, known_results()(problem.workload))
+    choice = choose(workloads.get(problem.workload), problem, _elsewhere(info), known_results()(problem.workload))
     return ShippedItem(problem, choice.config, info, choice.explanation, choice.trial if choice.reason == "tuned" else None)
 
 
@@ -100,6 +103,11 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
     shipped.programs = len(programs.table)
     shipped.binaries = sum(len(entry["binaries"]) for entry in programs.table.values())
     return shipped
+
+
+def _elsewhere(info: DeviceInfo) -> DeviceInfo:
+    """The device without instructions that a processor like it may lack: another one's would end the process that runs them."""
+    return replace(info, capabilities=replace(info.can, dot_types=())) if info.can.dot_types else info
 
 
 def _make_room(folder: Path) -> None:

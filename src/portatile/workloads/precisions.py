@@ -8,13 +8,16 @@ from typing import NamedTuple
 from portatile import workloads
 from portatile.dtypes import product
 from portatile.errors import ArgumentError
-from portatile.records import Problem, Value
+from portatile.records import DeviceInfo, Problem, Value
 
-EMULATED: Mapping[str, str] = {"float32": "gemm_terms", "float64": "gemm_residues"}
+EMULATED: Mapping[str, str] = {"float32": "gemm_terms", **dict.fromkeys(("float64", "complex64", "complex128"), "gemm_residues")}
 """By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
-REPRODUCIBLE: Mapping[str, str] = {"float32": "gemm_residues", "float64": "gemm_residues"}
+REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex64", "complex128"), "gemm_residues")
 """By dtype the workload whose results are the same bits on every device, back end and run."""
+BY_ITSELF: frozenset[str] = frozenset()
+"""Dtypes whose emulated product runs unasked where its workload says that it ``wins``: none before that has been measured on GPUs."""
 _PRODUCTS = ("gemm", "gemm_batched")
+_LEAST = 1 << 27  # multiply-adds of a float32 product below which no device is expected to gain by terms
 
 
 class Computed(NamedTuple):
@@ -51,8 +54,21 @@ def computed(precision: str, workload: str, dtype: str) -> Computed:
     raise ArgumentError(f"precision='reproducible' is for products of {types}; these are of {dtype}: convert them")
 
 
-def one_by_one(precision: str, dtype: str) -> bool:
-    """Whether the products of a stack are computed one after the other: no workload does so for all of them at once."""
+def preferred(problem: Problem, device: DeviceInfo) -> Problem:
+    """The problem that is computed where nobody asked for a precision: ``problem``, or the emulated product where that wins."""
+    if problem.dtype not in BY_ITSELF or problem.workload != "gemm" or problem.dtype not in EMULATED:
+        return problem
+    emulated = workloads.get(EMULATED[problem.dtype])
+    found = emulated.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+    return found if emulated.wins(found, device) else problem
+
+
+def one_by_one(precision: str, dtype: str, work: int) -> bool:
+    """Whether the products of a stack, of so many multiply-adds each, are computed one after the other: no workload does so for all of them
+    at once. Native products in place of emulated ones are not.
+    """
+    if precision == "emulated" and dtype == "float32" and work < _LEAST:
+        return False
     return dtype in {"emulated": EMULATED, "reproducible": REPRODUCIBLE}.get(precision, {})
 
 

@@ -9,8 +9,10 @@ from typing import Any, Literal
 from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia
 from portatile.device.opencl.caches import data_caches
 from portatile.device.opencl.driver import cl
-from portatile.device.opencl.probe import survives
+from portatile.device.opencl.probe import promising, survives
 from portatile.records import DeviceInfo
+
+_DOTS = ("bfloat16", "int8")  # operands of which processors add up products of neighbours
 
 
 def describe(identity: str, device: Any) -> DeviceInfo:
@@ -60,7 +62,8 @@ def _survived(identity: str, device: Any, extensions: set[str]) -> frozenset[str
     """The features that a processor's driver compiles; only processors' drivers have vectors of 512 bits."""
     _, platform, number = identity.split(":")
     half = ("half",) if "cl_khr_fp16" in extensions else ()
-    return survives(int(platform), int(number), device, ("wide_arithmetic", "wide_functions", "relaxed_math", *half))
+    names = ("wide_arithmetic", "wide_functions", "relaxed_math", *half, *promising([f"dot_{kind}" for kind in _DOTS]))
+    return survives(int(platform), int(number), device, names)
 
 
 def _capabilities(device: Any, extensions: set[str], architecture: str, survived: frozenset[str] | None) -> Capabilities:
@@ -75,6 +78,7 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
         wide_arithmetic="wide_arithmetic" in survived,
         wide_functions="wide_functions" in survived,
         relaxed_math="relaxed_math" in survived,
+        dot_types=tuple(kind for kind in _DOTS if f"dot_{kind}" in survived),
     )
 
 

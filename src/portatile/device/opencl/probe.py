@@ -23,7 +23,7 @@ from portatile.device.opencl import icd
 from portatile.device.opencl.driver import cl
 from portatile.records import digest
 
-_FORMAT = "driver probe 1"
+_FORMAT = "driver probe 2"
 _PATIENCE = 60.0  # seconds for a child, which compiles three small kernels
 _MOST_BYTES = 1 << 20  # that are kept
 _ITEMS = 4
@@ -38,13 +38,31 @@ class Probe:
     options: tuple[str, ...] = ()
 
 
+# Two bfloat16 ones, or bytes 0x80, 0x3f twice, in all lanes of registers that the compiler may not know of; and functions of Clang that
+# kernels with such instructions call.
+_DOT = r"""uint w[16]; float z[16]; uchar8 none = (uchar8)(0); __builtin_prefetch(x);
+for (int j = 0; j < 16; ++j) { w[j] = as_uint(x[i].s0) | as_uint(x[i].s1) >> 16; z[j] = __builtin_convertvector(none, uint8).s1; }
+__asm__ volatile("vmovups (%1), %%zmm0\n\tvmovdqu32 (%0), %%zmm1\n\tvpbroadcastd (%0), %%zmm2\n\t"
+    "{}\n\tvmovups %%zmm0, (%1)\n\tvzeroupper" : : "r"(w), "r"(z) : "memory", "xmm0", "xmm1", "xmm2");
+for (int j = 0; j < 16; ++j) ((__global float*)(y + i))[j] = z[j];"""
+
+
+def _dot(instruction: str) -> str:
+    """The body of a kernel that runs an instruction and stores what zmm0 holds then."""
+    return _DOT.replace("{}", instruction)
+
+
 PROBES: Mapping[str, Probe] = {
     "wide_arithmetic": Probe("float16 a = x[i] * 3.0f + x[i + 1]; a += as_float16(as_int16(x[i + 2]) << 0); y[i] = a * 2.0f;", 10.0),
     "wide_functions": Probe("float16 a = fma(x[i], x[i + 1], sqrt(x[i + 2])); y[i] = select(rint(a), x[i], a > x[i] * 9.0f);", 2.0),
     "relaxed_math": Probe("y[i] = (float16)(sin(x[i].s0 - 1.0f) + native_sqrt(x[i].s1 * 4.0f));", 2.0, ("-cl-fast-relaxed-math",)),
+    "dot_bfloat16": Probe(_dot("vdpbf16ps %%zmm1, %%zmm2, %%zmm0"), 2.0),
+    "dot_int8": Probe(_dot(r"vpdpbusd %%zmm1, %%zmm2, %%zmm0\n\tvcvtdq2ps %%zmm0, %%zmm0"), 2.0 * (63 * 63 - 128 * 128)),
     "half": Probe("half h = (half)x[i].s0; h = h + (half)1.5f; y[i] = (float16)((float)h);", 2.5),
 }
 """By the capability that each stands for."""
+NEEDS: Mapping[str, str] = {"dot_bfloat16": "avx512_bf16", "dot_int8": "avx512_vnni"}
+"""The instruction set that Linux must tell of before a probe is worth a child: where it names none, nothing is tried."""
 
 _KERNEL = "__kernel void probe(__global const float16 *x, __global float16 *y) {{ const int i = get_global_id(0); {} }}\n"
 _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
@@ -65,7 +83,7 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
     try:
         found = _probed(platform, device, names)
     except OSError:
-        return frozenset(names) - {"wide_functions"}
+        return frozenset(names) - {"wide_functions", *NEEDS}
     kept.put(key, msgspec.json.encode(sorted(found)))
     return found
 
@@ -73,6 +91,12 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
 def _driver(handle: Any) -> tuple[str, ...]:
     """The driver, and the processor by its own description: the answers depend on both."""
     return handle.platform.version, handle.driver_version, handle.version, handle.name, _processor()
+
+
+def promising(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``names`` whose instructions the processor has, as Linux tells."""
+    told = set(_processor().split())
+    return tuple(name for name in names if name not in NEEDS or NEEDS[name] in told)
 
 
 def _processor(path: Path = Path("/proc/cpuinfo")) -> str:

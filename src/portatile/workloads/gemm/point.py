@@ -84,11 +84,12 @@ class Cut:
 class Point:
     """A configuration of one form: a frozen record whose fields are the form's parameters, and the geometry that follows from them.
 
-    A form says of itself: ``FORM``, its name; ``FILE``, a file in the folder of its texts; ``SERIAL``, whether one work-item packs
-    a whole slice of a panel, as processors want it; ``IDLE``, what configurations name that were
-    recorded when all forms shared one list of parameters, beside the defaults of other forms; ``OPTIONS``, what its text is built with;
-    ``PERSISTENT``, whether groups go from tile to tile, so that there are no more of them than compute units; ``SCRATCH``, bytes of
-    global memory that each of its groups has to itself; ``TERMS``, how many matrices of fewer bits an operand is the sum of.
+    A form says of itself: ``FORM``, its name; ``FILE``, a file in the folder of its texts; ``SERIAL``, whether one work-item packs a whole
+    slice of a panel, as processors want it; ``IDLE``, what configurations name that were recorded when all forms shared one list of
+    parameters, beside the defaults of other forms; ``OPTIONS``, what its text is built with; ``PANELS``, whether its folder has a pack.cl
+    of its own, whose work-items pack whole panels; ``PERSISTENT``, whether groups go from tile to tile, so that there are no more of them
+    than compute units; ``SCRATCH``, bytes of global memory that each of its groups has to itself; ``TERMS``, how many
+    matrices of fewer bits an operand is the sum of.
     """
 
     FORM: ClassVar[str]
@@ -96,6 +97,7 @@ class Point:
     SERIAL: ClassVar[bool] = False
     IDLE: ClassVar[Mapping[str, tuple[Value, ...]]] = {}
     OPTIONS: ClassVar[tuple[str, ...]] = ()
+    PANELS: ClassVar[bool] = False
     PERSISTENT: ClassVar[bool] = False
     SCRATCH: ClassVar[int] = 0
     TERMS: ClassVar[int] = 1
@@ -176,6 +178,10 @@ class Point:
     def packs(self, name: str) -> bool:
         """Whether operand ``name`` (a or b) is packed into panels before."""
         return bool(getattr(self, f"PACK_{name.upper()}", False))
+
+    def depth(self, problem: Problem) -> int:
+        """Rows of a panel that an operand is packed into: elements of the type that the kernels calculate with, one below the other."""
+        return -(-problem.sizes["k"] // self.block) * self.block
 
     def source(self, name: str) -> str:
         """The source of operand ``name`` for the kernel: memory or panel."""

@@ -25,6 +25,8 @@ EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
 """Floats of whose sums matrix units keep 14 bits, so that these are added to others by and by."""
 UNIT_TYPES = ("float16", "bfloat16", "tfloat32", "int8", *EIGHT_BITS)
 """Operands that the prelude's matrix multiply-add takes, on matrix units or without."""
+DOT_TYPES = ("bfloat16", "int8")
+"""Operands of which some processors add up the products of neighbours along k in one instruction."""
 TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
 """Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
 
@@ -44,6 +46,11 @@ def for_units(problem: Problem) -> bool:
     return types_of(problem).operand.name in UNIT_TYPES
 
 
+def for_dots(problem: Problem) -> bool:
+    """Whether the vnni form computes it."""
+    return types_of(problem).operand.name in DOT_TYPES
+
+
 def computed(problem: Problem) -> Problem:
     """The product of reals that stands for ``problem``: itself where it is one."""
     types = types_of(problem)
@@ -60,9 +67,13 @@ def computed(problem: Problem) -> Problem:
         problem.workload,
         sizes,
         types.real,
-        {**options, **epilogue.options_of(problem), _TYPES: problem.dtype, "conjugated": conjugated},
+        {**options, **epilogue.options_of(problem), **_block(problem), _TYPES: problem.dtype, "conjugated": conjugated},
         layout,
     )
+
+
+def _block(problem: Problem) -> dict[str, Value]:
+    return {"block": problem.options["block"]} if "block" in problem.options else {}
 
 
 def in_place(problem: Problem, name: str) -> bool:
@@ -73,11 +84,13 @@ def in_place(problem: Problem, name: str) -> bool:
 
 def facts(problem: Problem) -> dict[str, Value]:
     """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, of
-    matrix units, or floats of eight bits, and whether A and B are reals as they lie, and C.
+    matrix units, of products of neighbours, or floats of eight bits, and whether A and B are reals as they lie, and C.
     """
     types = types_of(problem)
     found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
-    found["unit_type"], found["eight_bits"] = for_units(problem), types.operand.name in EIGHT_BITS
+    found["unit_type"], found["dot_type"] = for_units(problem), for_dots(problem)
+    found["block"] = epilogue.block_of(problem)
+    found["eight_bits"] = types.operand.name in EIGHT_BITS
     found["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
     return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
 
@@ -98,6 +111,7 @@ def spelled(problem: Problem) -> dict[str, Any]:
         "factor": f"{real}2" if types.complex else {"int32": "int", "float32": "float", "float64": "double"}[types.scalar],
         "EPILOGUE": {"activation": "none", **dict.fromkeys(epilogue.VECTORS, "none"), **epilogue.options_of(problem)},
         "conjugated": conjugated,
+        "BLOCK": epilogue.block_of(problem),
     }
 
 

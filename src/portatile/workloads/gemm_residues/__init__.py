@@ -1,4 +1,4 @@
-"""Accurate float32 and float64 products from exact products of bytes: what sums are modulo pairwise coprime numbers says what they are."""
+"""Accurate real and complex products from exact products of bytes: what sums are modulo pairwise coprime numbers says what they are."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from portatile.workloads.gemm_residues import plan
 
 
 class GemmResidues(Workload):
-    """C (m x n) = alpha op(A) op(B) + beta C of float32 or float64 by Ozaki scheme II, the same bits on every device and in every run.
+    """C (m x n) = alpha op(A) op(B) + beta C by Ozaki scheme II (arXiv 2504.08009), the same bits on every device and in every run.
 
-    Rows of op(A) and columns of op(B), scaled by powers of two, become integers of 58 bits for short sums of float64 to 50 for long ones
-    (31 to 23 of float32); 15 (8) products of bytes give their product modulo as many numbers, from which it is put together exactly and
-    rounded once. One more product of the leading seven bits bounds |A| |B| from below: an element for which rounding to integers may have
-    cost more than k u |A| |B|, or that has infinities, NaN or a sum that is no normal number, is computed again as k multiply-adds
-    in float64. So the error is at most gamma_(k + 3) |A| |B|, as a native product's. Infinities and NaN come out where they do natively.
+    Rows of op(A) and columns of op(B), scaled by powers of two, become integers of 58 bits for short sums of float64 to 51 for long ones
+    (31 to 24 of float32); 15 (8) products of bytes give their product modulo as many numbers, from which it is put together exactly and
+    rounded once. Of complex numbers three products of bytes take the place of each: modulo a number nothing is lost by adding parts.
+    One more product, of leading bits, bounds |A| |B| from below: an element for which rounding to integers may have cost more than
+    k u |A| |B|, or that has infinities, NaN or a sum that is no normal number, is computed again as k multiply-adds in float64. So the
+    error is at most gamma_(k + 3) |A| |B|, of complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come
+    out where they do natively. Sums of more than 16384 terms are added piece by piece.
 
     Parameters: SLAB: steps of k that a work-group makes bytes of. LANES: work-items along k, of four steps each. ROWS: rows of the group.
     WGS: work-group that puts sums together.
@@ -33,7 +35,7 @@ class GemmResidues(Workload):
     products = True
     sizes: Mapping[str, str] = native.sizes
     options: Mapping[str, tuple[Value, ...]] = native.options
-    dtypes = ("float32", "float64")
+    dtypes = ("float32", "float64", "complex64", "complex128")
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars: Mapping[str, float] = native.scalars
 
@@ -74,6 +76,12 @@ class GemmResidues(Workload):
         """Bytes of A and B, the products of bytes, sums put together, elements computed again; piece by piece where memory asks for it."""
         return plan.build(problem, config, device)
 
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """Where bytes are multiplied without units, which takes longer than a native product."""
+        if "int8" in device.can.matrix_types:
+            return ""
+        return f"{device.name} has no units for products of bytes: this takes longer than the native product"
+
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands as those of ``gemm``."""
         return reference.inputs(problem, rng)
@@ -85,8 +93,8 @@ class GemmResidues(Workload):
     def bound(self, problem: Problem, config: Config) -> float:
         """That of a native product whose sum is not divided.
 
-        Rounding to integers costs at most k u |A| |B|, else the element is computed again with k roundings; one rounds the sum, or the sum
-        of two pieces of k, and two alpha and beta.
+        Rounding to integers costs at most k u |A| |B| in each part of an element, else the element is computed again with k roundings; one
+        more rounds the sum, or that of two pieces of k, and two (complex: four) come of alpha and beta.
         """
         return reference.bound(problem, 1)
 

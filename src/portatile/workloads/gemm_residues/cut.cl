@@ -1,28 +1,44 @@
-// Rows of op(A), or columns of op(B), as integers, and these modulo each of {{ moduli | length }} numbers, a byte each, with k fast.
+// Rows of op(A), or columns of op(B), as integers, and these modulo each of {{ count }} numbers, a byte each, with k fast.
 //
 // Element a of a row whose largest one is below 2^e is rounded to the integer x = a 2^(keep - e), |x| <= 2^keep. It is taken apart by its
-// bits, so that no device rounds it otherwise and none needs arithmetic of its type. What is written, plane by plane:
+// bits, so that no device rounds it otherwise and none needs arithmetic of its type. What is written:
 //
-//   plane l:  x mod p_l, in -p_l/2 .. p_l/2         plane {{ moduli | length }}:  |a| 2^(7 - e), rounded down: 0 .. 127
+//   planes, plane l:  x mod p_l, in -p_l/2 .. p_l/2; of complex numbers three planes: real part, imaginary part, their sum
+//   tops:             |a| 2^(7 - e), rounded down: 0 .. 127; of every fourth step of k where `sampled`; of a complex number its larger part
 //
 // Of each row sums[] has what |a| 2^(7 - e), rounded up, adds up to, all bits flipped where some x is not a 2^(keep - e) itself.
 // One row of `peaks` or `sums` belongs to a slab of `length` steps of k.
-
+{% from "scalars.cl" import nothing with context %}
+{% from "tables.cl" import tables, entry with context %}
+{% set names = ["re", "im"][:parts] %}
 {% macro modulo(l) %}
 {
-                uint word = 0;
+                uint {% for name in names %}word_{{ name }} = 0{{ ", " if not loop.last }}{% endfor %}{{ ", word_both = 0" if parts == 2 }};
 {% for q in range(4) %}
                 {
-                    const int r = {% for t in range(limbs) %}{{ " + " if not loop.first }}x{{ q }}_{{ t }} * {{ entry("weights", l, t) }}{% endfor %};
-                    const float exact = as_float(MAGIC_BITS + r) - MAGIC;
-                    const float times = (exact * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
-                    word |= (uint)(as_int((exact - times * {{ entry("divisors", l) }}) + MAGIC) & 255) << {{ 8 * q }};
+{% for name in names %}
+                    const int r_{{ name }} = {% for t in range(limbs) %}{{ " + " if not loop.first }}{{ name }}{{ q }}_{{ t }} * {{ entry("weights", l, t) }}{% endfor %};
+                    const float exact_{{ name }} = as_float(MAGIC_BITS + r_{{ name }}) - MAGIC;
+                    const float times_{{ name }} = (exact_{{ name }} * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
+                    const float left_{{ name }} = exact_{{ name }} - times_{{ name }} * {{ entry("divisors", l) }};
+                    word_{{ name }} |= (uint)(as_int(left_{{ name }} + MAGIC) & 255) << {{ 8 * q }};
+{% endfor %}
+{% if parts == 2 %}
+                    const float both = left_re + left_im;
+                    const float times = (both * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
+                    word_both |= (uint)(as_int((both - times * {{ entry("divisors", l) }}) + MAGIC) & 255) << {{ 8 * q }};
+{% endif %}
                 }
 {% endfor %}
-                out[{{ l }} * plane] = word;
+{% if parts == 2 %}
+                out[3 * {{ l }} * plane] = word_re;
+                out[(3 * {{ l }} + 1) * plane] = word_im;
+                out[(3 * {{ l }} + 2) * plane] = word_both;
+{% else %}
+                out[{{ l }} * plane] = word_re;
+{% endif %}
             }
 {%- endmacro %}
-{% from "tables.cl" import tables, entry with context %}
 {{ tables() }}
 #if PRECISION == 53
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -33,7 +49,6 @@
 #define EXPONENT(bits) ((int)((bits) >> 23) & 255)
 #endif
 #define FRACTION (((BITS)1 << (PRECISION - 1)) - 1)
-#define WIDE {{ "long" if limbs > 2 else "int" }}
 #define STEPS (4 * LANES)  // of k in a tile
 #define PITCH (4 * (LANES + 4) + 1)  // so that neither rows nor steps of k meet in one bank
 #define MAGIC 12582912.0f  // 1.5 * 2^23: the last bits of a float near it are an integer
@@ -41,15 +56,16 @@
 
 // An element's bits; zero past the edges.
 #if K_FAST
-#define READ(i, h) ((i) < across && (h) < k ? source[offset + (i) * ld + (h)] : (BITS)0)
+#define PLACE(i, h) ((i) * ld + (h))
 #else
-#define READ(i, h) ((i) < across && (h) < k ? source[offset + (h) * ld + (i)] : (BITS)0)
+#define PLACE(i, h) ((h) * ld + (i))
 #endif
+#define READ(i, h, part) ((i) < across && (h) < k ? source[{{ parts }} * (offset + PLACE(i, h)) + part] : (BITS)0)
 
 // The largest exponent of each row within a slab, at least that of the smallest normal number.
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void residues_scan(const int across, const int k, const int length, const REAL alpha, __global const BITS* restrict source, const long offset, const long ld,
-                   __global int* restrict peaks)
+void residues_scan(const int across, const int k, const int length, const SCALAR alpha,
+                   __global const BITS* restrict source, const long offset, const long ld, __global int* restrict peaks)
 {
     __local int found[ROWS][LANES];
     const int lane = (int)get_local_id(0), row = (int)get_local_id(1), slab = (int)get_group_id(0);
@@ -59,10 +75,13 @@ void residues_scan(const int across, const int k, const int length, const REAL a
     const int id = row * LANES + lane, r = id % ROWS, h = id / ROWS;  // neighbours read neighbouring rows
 #endif
     const long corner = (long)get_group_id(1) * ROWS;
-    const int end = alpha == (REAL)0 ? 0 : min(slab * length + length, k);  // then nothing is read
+    const int end = {{ nothing("alpha") }} ? 0 : min(slab * length + length, k);  // then nothing is read
     int peak = 1;
-    for (int step = slab * length + h; step < end; step += LANES)
-        peak = max(peak, EXPONENT(READ(corner + r, (long)step)));
+    for (int step = slab * length + h; step < end; step += LANES) {
+{% for part in range(parts) %}
+        peak = max(peak, EXPONENT(READ(corner + r, (long)step, {{ part }})));
+{% endfor %}
+    }
     found[r][h] = peak;
     barrier(CLK_LOCAL_MEM_FENCE);
     const long i = corner + row;
@@ -75,11 +94,11 @@ void residues_scan(const int across, const int k, const int length, const REAL a
 }
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void residues_cut(const int across, const int k, const int depth, const int slabs, const int length, const int keep, const REAL alpha,
-                  __global const BITS* restrict source, const long offset, const long ld,
-                  __global const int* restrict peaks, __global int* restrict sums, __global uint* restrict planes)
+void residues_cut(const int across, const int k, const int depth, const int slabs, const int length, const int keep, const int sampled,
+                  const int conjugate, const SCALAR alpha, __global const BITS* restrict source, const long offset, const long ld,
+                  __global const int* restrict peaks, __global int* restrict sums, __global uint* restrict planes, __global uint* restrict tops)
 {
-    __local BITS tile[ROWS][PITCH];
+    __local BITS tile[{{ parts }}][ROWS][PITCH];
     __local int added[ROWS][LANES];
     __local int cut[ROWS][LANES];
     const int lane = (int)get_local_id(0), row = (int)get_local_id(1), slab = (int)get_group_id(0);
@@ -89,7 +108,7 @@ void residues_cut(const int across, const int k, const int depth, const int slab
     if (i < across)
         for (int s = 0; s < slabs; ++s)
             peak = max(peak, peaks[(long)s * across + i]);
-    const int end = alpha == (REAL)0 ? 0 : min(slab * length + length, depth);
+    const int end = {{ nothing("alpha") }} ? 0 : min(slab * length + length, depth);
     int sum = 0, inexact = 0;
     for (int start = slab * length; start < end; start += STEPS) {
         for (int s = 0; s < 4; ++s) {
@@ -98,33 +117,43 @@ void residues_cut(const int across, const int k, const int depth, const int slab
 #else
             const int r = id % ROWS, h = id / ROWS + s * LANES;
 #endif
-            tile[r][(h & 3) * (LANES + 4) + (h >> 2)] = READ(corner + r, (long)start + h);
+{% for part in range(parts) %}
+            tile[{{ part }}][r][(h & 3) * (LANES + 4) + (h >> 2)] = READ(corner + r, (long)start + h, {{ part }});
+{% endfor %}
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        int {% for q in range(4) %}{% for t in range(limbs) %}x{{ q }}_{{ t }}{{ ", " if not (loop.last and q == 3) }}{% endfor %}{% endfor %};
-        uint tops = 0;
+{% for name in names %}
+        int {% for q in range(4) %}{% for t in range(limbs) %}{{ name }}{{ q }}_{{ t }}{{ ", " if not (loop.last and q == 3) }}{% endfor %}{% endfor %};
+{% endfor %}
+        uint leading = 0;
 {% for q in range(4) %}
         {
-            const BITS bits = tile[row][{{ q }} * (LANES + 4) + lane];
-            const int exponent = EXPONENT(bits);
-            const BITS mantissa = (bits & FRACTION) | (exponent ? FRACTION + 1 : (BITS)0);
-            const int below = peak - max(exponent, 1);  // powers of two below the row's largest
-            const int drop = below + PRECISION - keep, down = min(max(drop, 1), PRECISION + 1);
-            const WIDE size = drop <= 0 ? (WIDE)mantissa << min(-drop, {{ 12 * limbs }}) : (WIDE)((mantissa + ((BITS)1 << (down - 1))) >> down);
-            inexact |= drop > 0 && (drop > PRECISION ? mantissa != 0 : ((BITS)size << down) != mantissa);
-            const int last = min(below + PRECISION - 7, PRECISION + 1);
-            const BITS top = mantissa >> last;
-            sum += (int)top + ((top << last) != mantissa);
-            tops |= (uint)top << {{ 8 * q }};
-            WIDE x = bits >> (8 * sizeof(BITS) - 1) ? -size : size;
+            uint largest = 0;
+{% for name in names %}
+            {
+                const BITS bits = tile[{{ loop.index0 }}][row][{{ q }} * (LANES + 4) + lane];
+                const int exponent = EXPONENT(bits);
+                const BITS mantissa = (bits & FRACTION) | (exponent ? FRACTION + 1 : (BITS)0);
+                const int below = peak - max(exponent, 1);  // powers of two below the row's largest
+                const int drop = below + PRECISION - keep, down = min(max(drop, 1), PRECISION + 1);
+                const long size = drop <= 0 ? (long)mantissa << min(-drop, 11) : (long)((mantissa + ((BITS)1 << (down - 1))) >> down);
+                inexact |= drop > 0 && (drop > PRECISION ? mantissa != 0 : ((BITS)size << down) != mantissa);
+                const int last = min(below + PRECISION - 7, PRECISION + 1);
+                const BITS top = mantissa >> last;
+                sum += (int)top + ((top << last) != mantissa);
+                largest = max(largest, (uint)top);
+                long x = (int)(bits >> (8 * sizeof(BITS) - 1)) {{ "^ conjugate " if name == "im" }}? -size : size;
 {% for t in range(limbs) %}
 {% if loop.last %}
-            x{{ q }}_{{ t }} = (int)x;
+                {{ name }}{{ q }}_{{ t }} = (int)x;
 {% else %}
-            x{{ q }}_{{ t }} = ((int)x << 20) >> 20;  // twelve bits with their sign
-            x = (x - x{{ q }}_{{ t }}) >> 12;
+                {{ name }}{{ q }}_{{ t }} = ((int)x << 20) >> 20;  // twelve bits with their sign
+                x = (x - {{ name }}{{ q }}_{{ t }}) >> 12;
 {% endif %}
 {% endfor %}
+            }
+{% endfor %}
+            leading |= largest << {{ 8 * q }};
         }
 {% endfor %}
         const int h = start + 4 * lane;
@@ -132,13 +161,16 @@ void residues_cut(const int across, const int k, const int depth, const int slab
             __global uint* out = planes + ((i * depth + h) >> 2);
             const long plane = ((long)across * depth) >> 2;
 {% if unrolled %}
-{% for l in range(moduli | length) %}
+{% for l in range(count) %}
             {{ modulo(l) }}
 {% endfor %}
 {% else %}
-            for (int l = 0; l < {{ moduli | length }}; ++l) {{ modulo("l") }}
+            for (int l = 0; l < {{ count }}; ++l) {{ modulo("l") }}
 {% endif %}
-            out[{{ moduli | length }} * plane] = tops;
+            if (sampled)
+                ((__global uchar*)tops)[(i * depth + h) >> 2] = (uchar)leading;
+            else
+                tops[(i * depth + h) >> 2] = leading;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }

@@ -1,4 +1,4 @@
-// C = alpha S + beta C of the sums S = op(A) op(B), which are put together from what they are modulo {{ moduli | length }} numbers.
+// C = alpha S + beta C of the sums S = op(A) op(B), which are put together from what they are modulo {{ count }} numbers.
 //
 // S 2^(2 keep - e_i - f_j) = V is an integer with |V| < {{ margin }} M, where M is the product of the moduli p_l, and
 //
@@ -6,9 +6,21 @@
 //
 // in limbs of 30 bits: exact integers, rounded once. An element is marked, and left to residues_mend, where rounding A and B to integers may
 // have cost more than k u |A| |B|, where a row or column has an infinity or NaN, and where the sum is no normal number.
-{% macro modulo(l) %}
+{% if parts == 2 %}
+// Complex numbers have three products modulo p: X = re re, Y = im im and Z of the sums of both; V is X - Y, and Z - X - Y.
+{% endif %}
+{% from "scalars.cl" import nothing with context %}
+{% from "tables.cl" import tables, entry with context %}
+{% set names = ["re", "im"][:parts] %}
+{% macro modulo(l, name) %}
 {
-        const int s = planes[{{ l }} * plane];
+{% if parts == 1 %}
+        const int s = products[{{ l }} * plane];
+{% elif name == "re" %}
+        const int s = products[3 * {{ l }} * plane] - products[(3 * {{ l }} + 1) * plane];
+{% else %}
+        const int s = products[(3 * {{ l }} + 2) * plane] - products[3 * {{ l }} * plane] - products[(3 * {{ l }} + 1) * plane];
+{% endif %}
         const int s0 = (s << 20) >> 20, s1 = ((s - s0) << 8) >> 20, s2 = (s - s0 - (s1 << 12)) >> 24;
         const int r = s0 * {{ entry("inverses", l, 0) }} + s1 * {{ entry("inverses", l, 1) }} + s2 * {{ entry("inverses", l, 2) }};
         const float exact = as_float(MAGIC_BITS + r) - MAGIC;
@@ -21,7 +33,6 @@
 {% endfor %}
     }
 {%- endmacro %}
-{% from "tables.cl" import tables, entry with context %}
 {{ tables() }}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
@@ -35,99 +46,145 @@ double power(const int n)
     return as_double((ulong)(n + 1023) << 52);
 }
 
-REAL combined(const REAL alpha, const double sum, const REAL beta, __global const REAL* c)
+// C from a sum, with each rounding written out, so that no compiler joins two of them or takes one apart.
+{% if parts == 2 %}
+void combine(const SCALAR alpha, const double re, const double im, const SCALAR beta, __global REAL* c)
 {
-    if (beta == (REAL)0)
-        return (REAL)((double)alpha * sum);
-    return (REAL)fma((double)alpha, sum, (double)beta * (double)*c);
+    double x = (double)alpha.x * re, y = (double)alpha.x * im;
+    if (alpha.y != 0) {
+        x = fma(-(double)alpha.y, im, x);
+        y = fma((double)alpha.y, re, y);
+    }
+    if (beta.x != 0 || beta.y != 0) {
+        const double old = (double)c[0], other = (double)c[1];
+        x = fma((double)beta.x, old, x);
+        y = fma((double)beta.x, other, y);
+        if (beta.y != 0) {
+            x = fma(-(double)beta.y, other, x);
+            y = fma((double)beta.y, old, y);
+        }
+    }
+    c[0] = (REAL)x;
+    c[1] = (REAL)y;
 }
+{% else %}
+void combine(const SCALAR alpha, const double re, const SCALAR beta, __global REAL* c)
+{
+    if (beta == 0)
+        *c = (REAL)((double)alpha * re);
+    else
+        *c = (REAL)fma((double)alpha, re, (double)beta * (double)*c);
+}
+{% endif %}
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
-void residues_join(const int m, const int n, const int k, const int keep, const int slack, const REAL alpha, const REAL beta, __global const int* restrict planes,
-                   __global const int* restrict rows, __global const int* restrict columns, __global REAL* restrict c, const long offset,
-                   const long ld, __global uchar* restrict marks)
+void residues_join(const int m, const int n, const int k, const int keep, const int slack, const SCALAR alpha, const SCALAR beta,
+                   __global const int* restrict products, __global const int* restrict terms, __global const int* restrict rows,
+                   __global const int* restrict columns, __global REAL* restrict c, const long offset, const long ld,
+                   __global uchar* restrict marks)
 {
     const int j = (int)get_global_id(0);
     const long i = (long)get_global_id(1);
     if (j >= n || i >= m)
         return;
-    c += offset + i * ld + j;
-    planes += i * n + j;
+    c += {{ parts }} * (offset + i * ld + j);
+    products += i * n + j;
     marks += i * n + j;
-    if (alpha == (REAL)0) {
-        *c = combined(alpha, 0.0, beta, c);
+    if ({{ nothing("alpha") }}) {
+        combine(alpha, 0.0, {{ "0.0, " if parts == 2 }}beta, c);
         *marks = 0;
         return;
     }
     const long plane = (long)m * n;
-    long {% for t in range(wide) %}v{{ t }} = 0{{ ", " if not loop.last }}{% endfor %};
-    float turns = 0.0f;
+    const int e = rows[2 * i], f = columns[2 * (long)j], a = rows[2 * i + 1], b = columns[2 * (long)j + 1];
+    const int cost = (a < 0 ? (b < 0 ? ~b : b) : 0) + (b < 0 ? (a < 0 ? ~a : a) : 0) + (a < 0 && b < 0);
+    const ulong known = (ulong)(uint)terms[i * n + j] * (ulong)(uint)k;
+    int marked = e == LARGEST || f == LARGEST || (ulong)(uint)cost << slack > known;
+{% for name in names %}
+    double {{ name }} = 0.0;
+    {
+        long {% for t in range(wide) %}v{{ t }} = 0{{ ", " if not loop.last }}{% endfor %};
+        float turns = 0.0f;
 {% if unrolled %}
-{% for l in range(moduli | length) %}
-    {{ modulo(l) }}
+{% for l in range(count) %}
+        {{ modulo(l, name) }}
 {% endfor %}
 {% else %}
-    for (int l = 0; l < {{ moduli | length }}; ++l) {{ modulo("l") }}
+        for (int l = 0; l < {{ count }}; ++l) {{ modulo("l", name) }}
 {% endif %}
-    const int whole = as_int(turns + MAGIC) - MAGIC_BITS;
+        const int whole = as_int(turns + MAGIC) - MAGIC_BITS;
 {% for t in range(wide) %}
-    v{{ t }} -= (long){{ product[t] }} * whole;
-{% endfor %}
-{% for t in range(wide - 1) %}
-    v{{ t + 1 }} += v{{ t }} >> 30;
-    v{{ t }} &= LIMB;
-{% endfor %}
-    const int negative = v{{ wide - 1 }} < 0;
-    if (negative) {
-{% for t in range(wide) %}
-        v{{ t }} = -v{{ t }};
+        v{{ t }} -= (long){{ product[t] }} * whole;
 {% endfor %}
 {% for t in range(wide - 1) %}
         v{{ t + 1 }} += v{{ t }} >> 30;
         v{{ t }} &= LIMB;
 {% endfor %}
-    }
-    ulong low = (ulong)v0 | (ulong)v1 << 30 | (ulong)v2 << 60;
-    ulong high = (ulong)v2 >> 4{% if wide > 3 %} | (ulong)v3 << 26{% endif %};
-    int scale = 0;  // the magnitude is high 2^scale, where the last bit of high stands for all that are lower
-    if (high == 0) {
-        high = low;
-        low = 0;
-        scale = -64;
-    }
-    const int up = high ? (int)clz(high) : 0;
-    if (up) {
-        high = high << up | low >> (64 - up);
-        low <<= up;
-    }
-    high |= low != 0;
-    const int e = rows[2 * i], f = columns[2 * (long)j], a = rows[2 * i + 1], b = columns[2 * (long)j + 1];
-    scale += 64 - up + e + f - 2 * (LARGEST / 2 - 1) - 2 * keep;
-    const int cost = (a < 0 ? (b < 0 ? ~b : b) : 0) + (b < 0 ? (a < 0 ? ~a : a) : 0) + (a < 0 && b < 0);
-    const ulong terms = (ulong)(uint)planes[{{ moduli | length }} * plane] * (ulong)(uint)k;
-    int marked = e == LARGEST || f == LARGEST || (ulong)(uint)cost << slack > terms;
+        const int negative = v{{ wide - 1 }} < 0;
+        if (negative) {
+{% for t in range(wide) %}
+            v{{ t }} = -v{{ t }};
+{% endfor %}
+{% for t in range(wide - 1) %}
+            v{{ t + 1 }} += v{{ t }} >> 30;
+            v{{ t }} &= LIMB;
+{% endfor %}
+        }
+        ulong low = (ulong)v0 | (ulong)v1 << 30 | (ulong)v2 << 60;
+        ulong high = (ulong)v2 >> 4{% if wide > 3 %} | (ulong)v3 << 26{% endif %};
+        int scale = 0;  // the magnitude is high 2^scale, where the last bit of high stands for all that are lower
+        if (high == 0) {
+            high = low;
+            low = 0;
+            scale = -64;
+        }
+        const int up = high ? (int)clz(high) : 0;
+        if (up) {
+            high = high << up | low >> (64 - up);
+            low <<= up;
+        }
+        high |= low != 0;
+        scale += 64 - up + e + f - 2 * (LARGEST / 2 - 1) - 2 * keep;
 #if LARGEST == 2047
-    marked |= high != 0 && (scale + 63 < -1022 || scale + 64 > 1023);
+        marked |= high != 0 && (scale + 63 < -1022 || scale + 64 > 1023);
 #endif
+        if (high != 0 && !marked) {
+            const int part = scale >> 1;
+            {{ name }} = (double)high * power(part) * power(scale - part);
+            {{ name }} = negative ? -{{ name }} : {{ name }};
+        }
+    }
+{% endfor %}
     *marks = (uchar)(marked != 0);
-    if (marked)
-        return;
-    const int half_scale = scale >> 1;
-    const double sum = high ? (double)high * power(half_scale) * power(scale - half_scale) : 0.0;
-    *c = combined(alpha, negative ? -sum : sum, beta, c);
+    if (!marked)
+        combine(alpha, {{ names | join(", ") }}, beta, c);
 }
 
 #define TILE 16
+#if TRANS_A
+#define PLACE_A(i, h) ((h) * lda + (i))
+#define AT_A(y, x) [x][y]
+#else
+#define PLACE_A(i, h) ((i) * lda + (h))
+#define AT_A(y, x) [y][x]
+#endif
+#if TRANS_B
+#define PLACE_B(h, j) ((j) * ldb + (h))
+#define AT_B(y, x) [x][y]
+#else
+#define PLACE_B(h, j) ((h) * ldb + (j))
+#define AT_B(y, x) [y][x]
+#endif
 
 // Marked elements, as a native product computes them: terms in the order of k, each a multiply-add that rounds once.
 __kernel __attribute__((reqd_work_group_size(TILE, TILE, 1)))
-void residues_mend(const int m, const int n, const int k, const REAL alpha, const REAL beta,
+void residues_mend(const int m, const int n, const int k, const SCALAR alpha, const SCALAR beta,
                    __global const REAL* restrict a, const long a_offset, const long lda,
                    __global const REAL* restrict b, const long b_offset, const long ldb,
                    __global REAL* restrict c, const long c_offset, const long ldc, __global const uchar* restrict marks)
 {
     __local int some;
-    __local REAL tile_a[TILE][TILE + 1], tile_b[TILE][TILE + 1];
+    __local REAL tile_a[{{ parts }}][TILE][TILE + 1], tile_b[{{ parts }}][TILE][TILE + 1];
     const int x = (int)get_local_id(0), y = (int)get_local_id(1);
     const long top = (long)get_group_id(1) * TILE, left = (long)get_group_id(0) * TILE, i = top + y, j = left + x;
     const int marked = i < m && j < n && marks[i * n + j];
@@ -138,25 +195,25 @@ void residues_mend(const int m, const int n, const int k, const REAL alpha, cons
         some = 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     const int steps = some ? k : 0;
-    double sum = 0.0;
+    const long i_read = top + (TRANS_A ? x : y), j_read = left + (TRANS_B ? y : x);
+    double re = 0.0{{ ", im = 0.0, re_im = 0.0, im_im = 0.0" if parts == 2 }};
     for (int start = 0; start < steps; start += TILE) {
-#if TRANS_A
-        tile_a[x][y] = top + x < m && start + y < k ? a[a_offset + (long)(start + y) * lda + top + x] : (REAL)0;
-#else
-        tile_a[y][x] = i < m && start + x < k ? a[a_offset + i * lda + start + x] : (REAL)0;
-#endif
-#if TRANS_B
-        tile_b[x][y] = left + y < n && start + x < k ? b[b_offset + (left + y) * ldb + start + x] : (REAL)0;
-#else
-        tile_b[y][x] = j < n && start + y < k ? b[b_offset + (long)(start + y) * ldb + j] : (REAL)0;
-#endif
+        const long h_a = start + (TRANS_A ? y : x), h_b = start + (TRANS_B ? x : y);
+{% for part in range(parts) %}
+        tile_a[{{ part }}] AT_A(y, x) = i_read < m && h_a < k ? {{ "CONJUGATE_A * " if part }}a[{{ parts }} * (a_offset + PLACE_A(i_read, h_a)) + {{ part }}] : (REAL)0;
+        tile_b[{{ part }}] AT_B(y, x) = j_read < n && h_b < k ? {{ "CONJUGATE_B * " if part }}b[{{ parts }} * (b_offset + PLACE_B(h_b, j_read)) + {{ part }}] : (REAL)0;
+{% endfor %}
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int h = 0; h < min(TILE, k - start); ++h)
-            sum = fma((double)tile_a[y][h], (double)tile_b[h][x], sum);
+        for (int h = 0; h < min(TILE, k - start); ++h) {
+            re = fma((double)tile_a[0][y][h], (double)tile_b[0][h][x], re);
+{% if parts == 2 %}
+            im_im = fma((double)tile_a[1][y][h], (double)tile_b[1][h][x], im_im);
+            im = fma((double)tile_a[0][y][h], (double)tile_b[1][h][x], im);
+            re_im = fma((double)tile_a[1][y][h], (double)tile_b[0][h][x], re_im);
+{% endif %}
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (marked) {
-        c += c_offset + i * ldc + j;
-        *c = combined(alpha, sum, beta, c);
-    }
+    if (marked)
+        combine(alpha, re{{ " - im_im, im + re_im" if parts == 2 }}, beta, c + {{ parts }} * (c_offset + i * ldc + j));
 }

@@ -13,13 +13,14 @@ from typing import Any
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193)
 """Pairwise coprime, the largest first; remainders around 0 are bytes."""
-COUNT = {"float32": 8, "float64": 15}
+COUNT = {"float32": 8, "float64": 15, "complex64": 8, "complex128": 15}
 """How many of them: the rounding of A and B is then less than a native product's on random matrices, up to the longest sums."""
-PRECISION = {"float32": 24, "float64": 53}
-LARGEST = {"float32": 255, "float64": 2047}
+PRECISION = {"float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
+LARGEST = {"float32": 255, "float64": 2047, "complex64": 255, "complex128": 2047}
 """Bits of a fraction, and the exponent that stands for infinities and NaN."""
-LONGEST = 1 << 16
-"""Steps of k whose sums of bytes int32 holds, with room to spare; longer sums are added piece by piece, always the same ones."""
+LONGEST = 1 << 14
+"""Steps of k of which int32 holds the sums of bytes, for complex numbers three of them together. Longer sums are added
+piece by piece, always the same ones."""
 MARGIN = 0.46
 """The largest sum over the product of the moduli: below a half, so that float32 tells how often that product is contained."""
 DIGIT = 12
@@ -53,8 +54,9 @@ class Numbers:
 
     @cached_property
     def bits(self) -> int:
-        """The most bits with ``terms * 4**bits <= MARGIN * M``."""
-        return ((int(MARGIN * prod(self.moduli)) // max(self.terms, 1)).bit_length() - 1) // 2
+        """The most bits with ``terms * 4**bits <= MARGIN * M``, or half of that for complex numbers, whose terms are two products."""
+        products = self.terms * (2 if self.dtype.startswith("complex") else 1)
+        return ((int(MARGIN * prod(self.moduli)) // products).bit_length() - 1) // 2
 
     @property
     def digits(self) -> int:

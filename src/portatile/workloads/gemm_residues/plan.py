@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from portatile import workloads
-from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
+from portatile.workloads import blocks
 from portatile.workloads.gemm import plan as native
 from portatile.workloads.gemm.passing import ceil_div, long_scalar, scalar
 from portatile.workloads.gemm_residues.numbers import LARGEST, LONGEST, MARGIN, PRECISION, Numbers, numbers
@@ -15,6 +18,7 @@ from portatile.workloads.gemm_residues.numbers import LARGEST, LONGEST, MARGIN, 
 _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes, at a time
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
 _SHORT = 16
+_LONG = 1024
 _TILE = 16  # rows and columns of C that a group computes again
 
 
@@ -27,8 +31,10 @@ class Piece:
 
 
 def build(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-    """The plan; raises ArgumentError for layouts that kernels do not index."""
+    """The plan; raises ArgumentError for layouts that kernels do not index, and where the device has no float64."""
     native.check(problem)
+    if not device.fp64:
+        raise ArgumentError(f"{device.name} has no double precision, which puts sums of residues together: leave precision out")
     m, n, k = (problem.sizes[s] for s in "mnk")
     if m == 0 or n == 0:
         return Plan(())
@@ -43,6 +49,11 @@ def padded(k: int) -> int:
     return ceil_div(k, step) * step
 
 
+def sampled(depth: int) -> int:
+    """Bytes of a row of leading bits: of long rows every fourth, since a part of |A| |B| bounds it from below too."""
+    return depth // 4 if depth >= _LONG else depth
+
+
 def _native(problem: Problem) -> Call:
     """A product without terms."""
     callee = workloads.get("gemm").problem(problem.sizes, problem.dtype, problem.options, problem.layout)
@@ -54,23 +65,27 @@ class _Steps:
 
     def __init__(self, problem: Problem, config: Config, unrolled: bool) -> None:
         self.problem, self.dtype, self.unrolled = problem, problem.dtype, unrolled
+        self.parts = 2 if blocks.is_complex(problem) else 1
         self.slab, self.lanes, self.rows, self.wgs = (int(config[name]) for name in ("SLAB", "LANES", "ROWS", "WGS"))
         self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
-        self.types: dict[str, Any] = {"REAL": "double" if problem.dtype == "float64" else "float", "LARGEST": LARGEST[problem.dtype]}
+        wide = PRECISION[self.dtype] == 53
+        self.types: dict[str, Value] = {"REAL": "double" if wide else "float", "LARGEST": LARGEST[self.dtype]}
+        self.types["SCALAR"] = f"{self.types['REAL']}{2 if self.parts == 2 else ''}"
+        self.count = len(numbers(self.dtype, 1).moduli)
+        self.planes = self.count * (3 if self.parts == 2 else 1)
         self.sizes: dict[str, int] = {}
 
     def plan(self) -> Plan:
         """All steps in order: of k, of rows, of columns."""
-        planes = len(numbers(self.dtype, 1).moduli) + 1
         depth = padded(min(self.k, LONGEST))
-        rows = _share(self.m, planes * depth)
-        columns = min(_share(self.n, planes * depth), _share(self.n, 4 * planes * rows))
+        rows = _share(self.m, self.planes * depth)
+        columns = min(_share(self.n, self.planes * depth), _share(self.n, 4 * self.planes * rows))
         steps: list[Launch | Call] = []
         for h in range(0, self.k, LONGEST):
             for i in range(0, self.m, rows):
                 for j in range(0, self.n, columns):
                     sizes = min(rows, self.m - i), min(columns, self.n - j), min(LONGEST, self.k - h)
-                    steps += self._piece(Piece((i, j, h), sizes), j == 0, columns < self.n or (i == 0))
+                    steps += self._piece(Piece((i, j, h), sizes), j == 0, columns < self.n or i == 0)
         return Plan(tuple(steps), tuple(Temporary(name, size) for name, size in self.sizes.items()))
 
     def _piece(self, piece: Piece, new_rows: bool, new_columns: bool) -> list[Launch | Call]:
@@ -81,21 +96,27 @@ class _Steps:
             steps += self._bytes("a", piece, found)
         if new_columns:
             steps += self._bytes("b", piece, found)
-        return [*steps, self._products(piece, found), *self._sums(piece, found)]
+        return [*steps, *self._products(piece), *self._sums(piece, found)]
 
-    def _temporary(self, name: str, size: int) -> str:
+    def _temporary(self, name: str, size: int) -> Arg:
         self.sizes[name] = max(self.sizes.get(name, 0), size)
-        return name
+        return Arg(name, role="temporary")
 
     def _operand(self, name: str, piece: Piece, role: Role = "in") -> tuple[Arg, ...]:
         """A part of A, B or C: memory, offset, row stride."""
         i, j, h = piece.first
         row, column = {"a": (i, h), "b": (h, j), "c": (i, j)}[name]
-        if self.problem.options.get(f"trans_{name}") == "T":
+        if self._transposed(name):
             row, column = column, row
         layout = self.problem.layout[name]
         step = layout.strides[0]
         return Arg(name, "buffer", role), long_scalar("offset", layout.offset + row * step + column), long_scalar("ld", step)
+
+    def _transposed(self, name: str) -> bool:
+        return self.problem.options.get(f"trans_{name}") in ("T", "C")
+
+    def _conjugated(self, name: str) -> bool:
+        return self.problem.options[f"trans_{name}"] in ("C", "R")
 
     def _factor(self, name: str, value: float | None = None) -> Arg:
         return Arg(name, "scalar", dtype=self.dtype, value=value)
@@ -106,58 +127,68 @@ class _Steps:
         depth = padded(k)
         slabs = ceil_div(depth, self.slab)
         source = self._cut(name, found)
-        peaks = Arg(self._temporary("peaks", 4 * slabs * across), role="temporary")
-        sums = Arg(self._temporary("sums", 4 * slabs * across), role="temporary")
-        facts = Arg(self._temporary(f"facts_{name}", 8 * across), role="temporary")
-        planes = Arg(self._temporary(f"bytes_{name}", (len(found.moduli) + 1) * across * depth), role="temporary")
+        peaks, sums = (self._temporary(label, 4 * slabs * across) for label in ("peaks", "sums"))
+        facts = self._temporary(f"facts_{name}", 8 * across)
+        planes = self._temporary(f"bytes_{name}", self.planes * across * depth)
+        tops = self._temporary(f"tops_{name}", across * sampled(depth))
         size = (slabs * self.lanes, ceil_div(across, self.rows) * self.rows, 1)
         group = (self.lanes, self.rows, 1)
-        read = self._operand(name, piece)
-        alpha, length = self._factor("alpha"), scalar("length", self.slab)
-        given = (scalar("across", across), scalar("k", k))
-        more = (scalar("depth", depth), scalar("slabs", slabs), length, scalar("keep", found.bits), alpha)
+        read = (self._factor("alpha"), *self._operand(name, piece))
+        given, length = (scalar("across", across), scalar("k", k)), scalar("length", self.slab)
+        facts_of = {"keep": found.bits, "sampled": int(sampled(depth) < depth), "conjugate": int(self._conjugated(name))}
+        asked = tuple(scalar(label, value) for label, value in facts_of.items())
+        cutting = (*given, scalar("depth", depth), scalar("slabs", slabs), length, *asked, *read, peaks, sums, planes, tops)
         items = self.lanes * self.rows
-        folded = (scalar("across", across), scalar("slabs", slabs), peaks, sums, facts)
+        folding = (scalar("across", across), scalar("slabs", slabs), peaks, sums, facts)
         return [
-            Launch(source, "residues_scan", size, group, (*given, length, alpha, *read, peaks)),
-            Launch(source, "residues_cut", size, group, (*given, *more, *read, peaks, sums, planes)),
-            Launch(source, "residues_fold", (ceil_div(across, items) * items, 1, 1), (items, 1, 1), folded),
+            Launch(source, "residues_scan", size, group, (*given, length, *read, peaks)),
+            Launch(source, "residues_cut", size, group, cutting),
+            Launch(source, "residues_fold", (ceil_div(across, items) * items, 1, 1), (items, 1, 1), folding),
         ]
 
-    def _cut(self, name: str, found: Numbers) -> Source:
-        fast = (self.problem.options[f"trans_{name}"] == "N") == (name == "a")
-        defines = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": fast, **self.types}
-        defines["PRECISION"] = PRECISION[self.dtype]
-        numbers_of = {name: found.tables[name] for name in ("divisors", "reciprocals", "weights")}
-        return load(__file__, "cut.cl", defines, moduli=found.moduli, limbs=found.digits, numbers=numbers_of, unrolled=self.unrolled)
+    def _load(self, name: str, found: Numbers, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
+        """A text with the numbers of each modulus."""
+        chosen = {table: found.tables[table] for table in ("divisors", "reciprocals", *tables)}
+        spelled = {"parts": self.parts, "COMPLEX": self.parts == 2, "HERMITIAN": False, "unrolled": self.unrolled}
+        return load(__file__, name, {**self.types, **defines}, count=self.count, numbers=chosen, **spelled, **values)
 
-    def _products(self, piece: Piece, found: Numbers) -> Call:
-        """The stack of products of bytes: one for each modulus, and one of the leading bits."""
+    def _cut(self, name: str, found: Numbers) -> Source:
+        defines: dict[str, Value] = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": self._transposed(name) == (name == "b")}
+        defines["PRECISION"] = PRECISION[self.dtype]
+        return self._load("cut.cl", found, defines, ("weights",), limbs=found.digits)
+
+    def _products(self, piece: Piece) -> list[Call]:
+        """The stack of products of bytes, and that of the leading bits."""
         m, n, k = piece.sizes
-        depth, count = padded(k), len(found.moduli) + 1
-        sums = self._temporary("products", 4 * count * m * n)
+        depth, fewer = padded(k), sampled(padded(k))
+        self._temporary("products", 4 * self.planes * m * n)
+        self._temporary("terms", 4 * m * n)
         layout = {"a": Layout((m * depth, depth, 1)), "b": Layout((n * depth, depth, 1)), "c": Layout((m * n, n, 1))}
-        sizes = {"batch": count, "m": m, "n": n, "k": depth}
-        callee = workloads.get("gemm_batched").problem(sizes, "int8", {"trans_a": "N", "trans_b": "T"}, layout)
-        return Call(callee, {"a": "bytes_a", "b": "bytes_b", "c": sums}, {"alpha": 1.0, "beta": 0.0})
+        options: dict[str, Value] = {"trans_a": "N", "trans_b": "T"}
+        stack = workloads.get("gemm_batched").problem({"batch": self.planes, "m": m, "n": n, "k": depth}, "int8", options, layout)
+        leading = workloads.get("gemm").problem({"m": m, "n": n, "k": fewer}, "int8", options)
+        factors: dict[str, float | str] = {"alpha": 1.0, "beta": 0.0}
+        return [
+            Call(leading, {"a": "tops_a", "b": "tops_b", "c": "terms"}, factors),
+            Call(stack, {"a": "bytes_a", "b": "bytes_b", "c": "products"}, factors),
+        ]
 
     def _sums(self, piece: Piece, found: Numbers) -> list[Launch]:
         """The elements of C, and those among them that are computed again."""
         m, n, _ = piece.sizes
-        trans = {f"TRANS_{name.upper()}": self.problem.options[f"trans_{name}"] == "T" for name in "ab"}
-        defines = {"WGS": self.wgs, **self.types, **trans}
-        tables = {name: row for name, row in found.tables.items() if name != "weights"}
-        values = {"margin": MARGIN, "product": found.product, "wide": found.wide, "unrolled": self.unrolled}
-        source = load(__file__, "join.cl", defines, moduli=found.moduli, numbers=tables, **values)
-        marks = Arg(self._temporary("marks", m * n), role="temporary")
-        beta = self._factor("beta", None if piece.first[2] == 0 else 1.0)
+        defines: dict[str, Value] = {"WGS": self.wgs, "TRANS_A": self._transposed("a"), "TRANS_B": self._transposed("b")}
+        if self.parts == 2:
+            defines["CONJUGATE_A"], defines["CONJUGATE_B"] = (-1 if self._conjugated(name) else 1 for name in "ab")
+        tables = ("inverses", "cofactors")
+        source = self._load("join.cl", found, defines, tables, margin=MARGIN, product=found.product, wide=found.wide)
+        marks = self._temporary("marks", m * n)
         sizes = tuple(scalar(label, value) for label, value in zip("mnk", piece.sizes, strict=True))
-        factors = self._factor("alpha"), beta
-        joined = (Arg(name, role="temporary") for name in ("products", "facts_a", "facts_b"))
+        factors = self._factor("alpha"), self._factor("beta", None if piece.first[2] == 0 else 1.0)
+        joined = (Arg(name, role="temporary") for name in ("products", "terms", "facts_a", "facts_b"))
         c = self._operand("c", piece, "inout")
+        joining = (*sizes, scalar("keep", found.bits), scalar("slack", found.slack), *factors, *joined, *c, marks)
         mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks)
         groups = (ceil_div(n, _TILE) * _TILE, ceil_div(m, _TILE) * _TILE, 1)
-        joining = (*sizes, scalar("keep", found.bits), scalar("slack", found.slack), *factors, *joined, *c, marks)
         return [
             Launch(source, "residues_join", (ceil_div(n, self.wgs) * self.wgs, m, 1), (self.wgs, 1, 1), joining),
             Launch(source, "residues_mend", groups, (_TILE, _TILE, 1), mended),

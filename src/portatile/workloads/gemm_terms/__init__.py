@@ -56,11 +56,15 @@ class GemmTerms(Workload):
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The native product, and the tiles that fit the device; without units for small problems alone."""
-        return ParameterSpace.from_configs(list(points.legal(problem, device)))
+        return points.space(problem, device)
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The native product where the terms' would not be faster, or less accurate: see ``choice``."""
         return choice.default(problem, device)
+
+    def wins(self, problem: Problem, device: DeviceInfo) -> bool:
+        """As ``choice`` estimates it."""
+        return choice.wins(problem, device)
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
         """Why the native product runs."""

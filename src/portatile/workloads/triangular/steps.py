@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
@@ -22,13 +22,26 @@ def forward(problem: Problem) -> bool:
     return lower == (problem.options["side"] == "L")
 
 
-def plan(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-    """The plan with all steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
+@dataclass(frozen=True)
+class Batch:
+    """``count`` systems of one shape in one launch; from one to the next, A and B lie ``a`` and ``b`` elements on (A 0: shared)."""
+
+    count: int
+    a: int
+    b: int
+
+
+def plan(problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> Plan:
+    """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous.
+
+    With ``batch``, ``problem`` is its first one, and every step works on all of them, by substitution.
+    """
     blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
-    kind = _Substitution if config["METHOD"] == "substitute" else _Inverses
-    return kind(problem, config, device).plan()
+    if batch is not None or config["METHOD"] == "substitute":
+        return _Substitution(problem, config, device, batch).plan()
+    return _Inverses(problem, config, device).plan()
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,8 @@ class _Recursion(ABC):
 
     solution = ""  # the operand or temporary that holds what is solved
 
-    def __init__(self, problem: Problem, config: Config, device: DeviceInfo) -> None:
-        self.problem, self.config, self.device = problem, config, device
+    def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> None:
+        self.problem, self.config, self.device, self.batch = problem, config, device, batch
         self.left = problem.options["side"] == "L"
         self.trans = str(problem.options["trans"])
         self.order, self.count = order(problem), problem.sizes["n" if self.left else "m"]
@@ -109,12 +122,25 @@ class _Recursion(ABC):
             sizes, operands, trans = (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
         else:
             sizes, operands, trans = (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
-        self.steps.append(blocks.product(self.problem, sizes, operands, trans, factors))
+        if self.batch is None:
+            self.steps.append(blocks.product(self.problem, sizes, operands, trans, factors))
+        else:
+            lengths = {"a": self.batch.a, "b": self.batch.b}
+            stacks = {
+                name: (memory, replace(layout, strides=(lengths[memory], *layout.strides))) for name, (memory, layout) in operands.items()
+            }
+            self.steps.append(blocks.product(self.problem, sizes, stacks, trans, factors, self.batch.count))
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
         kinds = {"COMPLEX": blocks.is_complex(self.problem), "HERMITIAN": self.trans in "CR"}
-        return load(__file__, file, {**blocks.types(self.problem), "UNIT": self.problem.options["diag"] == "U", **defines}, **kinds)
+        return load(
+            __file__,
+            file,
+            {**blocks.types(self.problem), "UNIT": self.problem.options["diag"] == "U", **defines},
+            BATCH=self.batch is not None,
+            **kinds,
+        )
 
     @property
     def alpha(self) -> Arg:
@@ -172,12 +198,14 @@ class _Substitution(_Recursion):
             Arg("b", role="inout"),
             *(_long(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
         )
-        group = int(self.config["WGS"])
+        if self.batch is not None:
+            arguments = (*arguments, _long("a_batch", self.batch.a), _long("b_batch", self.batch.b))
+        group, systems = int(self.config["WGS"]), 1 if self.batch is None else self.batch.count
         groups = -(-self.count // group)
         if self.serial:
-            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, 1), (1, 1, 1), arguments))
+            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, systems), (1, 1, 1), arguments))
         else:
-            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, 1), (group, 1, 1), arguments))
+            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, systems), (group, 1, 1), arguments))
 
 
 class _Inverses(_Recursion):

@@ -1,0 +1,277 @@
+"""Emulated float32 products beside native ones: gemm_terms, portatile's native default and cuBLAS; bursts, sustained runs, errors.
+
+Needs a CUDA device and PyTorch. Every participant runs in a child that is killed where it hangs. Errors are in units of 2^-24 sum |a b|, of
+sampled rows against float64, largest and mean. Operands are normal, uniform in [0, 1), or graded by powers of two along m, n and k.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing as mp
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from portatile import workloads
+from portatile.execute import flatten
+from portatile.records import Binary, DeviceInfo, Launch, Plan, Problem, Source
+from portatile.workloads.gemm_terms import choice, points
+
+TERMS, NATIVE = workloads.get("gemm_terms"), workloads.get("gemm")
+PARTICIPANTS: dict[str, dict[str, Any]] = {
+    "cuBLAS": {},
+    "native": {},
+    "default": {},
+    **{f"{form} {tile}": dict(points.config(form, tile)) for form, tile in points.TILES},
+    "hopper 128x128 two stages": dict(points.config("hopper", "128x128", stages=2)),
+    "hopper 128x128 in rows": dict(points.config("hopper", "128x128", raster=1)),
+    "hopper 128x128 split": dict(points.config("hopper", "128x128", split=2)),
+    "hopper 64x128 split": dict(points.config("hopper", "64x128", split=4)),
+}
+UNIT = 2.0**-24
+SAMPLED = 64  # rows of which errors are taken
+
+
+@dataclass(frozen=True)
+class Job:
+    """A participant, a shape m, n, k, how the operands are stored, and what they hold."""
+
+    name: str
+    sizes: tuple[int, int, int]
+    trans: str
+    data: str
+
+    def problem(self) -> Problem:
+        workload = NATIVE if self.name == "native" else TERMS
+        return workload.problem(dict(zip("mnk", self.sizes, strict=True)), "float32", {"trans_a": self.trans[0], "trans_b": self.trans[1]})
+
+    def plan(self, info: DeviceInfo) -> Plan:
+        problem = self.problem()
+        workload = workloads.get(problem.workload)
+        config = PARTICIPANTS[self.name] or workload.default(problem, info)
+
+        def default(called: Problem) -> Plan:
+            callee = workloads.get(called.workload)
+            return callee.plan(called, callee.default(called, info), info)
+
+        return flatten(workload.plan(problem, config, info), default)
+
+
+def compiled(source: Source, architecture: str) -> Binary:
+    from portatile.device.cuda.compiler import target
+
+    chosen = target(architecture)
+    return chosen.compile(*chosen.lower(source))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="512,1024,2048,4096,8192")
+    parser.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536,16384x16384x256,1024x8192x1024,16384x512x4096")
+    parser.add_argument("--trans", default="NN,TN")
+    parser.add_argument("--data", default="normal,uniform,graded")
+    parser.add_argument("--names", default=",".join(PARTICIPANTS))
+    parser.add_argument("--sustained", type=float, default=0.25, help="seconds")
+    parser.add_argument("--limit", type=float, default=280.0, help="seconds")
+    parser.add_argument("--out", default="")
+    asked = parser.parse_args()
+    begin = time.perf_counter()
+    info = _info()
+    jobs = list(_jobs(asked))
+    texts = {step.source for job in jobs if job.name != "cuBLAS" for step in job.plan(info).steps if isinstance(step, Launch)}
+    with ProcessPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 1)), mp_context=mp.get_context("spawn")) as pool:
+        built = dict(zip((text.digest for text in texts), pool.map(compiled, texts, [info.architecture] * len(texts)), strict=True))
+    spilled = [name for binary in built.values() for name, used in binary.resources.items() if used.spill_stores > 0]
+    print(f"{len(built)} texts built in {time.perf_counter() - begin:.0f} s; spills in {spilled or 'none'}", flush=True)
+    rows = []
+    for row in _measured(jobs, built, begin + asked.limit, asked.sustained):
+        rows.append(row)
+        _show(row, rows)
+    if asked.out:
+        Path(asked.out).write_text(json.dumps(rows))
+
+
+def _info() -> DeviceInfo:
+    from portatile import device
+
+    return device.get("cuda").info
+
+
+def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
+    """Random operands of every shape first; other data with the default alone."""
+    names = asked.names.split(",")
+    squares = [(size, size, size) for size in map(int, asked.sizes.split(",")) if size]
+    shapes = squares + [tuple(map(int, shape.split("x"))) for shape in asked.shapes.split(",") if shape]
+    data, trans = asked.data.split(","), asked.trans.split(",")
+    for sizes in shapes:
+        for name in names:
+            yield Job(name, sizes, trans[0], data[0])  # type: ignore[arg-type]
+    for sizes in squares:
+        for how, what in [(how, data[0]) for how in trans[1:]] + [(trans[0], what) for what in data[1:]]:
+            yield from (Job(name, sizes, how, what) for name in names if name in ("cuBLAS", "default"))  # type: ignore[arg-type]
+
+
+def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float, sustained: float) -> Iterator[dict[str, Any]]:
+    """A row of each job; one whose child hangs or dies says so."""
+    context = mp.get_context("spawn")
+
+    def start() -> tuple[Any, Any]:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(theirs, built, sustained), daemon=True)
+        process.start()
+        theirs.close()
+        if not ours.poll(90) or ours.recv() != "ready":
+            raise SystemExit("the child did not start")
+        return process, ours
+
+    process, end = start()
+    for job in jobs:
+        if time.perf_counter() > deadline:
+            print("out of time before", job)
+            break
+        end.send(job)
+        try:
+            answer = end.recv() if end.poll(20) else "hangs"
+        except EOFError:
+            answer = "died"
+        if isinstance(answer, str):
+            print("wrong:", job, answer, flush=True)
+            process.kill()
+            process.join()
+            process, end = start()
+            continue
+        yield {**asdict(job), **answer}
+    end.send(None)
+
+
+def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
+    """The child: answers a job with its times and errors, or with what is wrong."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.zeros(1, device="cuda")
+    end.send("ready")
+    while (job := end.recv()) is not None:
+        try:
+            end.send(_run(torch, job, built, sustained))
+        except Exception as error:  # the parent prints it and goes on
+            end.send(f"{type(error).__name__}: {str(error)[:300]}")
+
+
+def _operands(torch: Any, job: Job) -> tuple[Any, Any]:
+    """op(A) and op(B), stored as the job says."""
+    m, n, k = job.sizes
+    torch.manual_seed(m + n + k)
+    draw = torch.rand if job.data == "uniform" else torch.randn
+    a, b = draw((m, k), device="cuda"), draw((k, n), device="cuda")
+    if job.data == "graded":
+        a *= 2.0 ** torch.randint(-20, 21, (m, 1), device="cuda") * 2.0 ** torch.randint(-5, 6, (1, k), device="cuda")
+        b *= 2.0 ** torch.randint(-20, 21, (1, n), device="cuda") * 2.0 ** torch.randint(-5, 6, (k, 1), device="cuda")
+    return tuple(x.t().contiguous().t() if how == "T" else x for x, how in zip((a, b), job.trans, strict=True))  # type: ignore[return-value]
+
+
+def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> dict[str, Any]:
+    m, n, k = job.sizes
+    a, b = _operands(torch, job)
+    c = torch.full((m, n), float("nan"), device="cuda")
+    call = (lambda: torch.mm(a, b, out=c)) if job.name == "cuBLAS" else _launches(torch, job, a, b, c, built)
+    call()
+    torch.cuda.synchronize()
+    rows = torch.randint(0, m, (min(m, SAMPLED),), device="cuda")
+    x, y = a[rows].double(), b.double()
+    off = ((c[rows].double() - x @ y).abs() / (x.abs() @ y.abs())).cpu().numpy() / UNIT
+    if not np.isfinite(off).all():
+        raise ValueError(f"{int((~np.isfinite(off)).sum())} elements are NaN or infinite")
+    if off.max() > 2 * k + 64:
+        raise ValueError(f"an error of {off.max():.3g}")
+    burst, long = _seconds(torch, call, 2.0 * m * n * k, sustained)
+    return {"burst": burst, "sustained": long, "largest": float(off.max()), "mean": float(off.mean())}
+
+
+def _launches(torch: Any, job: Job, a: Any, b: Any, c: Any, built: dict[str, Binary]) -> Callable[[], None]:
+    """What queues the steps of the plan in PyTorch's current stream."""
+    from portatile import device
+
+    gpu = device.get("cuda")
+    plan = job.plan(gpu.info)
+    memory = {"a": a.t() if job.trans[0] == "T" else a, "b": b.t() if job.trans[1] == "T" else b, "c": c}
+    for temporary in plan.temporaries:
+        memory[temporary.name] = torch.zeros(max(temporary.nbytes, 4) + 256, dtype=torch.uint8, device="cuda")
+    adopted = {name: gpu.adopt(x.data_ptr(), x.numel() * x.element_size(), x) for name, x in memory.items()}
+    factors = {"alpha": 1.0, "beta": 0.0}
+    ready = []
+    for step in plan.steps:
+        assert isinstance(step, Launch)
+        kernel = gpu.load(built[step.source.digest]).kernel(step.kernel)
+        args: list[Any] = []
+        for arg in step.args:
+            if arg.kind == "buffer":
+                args.append(adopted[arg.name])
+            elif arg.kind == "local":
+                args.append(int(arg.value or 0))
+            else:
+                args.append(np.dtype(arg.dtype).type(factors[arg.name] if arg.value is None else arg.value))
+        ready.append((kernel, step.global_size, step.local_size, args))
+
+    def call() -> None:
+        queue = gpu.foreign_queue(torch.cuda.current_stream().cuda_stream)
+        for kernel, whole, group, args in ready:
+            queue.launch(kernel, whole, group, args)
+
+    return call
+
+
+def _seconds(torch: Any, call: Callable[[], Any], flops: float, sustained: float) -> tuple[float, float]:
+    """Median device time of a call in short bursts of replayed graphs between rests, and in runs without rests."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        call()
+    side.synchronize()
+    count = int(max(1, min(40, 4e-3 / max(flops / 1.5e14, 5e-6))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            call()
+
+    def replayed(times: int) -> float:
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(times):
+            graph.replay()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3 / count / times
+
+    bursts = []
+    for _ in range(6):
+        bursts.append(replayed(1))
+        time.sleep(0.005)
+    burst = float(np.median(bursts[1:]))
+    replayed(max(1, int(sustained / 2 / burst / count)))
+    return burst, replayed(max(1, int(sustained / burst / count)))
+
+
+def _show(row: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """A line of a row, beside cuBLAS's of the same shape and data."""
+    flops = 2.0 * np.prod(row["sizes"]) / 1e12
+    same = [one for one in rows if one["name"] == "cuBLAS" and all(one[key] == row[key] for key in ("sizes", "trans", "data"))]
+    ratio = "".join(f" {same[0][kind] / row[kind]:5.2f}" for kind in ("burst", "sustained")) if same else ""
+    expected = ""
+    if row["name"] in ("native", "default"):
+        problem = TERMS.problem(dict(zip("mnk", row["sizes"], strict=True)))
+        expected = f"  expected to win: {choice.wins(problem, _info())}"
+    speeds = f"{flops / row['burst']:6.1f} / {flops / row['sustained']:6.1f} Tflop/s"
+    where = f"{'x'.join(map(str, row['sizes'])):18} {row['trans']} {row['data']:8} {row['name']:26}"
+    print(f"{where} {speeds}{ratio}  error {row['largest']:.2f} / {row['mean']:.3f}{expected}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

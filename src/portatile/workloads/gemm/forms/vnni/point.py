@@ -1,0 +1,108 @@
+"""The parameters of the vnni form: what each means, its values and its rules; and the geometry that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+from portatile.workloads.gemm.reals import for_dots, types_of
+
+WORD = 4
+"""Bytes of neighbours along k that one lane multiplies: two bfloat16 or four int8."""
+_LANES = 16  # of a vector of 512 bits
+
+
+def dots(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether the device has the instruction for the problem's operands."""
+    return for_dots(problem) and types_of(problem).operand.name in device.can.dot_types
+
+
+def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
+    """What rules read: whether the device has the instruction."""
+    return {"dots": dots(problem, device)}
+
+
+@dataclass(frozen=True)
+class Vnni(Point):
+    """A work-item keeps a tile of TR rows x TC columns of C in vector registers; a lane adds up products of whole words along k."""
+
+    FORM: ClassVar[str] = "vnni"
+    FILE: ClassVar[str] = __file__
+    SERIAL: ClassVar[bool] = True
+    PANELS: ClassVar[bool] = True
+
+    TR: int = parameter(
+        1,
+        (2, 4, 6, 8, 10, 12, 14),
+        "Rows of the register tile.",
+        must={"the vnni form multiplies bfloat16 and int8": "dot_type"},
+        tried=("dots or m * n * k * max(batch, 1) <= 1 << 20", "TR <= 2 or TR < m + 2"),
+        defines=("vnni",),
+    )
+    TC: int = parameter(
+        1,
+        (16, 32, 48, 64),
+        "Columns of the register tile: vectors of 16.",
+        must={
+            "TC must be 16, 32, 48 or 64": "TC in (16, 32, 48, 64)",
+            "sums, columns of B and two elements of A must fit 32 registers": "(TR + 1) * (TC // 16) + 2 <= 32",
+        },
+        tried=("TC < n + 16",),
+        defines=("vnni",),
+    )
+    UNROLL: int = parameter(1, (1, 2, 4), "Words along k that are unrolled.")
+    SPLIT_K: int = parameter(
+        1,
+        (1, 2, 4, 8, 16, 32, 64),
+        "Groups that share the k of one tile; a second kernel adds their sums, always in the same order.",
+        tried=(SHARES_K,),
+    )
+    RASTER: int = parameter(
+        1,
+        (0, 8, 32),
+        "Rows of tiles in a band, which neighbouring groups walk down column by column; 0: all.",
+        defines=("vnni",),
+    )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the register tile, which is a group's."""
+        return self.TR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the register tile, which is a group's."""
+        return self.TC
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C that a work-item computes."""
+        return self.TR, self.TC
+
+    @property
+    def items(self) -> int:
+        """One work-item to a group."""
+        return 1
+
+    @property
+    def block(self) -> int:
+        """Steps of k that are never divided between groups: a word of the smallest elements."""
+        return WORD
+
+    def packs(self, name: str) -> bool:
+        """Both operands are in panels of words."""
+        return True
+
+    def depth(self, problem: Problem) -> int:
+        """Words along k, and one for what a panel says of itself."""
+        return -(-problem.sizes["k"] * types_of(problem).operand.itemsize // WORD) + 1
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """One work-item."""
+        return (1, 1, 1)
+
+    def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
+        """Neighbours along k in a word, and whether the text may name the instruction."""
+        return {"NEIGHBOURS": WORD // types_of(problem).operand.itemsize, "ASSEMBLY": dots(problem, device)}
