@@ -27,11 +27,12 @@ from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Arg, Config, Launch, Plan, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies.form import attribution
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.studies.gap_figures import figures, notes
 from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
+from portatile.trials import now
 
 _LENGTH = Length(samples=4, seconds=0.06)
 _ON_CPUS = Length(samples=8, seconds=0.2)  # where other programs disturb, the fastest of more

@@ -1,4 +1,4 @@
-"""How a ratio of times is shared among switches that act on one another: along an order, greedily, and averaged over all orders.
+"""Shares of a ratio of times among switches that act on one another: along an order, greedily, and averaged over all orders.
 
 ``times`` are seconds by the set of switches that are on. Shares are of the logarithm of a ratio, since what switches save multiplies: a
 switch that halves the time gives ``log(2)`` wherever it comes. The average over all orders is Shapley's value; the shares add up exactly.
@@ -36,7 +36,7 @@ def few(names: Sequence[str]) -> list[frozenset[str]]:
 
 
 def in_order(names: Sequence[str]) -> list[Step]:
-    """One after another."""
+    """The shares of the switches one after another."""
     return [Step("", frozenset()), *(Step(name, frozenset(names[: place + 1])) for place, name in enumerate(names))]
 
 
