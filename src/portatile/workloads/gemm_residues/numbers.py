@@ -16,7 +16,7 @@ MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 
 STRETCH = 256
 """Steps of k of which the sum of squares is formed together, whatever the configuration, so that all agree on a row's norm."""
 COUNT = {"float32": 7, "float64": 15, "complex64": 7, "complex128": 15}
-"""How many of them: on random matrices rounding A and B then costs less than the roundings of a native product; 14 for float64 cost more."""
+"""How many of them: on random matrices rounding A and B then costs less than a native product does; 14 would not do for float64."""
 PRECISION = {"float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
 LARGEST = {"float32": 255, "float64": 2047, "complex64": 255, "complex128": 2047}
 """Bits of a fraction, and the exponent that stands for infinities and NaN."""
