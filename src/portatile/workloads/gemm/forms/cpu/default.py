@@ -15,6 +15,7 @@ _LONG_SUM = 4096  # steps of k from which they go in blocks whatever else
 _FEW = 64  # rows of C up to which B is read in place where ...
 _NEAR = 1024  # ... its rows lie no more bytes apart, so that the cache holds all of what is read again
 _SAVED = 1 / 16  # of the work that a smaller tile must save: each has fewer multiply-adds for what it loads
+_ROWS_IN_PLACE = 5  # rows of tiles that read the same columns of B sooner than a work-item has copied them
 _AGAIN = 4  # tiles of columns from which an A that is not contiguous along k had better be packed than read so by each of them
 _AGAIN_ALONG = 20  # the same for an A that is, and that takes many registers for addresses
 _DOTS = 4  # rows or columns of C up to which products along k are faster than any tile; with k fast and C wide, up to _DOTS_ROWS
@@ -104,12 +105,12 @@ def _padded(size: int, tile: int) -> int:
 
 
 def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
-    """For few rows of C: B is read once, in place where one row of tiles takes all of it."""
+    """For few rows of C: B is read in place where few rows of tiles take all of it, and copied by each work-item elsewhere."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     lanes, vectors, rows = _shape(problem, registers)
     if problem.options["trans_b"] == "N" and n >= lanes * vectors:
         step = problem.layout["b"].strides[0] * problem.itemsize
-        if m <= _FEW and step <= _NEAR:
+        if (m <= _FEW and step <= _NEAR) or rows < m <= _ROWS_IN_PLACE * rows:
             deep = thresholds(device, problem.itemsize).deep
             return replace(register(lanes, rows, vectors, block=deep if k > deep else 0), PACK_B=False)
         if m <= rows:
