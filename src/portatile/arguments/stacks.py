@@ -25,7 +25,7 @@ _COUNTED = 2**20  # elements whose places are compared one by one
 
 
 class Given(NamedTuple, Generic[Array]):
-    """What a caller asks of stacks: ``op(a) @ op(b) + beta * c`` for each of their matrices, in elements of ``kind`` (None: as a's)."""
+    """The arguments of a call on stacks: ``op(a) @ op(b) + beta * c`` for each matrix, in elements of ``kind`` (None: as a's)."""
 
     a: Array
     b: Array

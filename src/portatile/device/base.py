@@ -91,6 +91,12 @@ class Kernel(ABC):
     entry: Entry
     resources: Resources
 
+    def argument(self, index: int) -> str:
+        """The place of an argument, with its type and name if they are known, for a message."""
+        parameters = self.entry.parameters
+        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
+        return f"{index}{text} of kernel {self.name!r}"
+
 
 class Module(Releasable):
     """A loaded binary."""
@@ -101,6 +107,16 @@ class Module(Releasable):
 
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
+
+
+def complaint(arg: object, device: Device) -> str:
+    """Why a value is no argument of a kernel on ``device``, and what is one."""
+    if not isinstance(arg, Memory):
+        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
+        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
+    if arg.handle is None:
+        return "this memory has been released"
+    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
 
 
 class Slot(NamedTuple):

@@ -74,7 +74,7 @@ def solved(problem: Problem, a: NDArray[Any], b: NDArray[Any], given: Inputs) ->
 
 
 def bound(problem: Problem, method: str, nb: int) -> float:
-    """How much of the scale M M |X|, with M = K(L)^-1 |L| >= |L^-1| |L| and K(L) the comparison matrix of L, rounding explains.
+    """The share of the scale M M |X| that rounding explains, with M = K(L)^-1 |L| >= |L^-1| |L| and K(L) the comparison matrix of L.
 
     Substitution in any order, products included, solves (L + D) X = alpha B with |D| <= gamma_n |L| for order n (Higham,
     Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 8.5), so |error| <= gamma_n |L^-1| |L| |X| to first

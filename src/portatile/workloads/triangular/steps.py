@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
 from portatile.workloads import blocks
+from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.structured import order
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
@@ -150,7 +151,11 @@ class _Recursion(ABC):
     def matrix(self, name: str, role: Role) -> tuple[Arg, ...]:
         """An operand, its offset and its leading dimension."""
         layout = self.problem.layout[name]
-        return Arg(name, role=role), _long(f"{name}_offset", layout.offset), _long(f"ld{name}", layout.strides[0])
+        return (
+            Arg(name, role=role),
+            long_integer(f"{name}_offset", layout.offset),
+            long_integer(f"ld{name}", layout.strides[0]),
+        )
 
 
 class _Substitution(_Recursion):
@@ -191,15 +196,15 @@ class _Substitution(_Recursion):
             b_offset += (block.size - 1) * b_row
             a_row, a_column, b_row = -a_row, -a_column, -b_row
         arguments = (
-            *(_int(name, value) for name, value in (("order", block.size), ("count", self.count), ("scaled", int(first)))),
+            *(integer(name, value) for name, value in (("order", block.size), ("count", self.count), ("scaled", int(first)))),
             self.alpha,
             Arg("a"),
-            *(_long(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
+            *(long_integer(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
             Arg("b", role="inout"),
-            *(_long(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
+            *(long_integer(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
         )
         if self.batch is not None:
-            arguments = (*arguments, _long("a_batch", self.batch.a), _long("b_batch", self.batch.b))
+            arguments = (*arguments, long_integer("a_batch", self.batch.a), long_integer("b_batch", self.batch.b))
         group, systems = int(self.config["WGS"]), 1 if self.batch is None else self.batch.count
         groups = -(-self.count // group)
         if self.serial:
@@ -226,8 +231,8 @@ class _Inverses(_Recursion):
         self._invert()
         self.solve()
         group = int(self.config["WGS"])
-        solution = (Arg("solution", role="temporary"), _long("ldx", self.ld))
-        arguments = (_int("m", m), _int("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
+        solution = (Arg("solution", role="temporary"), long_integer("ldx", self.ld))
+        arguments = (integer("m", m), integer("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
         size = (-(-n // group) * group, min(m, _MAX_GROUPS), 1)
         self.steps.append(Launch(self.text, "triangular_write", size, (group, 1, 1), arguments))
         names = ("inverses", "blocks") if self.refine else ("inverses",)
@@ -253,14 +258,14 @@ class _Inverses(_Recursion):
         known = (self.alpha, *self.matrix("a", "in"))
         if self.refine:
             everything = (-(-self.nb // group) * group, min(self.order, _MAX_GROUPS), 1)
-            arguments = (_int("order", self.order), *known, Arg("blocks", role="temporary"))
+            arguments = (integer("order", self.order), *known, Arg("blocks", role="temporary"))
             self.steps.append(Launch(self.text, "triangular_copy", everything, (group, 1, 1), arguments))
         rest = (*known, Arg("inverses", role="temporary"))
         padded = -(-self.order // self.nb) * self.nb
-        self.steps.append(Launch(self.text, "triangular_invert", (padded, 1, 1), (size, 1, 1), (_int("order", self.order), *rest)))
+        self.steps.append(Launch(self.text, "triangular_invert", (padded, 1, 1), (size, 1, 1), (integer("order", self.order), *rest)))
         while size < self.nb and size < self.order:
             pairs = -(-(self.order - size) // (2 * size))
-            arguments = (_int("order", self.order), _int("half_size", size), *rest)
+            arguments = (integer("order", self.order), integer("half_size", size), *rest)
             everything = (size // panel * group, pairs, 1)
             self.steps.append(Launch(self.text, "triangular_join", everything, (group, 1, 1), arguments))
             size *= 2
@@ -269,11 +274,3 @@ class _Inverses(_Recursion):
 def _together(blocks: list[_Block]) -> _Block:
     """Neighbours, in rising or falling order, as one."""
     return _Block(min(block.start for block in blocks), sum(block.size for block in blocks))
-
-
-def _int(name: str, value: int) -> Arg:
-    return Arg(name, "scalar", dtype="int32", value=value)
-
-
-def _long(name: str, value: int) -> Arg:
-    return Arg(name, "scalar", dtype="int64", value=value)
