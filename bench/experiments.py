@@ -141,9 +141,9 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float | None) 
         "files": [kind for kind in KINDS if (folder / f"out.{kind}").exists()],
         "timed": next((line for line in out.splitlines() if line.startswith("Timed: ")), "").removeprefix("Timed: "),
         "columns": _headings(words[1]) if study else [],
-        "notes": _notes(words[1], folder) if study else [],
+        "notes": _notes(words[1], folder) if study else "",
+        "gap": gap(rows) if words[:2] == ["study", "gap"] else {},
         "error": told.strip().splitlines()[-1] if child.returncode not in (0, 130) and told.strip() else "",
-        "_rows": rows,
     }
 
 
@@ -160,12 +160,29 @@ def _decoded(study: Any, folder: Path) -> list[Any]:
     return list(from_json(path.read_bytes(), list[study.row])) if path.exists() else []
 
 
-def _notes(name: str, folder: Path) -> list[str]:
+def gap(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a study of gaps came to: seconds without and with all optimisations of each side, and what explains them."""
+    built = [row for row in rows if not row["order"] and row["seconds"]]
+    sides = {}
+    for side in dict.fromkeys(row["side"] for row in built):
+        mine = {row["on"]: row["seconds"] for row in built if row["side"] == side}
+        names = next(row["offered"] for row in built if row["side"] == side).split(",")
+        sides[side] = {"none": mine.get("nothing"), "all": mine.get(" + ".join(names))}
+
+    def shares(order: str) -> dict[str, float]:
+        return {
+            f"{row['side']}: {row['added']}": row["explained"] for row in rows if row["order"] == order and row["explained"] is not None
+        }
+
+    return {"sides": sides, **{order: shares(order) for order in ("all orders", "until equal", "code or driver", "difference")}}
+
+
+def _notes(name: str, folder: Path) -> str:
     from portatile.studies.form import discover
 
     study = discover.get(name)
     rows = _decoded(study, folder)
-    return list(study.notes(rows)) if rows else []
+    return "\n".join(study.notes(rows)) if rows else ""
 
 
 def outcome(done: dict[str, Any], devices: Sequence[Any], folder: Path) -> Any:
@@ -230,8 +247,6 @@ def main() -> None:
     print_table(
         ["experiment", "seconds", "rows", "figures"], [[r["ids"], f"{r['seconds']:.1f}", str(r["rows"]), str(r["figures"])] for r in rows]
     )
-    for row in rows:
-        row.pop("_rows")
     document = {"bench": "experiments", **facts(options.commit), "devices": [asdict(one.info) for one in devices], "rows": rows}
     print(f"\nwritten to {save(f'experiments-{slug(devices[0].info.name)}', document, options.out)}")
 

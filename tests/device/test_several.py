@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import rates, several
+from portatile.runtime import rates, several, triangles
 from portatile.runtime.pieces import Pieces, in_time
 from support.seeds import new_seed
 
@@ -87,6 +88,19 @@ def symmetric(seed: int, device: Any) -> Any:
 
 def triangle(seed: int, device: Any) -> Any:
     return portatile.trmm(drawn(seed, 60, 60), drawn(seed + 1, 60, 300), trans="T", device=device)
+
+
+def rank_k(seed: int, device: Any) -> Any:
+    """Two triangles, one of them Hermitian; what is beside them stays."""
+    a, c = drawn(seed, 150, 40, dtype="float64"), drawn(seed + 1, 150, 150, dtype="float64")
+    z = a[:, :20] + 1j * a[:, 20:]
+    return portatile.syrk(a, c, beta=0.5, alpha=2.0, out=c, device=device) + portatile.herk(z, uplo="U", device=device)
+
+
+def rank_2k(seed: int, device: Any) -> Any:
+    a, b, c = (drawn(seed + n, 24, 130) for n in range(3))
+    square = portatile.syr2k(a, b, trans="T", uplo="U", device=device)
+    return square + portatile.her2k(a.T + 1j * c.T, b.T - 1j * a.T, alpha=0.5 - 1j, device=device)
 
 
 def volume(seed: int, device: Any) -> Any:
@@ -169,6 +183,27 @@ def test_operands_that_lie_on_devices(
         found = case(seed, both)
         assert found.device in twins
         np.testing.assert_allclose(found.numpy(), expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+
+
+@pytest.mark.drawn(1 / 3)
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("case", [rank_k, rank_2k], ids=lambda case: case.__name__)
+def test_triangles_are_shared(both: list[str], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triangles, "PARTS", 4)
+    monkeypatch.setattr(rates, "of", lambda *asked: None)
+    seed = new_seed(case.__name__)
+    expected, found = case(seed, both[0]), case(seed, both)
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+
+
+def test_the_parts_of_a_triangle_cover_it() -> None:
+    for n, upper in ((1, True), (150, False), (5000, True), (5000, False)):
+        bounds = [triangles.rows(n, low, low + 1, upper) for low in range(n)]
+        assert bounds[0][0] == 0
+        assert bounds[-1][1] == n
+        assert all(one[1] == other[0] for one, other in pairwise(bounds))
+    first, past = triangles.rows(10_000, 2500, 5000, False)
+    assert (past**2 - first**2) / 10_000**2 == pytest.approx(0.25, abs=0.02)
 
 
 def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,11 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem, duration
-from portatile.runtime import memory_limit, rates, slabs
+from portatile.runtime import memory_limit, rates, slabs, triangles
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.pieces import FEWEST, Pieces, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, is_local, layout_of, resident
+from portatile.runtime.triangles import TriangleParts
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
@@ -107,6 +108,9 @@ class _Worker:
         if self.task.matrices[self.task.output].on_device:
             with RemoteParts(self.engine, self.task, self.cut) as parts:
                 parts.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
+        elif not self.cut.pieces:
+            with TriangleParts(self.engine, self.task, start) as triangle:
+                triangle.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
         elif self.engine.device.info.unified_memory:
             self._in_place(pieces, start)
         else:
@@ -191,6 +195,8 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
     """
     cuts = [cut for cut in workloads.get(problem.workload).cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
+    triangle = workloads.get(problem.workload).triangle
+    cuts = cuts or [Cut(triangle, {}, period=triangles.period(problem.sizes[triangle]))] if triangle else cuts
     cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
@@ -345,6 +351,8 @@ def _cut(task: slabs.Task, like: Cut | None) -> Cut | None:
     """The way to cut a task, along the same size as others are; None where there is none."""
     if like is None and task.matrices[task.output].on_device:
         return best_cut(task)
+    if not task.cuts:
+        return triangles.cut(task)
     return next((one for one in task.cuts if task.problem.sizes[one.size] > 1 and (like is None or one.size == like.size)), None)
 
 
@@ -353,6 +361,8 @@ def _most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
     device, on_device = engine.device, task.matrices[task.output].on_device
     if is_local(task, device) if on_device else device.info.unified_memory:
         return int(task.problem.sizes[cut.size])
+    if not cut.pieces:
+        return triangles.most(engine, task, cut)
     limit = memory_limit.limit_of(device) or device.info.global_memory
     return slabs.widest(engine, task, resident(task, cut) if on_device else cut, limit)
 

@@ -29,6 +29,12 @@ def subsets(names: Sequence[str]) -> list[frozenset[str]]:
     return list(dict.fromkeys([along[0], along[-1], *along, *others]))
 
 
+def few(names: Sequence[str]) -> list[frozenset[str]]:
+    """Of all sets those along the order of ``names``, and those with two switches off at most."""
+    along = {frozenset(names[:count]) for count in range(len(names) + 1)}
+    return [one for one in subsets(names) if one in along or len(one) >= len(names) - 2]
+
+
 def in_order(names: Sequence[str]) -> list[Step]:
     """The shares of the switches one after another."""
     return [Step("", frozenset()), *(Step(name, frozenset(names[: place + 1])) for place, name in enumerate(names))]
