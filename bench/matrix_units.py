@@ -29,7 +29,7 @@ from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
 
-GEMM, EPILOGUE = workloads.get("gemm"), workloads.get("gemm_epilogue")
+BLOCK = 128  # steps of k that share a factor
 POINTS: dict[str, Point] = {
     "h 128x256": hopper.tile(128, 256, 4),
     "h 128x256 c2": hopper.tile(128, 256, 4, cluster=2),
@@ -65,12 +65,13 @@ PROMOTED: dict[str, Point] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What is multiplied: the problem's dtype, what PyTorch's operands and result hold, and the epilogue."""
+    """What is multiplied: the problem's dtype, what PyTorch's operands and result hold, the epilogue and the workload that has it."""
 
     dtype: str
     held: str
     result: str
     epilogue: Mapping[str, str] = field(default_factory=dict)
+    workload: str = "gemm"
 
     @property
     def rounding(self) -> float:
@@ -84,8 +85,9 @@ KINDS = {
     "int8": Kind("int8", "int8", "int32"),
     "float16": Kind("float16", "float16", "float16"),
     "float8": Kind("float8_e4m3fn:bfloat16", "float8_e4m3fn", "bfloat16"),
-    "int8-scaled": Kind("int8:bfloat16", "int8", "bfloat16", {"scale_a": "rows", "scale_b": "columns"}),
-    "bfloat16-gelu": Kind("bfloat16", "bfloat16", "bfloat16", {"bias": "columns", "activation": "gelu"}),
+    "int8-scaled": Kind("int8:bfloat16", "int8", "bfloat16", {"scale_a": "rows", "scale_b": "columns"}, "gemm_epilogue"),
+    "bfloat16-gelu": Kind("bfloat16", "bfloat16", "bfloat16", {"bias": "columns", "activation": "gelu"}, "gemm_epilogue"),
+    "float8-blocks": Kind("float8_e4m3fn:bfloat16", "float8_e4m3fn", "bfloat16", {}, "gemm_blocks"),
 }
 
 
@@ -105,7 +107,7 @@ class Job:
 
     @property
     def workload(self) -> Workload:
-        return EPILOGUE if KINDS[self.kind].epilogue else GEMM
+        return workloads.get(KINDS[self.kind].workload)
 
     def problem(self) -> Problem:
         kind = KINDS[self.kind]
@@ -172,10 +174,12 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
     names = asked.points.split(",")
     for kind in asked.kinds.split(","):
         for trans in asked.trans.split(","):
-            if (KINDS[kind].epilogue or kind == "float8") and trans != "NT":
+            if (KINDS[kind].workload != "gemm" or kind == "float8") and trans != "NT":
                 continue
             few = kind != "bfloat16" and trans != "NT"
-            fitting = [name for name in names if name in (PROMOTED if kind == "float8" else POINTS)]
+            fitting = [name for name in names if name in (PROMOTED if kind.startswith("float8") else POINTS)]
+            if kind == "float8-blocks":  # whose factors take registers
+                fitting = [name for name in fitting if "256" not in name and "192" not in name]
             chosen = [name for name in fitting if not few or name == "h 128x256"]
             for name in chosen:
                 for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):
@@ -278,7 +282,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[str, Any]
 def _theirs(torch: Any, job: Job, operands: dict[str, Any]) -> Callable[[], Any]:
     """What a user of PyTorch calls."""
     x, y = (operands[name].t() if trans == "T" else operands[name] for name, trans in zip("ab", job.trans, strict=True))
-    if job.kind == "float8":
+    if job.kind.startswith("float8"):  # one factor for all: what PyTorch offers of blocks depends on its version
         one = torch.ones((), device="cuda")
         return lambda: torch._scaled_mm(x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=False)
     if job.kind == "int8":
@@ -299,7 +303,7 @@ def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
     shape = job.workload.shapes(problem)[name]
     torch.manual_seed(sum(map(ord, name)))
     if name not in "ab":
-        return torch.rand((1, max(shape[1], 1)), device="cuda") / (100 if name.startswith("scale") else 1)
+        return torch.rand((shape[0], max(shape[1], 1)), device="cuda") / (100 if name.startswith("scale") else 1)
     held, pitch = getattr(torch, KINDS[job.kind].held), problem.layout[name].strides[0]
     if held == torch.int8:
         whole = torch.randint(-128, 128, (shape[0], pitch), device="cuda", dtype=torch.int8)
@@ -359,6 +363,9 @@ def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, fa
     kind = KINDS[job.kind]
     x, y = (operands[name].double().t() if trans == "T" else operands[name].double() for name, trans in zip("ab", job.trans, strict=True))
     x = x[rows]
+    if kind.workload == "gemm_blocks":
+        of_step = torch.arange(x.shape[1], device="cuda") // BLOCK
+        x, y = x * operands["scale_a"][rows][:, of_step].double(), y * operands["scale_b"][of_step].double()
     if "scale_a" in kind.epilogue:
         x, y = x * operands["scale_a"][0, rows].double().reshape(-1, 1), y * operands["scale_b"].double()
     expected = alpha * (x @ y) + beta * old[rows][:, :n].double()
@@ -367,7 +374,7 @@ def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, fa
         expected, scale = expected + operands["bias"].double(), scale + 1
     if "activation" in kind.epilogue:
         expected = torch.nn.functional.gelu(expected)
-    sums = {"int8": 0.0, "tfloat32": 2.0**-9, "float8": 2.0**-7}.get(job.kind, 1e-5)
+    sums = {"int8": 0.0, "tfloat32": 2.0**-9, "float8": 2.0**-7, "float8-blocks": 2.0**-7}.get(job.kind, 1e-5)
     allowed = kind.rounding * expected.abs() + (sums * scale + 1e-7 if sums else 0)
     bad = ~((got[rows][:, :n].double() - expected).abs() <= allowed)
     if bool(bad.any()):

@@ -9,6 +9,9 @@ from typing import Any
 
 from recorded import Run, Table, markdown, processor, runs
 
+_TO_COME = "NVIDIA H200"
+_WORTH = 0.005  # a share that is told
+
 
 def made(folder: Path) -> Iterator[Table]:
     """One table with a column for each device, of the newest run of each command on it; and what the gaps came to."""
@@ -22,15 +25,47 @@ def made(folder: Path) -> Iterator[Table]:
         devices += [] if name in devices else [name]
         for row in run.document["rows"]:
             newest.setdefault((row["ids"], row["words"]), {})[name] = row, run
+    shown = [*devices, *([] if any("NVIDIA" in name for name in devices) else [_TO_COME])]
     rows = []
     for (ids, words), of_devices in sorted(newest.items(), key=lambda item: _order(item[0][0])):
         first = next(iter(of_devices.values()))[0]
-        cells = [_seconds(of_devices[name][0]) if name in of_devices else "" for name in devices]
+        cells = [_seconds(of_devices[name][0]) if name in of_devices else "" for name in shown]
         rows.append([ids, f"`portatile {words}`", _prints(first), *cells])
-    head = ("experiment", "command", "prints", *(f"seconds, {name}" for name in devices))
+    head = ("experiment", "command", "prints", *(f"seconds, {name}" for name in shown))
     files = frozenset(run.file for of_devices in newest.values() for _, run in of_devices.values())
     commits = ", ".join(sorted({run.commit for of_devices in newest.values() for _, run in of_devices.values()}))
     yield Table("experiments", f"{markdown(head, rows, numbers=False)}\nCommits: {commits}.\n", files)
+
+    gaps = [(name, row) for of_devices in newest.values() for name, (row, _) in of_devices.items() if row.get("gap", {}).get("sides")]
+    if gaps:
+        told = [cells for name, row in gaps for cells in _explained(name, row)]
+        head = ("kernel", "device", "without", "with all", "what explains the speed, or the difference")
+        yield Table("gaps", markdown(head, told, numbers=False), files)
+
+
+def _explained(device: str, row: dict[str, Any]) -> Iterator[list[str]]:
+    """A line for each side with what explains its speed, and one for the difference of two."""
+    gap, kernel = row["gap"], row["words"].removeprefix("study gap ")
+    for side, times in gap["sides"].items():
+        shares = {name.removeprefix(f"{side}: "): share for name, share in gap["all orders"].items() if name.startswith(f"{side}: ")}
+        name = f"{device}, {side}" if len(gap["sides"]) > 1 else device
+        yield [kernel, name, _time(times["none"]), _time(times["all"]), _listed(shares)]
+    for order, what in (("until equal", "taken from both"), ("code or driver", "with the other's code")):
+        if gap[order]:
+            ends = [times["all"] for times in gap["sides"].values()]
+            shares = {name.partition(": ")[2] or name: share for name, share in gap[order].items()}
+            plain = {name.rpartition(": ")[2]: share for name, share in shares.items()}
+            yield [kernel, f"{device}: {' over '.join(gap['sides'])}", "", f"ratio {ends[0] / ends[1]:.3g}", f"{what}: {_listed(plain)}"]
+
+
+def _listed(shares: dict[str, float]) -> str:
+    """Shares, the largest first, without those of nothing."""
+    worth = [(name, share) for name, share in shares.items() if abs(share) >= _WORTH]
+    return ", ".join(f"{name} {share:.0%}" for name, share in sorted(worth, key=lambda item: -abs(item[1])))
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.3g} ms"
 
 
 def _order(ids: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""What kernels can do on a device, whichever back end reaches it: workloads ask for these, never for a back end's name."""
+"""Capabilities of devices, whichever back end reaches them: workloads ask for these, never for a back end's name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Capabilities:
 
 
 def of_nvidia(architecture: str) -> Capabilities:
-    """What a GPU of compute capability ``sm_90``, say, can do through every back end. From the tables of the CUDA programming guide."""
+    """The capabilities of a GPU of compute capability ``sm_90``, say, through every back end. From the tables of the CUDA programming
+    guide.
+    """
     plain = architecture.rstrip("af")
     digits = plain.removeprefix("sm_")
     generation = int(digits) if digits.isdigit() else 0

@@ -169,7 +169,7 @@ def _trsm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    """With M = op(a) and side L, x = alpha M^-1 b: y = M^-T g is the gradient of b over alpha, that of M is - y x^T."""
+    """The gradients of x = alpha M^-1 b, M = op(a), side L: y = M^-T g is that of b over alpha, - y x^T that of M."""
     a, x = ctx.saved_tensors
     side, uplo, trans, diag, alpha, device = ctx.rest
     y = trsm(a, gradient.contiguous(), side=side, uplo=uplo, trans=_OTHER[trans], diag=diag, device=device)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Literal
 
 from portatile import notebooks
@@ -13,6 +14,11 @@ from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Layout, Problem, Resources, duration, spelled
 
 Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skipped"]
+
+
+def now() -> str:
+    """The time of a record, in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 FLOPS, TRAFFIC = "flops", "traffic_bytes"
@@ -136,6 +142,13 @@ class Trial:
         ordered = sorted(self.samples)
         middle = len(ordered) // 2
         return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between the quartiles of the samples, as a share of the median."""
+        ordered = sorted(self.samples)
+        quarter = len(ordered) // 4
+        return (ordered[-1 - quarter] - ordered[quarter]) / 2 / self.median
 
     @property
     def comparable(self) -> float:

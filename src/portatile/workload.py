@@ -80,6 +80,24 @@ class Cut:
     sums: bool = False
 
 
+CONJUGATE = "*"
+"""Behind the name of a scalar in a ``Member``: its conjugate."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the problems that some rows of a triangle come to. ``operands``: of each the whole's, its rows and its columns as stored.
+
+    ``scalars`` are numbers, or names of the whole's.
+    """
+
+    workload: str
+    sizes: Mapping[str, int]
+    options: Mapping[str, Value]
+    operands: Mapping[str, tuple[str, tuple[int, int], tuple[int, int]]]
+    scalars: Mapping[str, float | str]
+
+
 class Workload(ABC):
     """A computation that can be tuned. One folder in ``workloads``, found by its name.
 
@@ -87,6 +105,7 @@ class Workload(ABC):
     default); ``implied`` (options that a problem names only where they have not the first value);
     ``dtypes``; ``operands``; ``scalars`` (name -> default value); ``presets`` (name of a configuration -> what it is);
     ``meanings`` (parameter -> what it does; a workload of few parameters says it in its docstring, after "Parameters:");
+    ``triangle``: the size that is the order of an output of which a triangle is computed, whose rows have ``members``;
     ``products``: whether its operations are those of matrix products, which a device's matrix units may do; ``aliases``: other
     names that users may write; ``hint``: a sentence that ``portatile tune`` prints for users who may mean another workload.
     """
@@ -98,6 +117,7 @@ class Workload(ABC):
     operands: tuple[Operand, ...] = ()
     scalars: Mapping[str, float] = {}
     products: bool = False
+    triangle: str = ""
     implied: frozenset[str] = frozenset()
     presets: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
@@ -254,6 +274,10 @@ class Workload(ABC):
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """The ways to split a problem that is too large for a device, for a configuration; by default none."""
+        return ()
+
+    def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
+        """What the rows ``first`` to ``past`` of an output that is a triangle come to, one after another; by default nothing is known."""
         return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:

@@ -163,7 +163,7 @@ POINTS = {
     "pipeline, packed, shared k": forms.read(
         {**pipeline(4, (8, 8), (1, 1), 16, 2, 4, 1).config(), "PACK_A": True, "PACK_B": True, "KG": 2}
     ),
-    "pipeline, turned": forms.read({**pipeline(4, (8, 8), (1, 1), 16, 3, 4).config(), "TURN": True}),
+    "pipeline, transposed": forms.read({**pipeline(4, (8, 8), (1, 1), 16, 3, 4).config(), "TURN": True}),
 }
 
 

@@ -227,11 +227,11 @@ def test_buffers_stay_on_their_device(device: Device, dtype: str, random: Maker)
     psi, array = random(17, 6), random(4, 5, 6)
     with Buffer.from_numpy(psi, device) as a, Buffer.from_numpy(array, device) as b:
         flat, kept = convolve1d(a, taps, lower=-2), convolve1d(b, taps, lower=-2, transposed=True)
-        turned, cube = convolve1d(b, taps, lower=-2), convolve3d_separable(b, taps, lower=-2)
+        transposed, cube = convolve1d(b, taps, lower=-2), convolve3d_separable(b, taps, lower=-2)
         assert isinstance(flat, Buffer)
         assert np.array_equal(flat.numpy(), convolve1d(psi, taps, lower=-2, device=device.info.id))
         assert np.array_equal(kept.numpy(), convolve1d(array, taps, lower=-2, transposed=True, device=device.info.id))
-        assert np.array_equal(turned.numpy(), convolve1d(array, taps, lower=-2, device=device.info.id))
+        assert np.array_equal(transposed.numpy(), convolve1d(array, taps, lower=-2, device=device.info.id))
         assert np.array_equal(cube.numpy(), convolve3d_separable(array, taps, lower=-2, device=device.info.id))
 
 

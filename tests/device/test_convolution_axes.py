@@ -201,7 +201,7 @@ def test_orbitals_keep_to_the_limit(device: Device, ledger: Ledger, volumes: flo
         assert close(got, expected)
 
 
-class Guest:
+class ForeignArray:
     """Another library's array, as far as these routines look at one: it says where it lies, and makes others like itself."""
 
     def __init__(self, there: Buffer) -> None:
@@ -212,11 +212,11 @@ class Guest:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {"stream": 7}
 
-    def new_empty(self, shape: tuple[int, ...]) -> Guest:
-        return Guest(Buffer.empty(shape, self.dtype, self.there.device))
+    def new_empty(self, shape: tuple[int, ...]) -> ForeignArray:
+        return ForeignArray(Buffer.empty(shape, self.dtype, self.there.device))
 
-    def __getitem__(self, key: Any) -> Guest:
-        return Guest(self.there[key])
+    def __getitem__(self, key: Any) -> ForeignArray:
+        return ForeignArray(self.there[key])
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def streams(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return device.queue()
 
     wrap = Buffer.wrap
-    monkeypatch.setattr(Buffer, "wrap", lambda array: array.there if isinstance(array, Guest) else wrap(array))
+    monkeypatch.setattr(Buffer, "wrap", lambda array: array.there if isinstance(array, ForeignArray) else wrap(array))
     monkeypatch.setattr(device, "foreign_queue", foreign_queue)
     monkeypatch.setattr(engine_of(device), "_streams", {})
     return used
@@ -257,13 +257,13 @@ def test_arrays_of_other_libraries(device: Device, streams: list[int], case: str
     there = [Buffer.from_numpy(array, device) for array in (psi, potential)]
     expected = CALLS[case](*there)
     assert not streams
-    got = CALLS[case](*map(Guest, there))
+    got = CALLS[case](*map(ForeignArray, there))
     assert streams
     assert set(streams) == {7}
     if case == "energy":
         assert np.array_equal(got, expected)
         return
-    assert isinstance(got, Guest)
+    assert isinstance(got, ForeignArray)
     for queue in engine_of(device)._streams.values():
         queue.finish()
     assert np.array_equal(got.there.numpy(), expected.numpy())
@@ -271,7 +271,7 @@ def test_arrays_of_other_libraries(device: Device, streams: list[int], case: str
 
 def test_into_another_librarys_array(device: Device, streams: list[int]) -> None:
     array = random("out", *SHAPE)
-    there, out = Guest(Buffer.from_numpy(array, device)), Guest(Buffer.empty(SHAPE, "float32", device))
+    there, out = ForeignArray(Buffer.from_numpy(array, device)), ForeignArray(Buffer.empty(SHAPE, "float32", device))
     assert wavelets.magicfilter3d(there, out=out) is out  # type: ignore[type-var]
     engine_of(device).queue_of(7).finish()
     assert np.array_equal(out.there.numpy(), wavelets.magicfilter3d(there.there).numpy())
@@ -280,7 +280,7 @@ def test_into_another_librarys_array(device: Device, streams: list[int]) -> None
     with pytest.raises(ArgumentError, match="lower=64"):
         convolve3d_separable(there, [1.0], lower=64)
     with pytest.raises(ArgumentError, match="dtype"):
-        convolve3d_separable(Guest(Buffer.empty(SHAPE, "int32", device)), [1.0], lower=0)
+        convolve3d_separable(ForeignArray(Buffer.empty(SHAPE, "int32", device)), [1.0], lower=0)
 
 
 def test_the_order_of_a_guests_stream(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,10 +291,10 @@ def test_the_order_of_a_guests_stream(device: Device, monkeypatch: pytest.Monkey
         monkeypatch.setattr(one, "wait_for", lambda event, name=name: waits.append(name))
     monkeypatch.setattr(device, "foreign_queue", lambda number: stream)
     monkeypatch.setattr(Buffer, "wrap", lambda array: array.there)
-    guest = Guest(Buffer.empty((1,), "float32", device))
+    foreign_array = ForeignArray(Buffer.empty((1,), "float32", device))
 
     def fail() -> None:
-        with foreign.ordered(guest):
+        with foreign.ordered(foreign_array):
             waits.append("work")
             raise RuntimeError
 

@@ -60,6 +60,34 @@ def test_quantised(device: Device) -> None:
     assert np.allclose(got.astype(float), s[:, None] * (eight.astype(float) @ eight.astype(float).T), rtol=2**-10, atol=2**-14)
 
 
+def test_blocks_of_k_have_factors(device: Device) -> None:
+    """Of rows and columns, in Buffers too; what does not go together is refused."""
+    rng = np.random.default_rng(new_seed("blocks"))
+    kind = dtypes.ELEMENTS["float8_e4m3fn"].numpy
+    a, b = ((rng.random(shape) - 0.5).astype(kind) for shape in ((9, 300), (300, 12)))
+    s, t = rng.random((9, 3)).astype(np.float32), rng.random((3, 12)).astype(np.float32)
+    of_step = np.arange(300) // 128
+    want = (a.astype(float) * s[:, of_step]) @ (b.astype(float) * t[of_step])
+    bound = 0.02 * (np.abs(a.astype(float)) * s[:, of_step]) @ (np.abs(b.astype(float)) * t[of_step])
+    assert (np.abs(portatile.gemm(a, b, scale_a=s, scale_b=t, device=device.info.id) - want) <= bound).all()
+    x, y, u, v = (Buffer.from_numpy(array, device) for array in (a, b, s, t))
+    for _ in range(2):
+        got = portatile.gemm(x, y, scale_a=u, scale_b=v, dtype="bfloat16", activation="relu").numpy().astype(float)
+        assert (np.abs(got - np.maximum(want, 0)) <= bound + 2.0**-8 * np.abs(want)).all()
+    for given, message in (
+        ({"scale_a": s}, "must be both there, scale_a as 9 x 3 and scale_b as 3 x 12"),
+        ({"scale_a": s, "scale_b": t[0]}, "must be both there"),
+        ({"scale_a": s, "scale_b": np.asfortranarray(t)}, "contiguous rows"),
+        ({"scale_a": s, "scale_b": t, "out": np.empty((12, 9), np.float32).T}, "contiguous rows"),
+        ({"scale_a": s, "scale_b": t.astype(float)}, "scale_b"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            portatile.gemm(a, b, device=device.info.id, **given)
+    wide = [array.astype(np.float32) for array in (a, b)]
+    with pytest.raises(ArgumentError, match="for floats of eight bits"):
+        portatile.gemm(*wide, scale_a=s, scale_b=t, device=device.info.id)
+
+
 def test_nothing_else_is_touched(device: Device) -> None:
     """beta = 0 does not read C, alpha = 0 neither A nor B; what surrounds the output stays."""
     nothing, bias = np.full((5, 5), np.nan, np.float32), np.arange(5, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The end of a tuning run on every device: finalists race, winners are certified, readings that cannot be are refused."""
+"""The end of a tuning run on every device: finalists race, winners are certified, impossible times are refused."""
 
 from __future__ import annotations
 

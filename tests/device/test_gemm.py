@@ -51,18 +51,18 @@ POINTS: dict[str, Point] = {
     "pipeline": _PIPELINE,
     "pipeline, packed": replace(_PIPELINE, PACK_A=True, PACK_B=True, DOUBLE=1),
     "pipeline, one stage": replace(_PIPELINE, STAGES=1, DOUBLE=0, PAD=4, RASTER=0),
-    "pipeline, turned": replace(_PIPELINE, TURN=True, DOUBLE=1),
-    "pipeline, turned, one set": replace(_PIPELINE, TURN=True, KB=16, STAGES=3, DOUBLE=0),
+    "pipeline, transposed": replace(_PIPELINE, TURN=True, DOUBLE=1),
+    "pipeline, transposed, one set": replace(_PIPELINE, TURN=True, KB=16, STAGES=3, DOUBLE=0),
     "pipeline, kept": replace(_PIPELINE, KEEP=True, KB=16, DOUBLE=1),
     "pipeline, kept, shared k": replace(_PIPELINE, KEEP=True, KB=32, STAGES=3, KG=2, RASTER=0),
-    "pipeline, turned, narrow": replace(pipeline(2, (8, 16), (3, 2), 8, 2, 4), TURN=True),
+    "pipeline, transposed, narrow": replace(pipeline(2, (8, 16), (3, 2), 8, 2, 4), TURN=True),
     "pipeline, kept, narrow": replace(pipeline(2, (16, 8), (3, 2), 32, 3, 4, double=0), KEEP=True),
     "pipeline, uneven copies": replace(_PIPELINE, TRR=3, TCR=3, PAD=4, DOUBLE=1),
-    "pipeline, turned, uneven": replace(_PIPELINE, TRR=3, KB=16, TURN=True),
+    "pipeline, transposed, uneven": replace(_PIPELINE, TRR=3, KB=16, TURN=True),
     "pipeline, k in four": replace(_PIPELINE, KB=32, STAGES=3, KG=4, TRR=1, PAD=4),
     "pipeline, shared k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=2, RASTER=8, DOUBLE=0),
     "pipeline, unrolled in part": replace(_PIPELINE, KB=16, UNROLL=4, MAD="mad"),
-    "pipeline, turned, unrolled in part": replace(_PIPELINE, KB=32, UNROLL=8, STAGES=3, TURN=True, DOUBLE=0),
+    "pipeline, transposed, unrolled in part": replace(_PIPELINE, KB=32, UNROLL=8, STAGES=3, TURN=True, DOUBLE=0),
     "pipeline, kept, unrolled in part": replace(_PIPELINE, KB=16, UNROLL=8, KEEP=True, DOUBLE=1, MAD="fma"),
     "tens": tile(2, (10, 10), (16, 16), (1, 1), 10, True),
     "read-only": replace(MEDIUM, LDG=True),  # plain reads where there is no such path
@@ -110,10 +110,10 @@ def test_every_form_is_right(device: Device, name: str) -> None:
             options = {**options, "trans_a" if POINTS[name].TURN else "trans_b": "T" if POINTS[name].TURN else "N"}
         if "dots" in name:
             options = {"trans_a": "N", "trans_b": "N" if POINTS[name].PACK_B else "T"}
-        if "turned" in name or "kept" in name:
+        if "transposed" in name or "kept" in name:
             options = {"trans_a": "N", "trans_b": "T"}
         cases = WORKLOAD.awkward(WORKLOAD.problem({"m": 1, "n": 1, "k": 1}, dtype, options))
-        aligned = "turned" in name or "kept" in name  # along k, as these two are
+        aligned = "transposed" in name or "kept" in name  # along k, as these two are
         point = forms.read(presets.preset(name, dtype)) if name in presets.PRESETS else POINTS[name]
         places = rng.permutation((2, 5) if aligned else len(cases) - 1)
         fit = [(cases[place], config) for place in places if (config := fitting(point, cases[place])) is not None]

@@ -154,20 +154,33 @@ def test_epilogues_are_right(device: Device, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_whole_numbers_of_eight_bits_are_multiplied_exactly(device: Device, dtype: str) -> None:
-    """Sums that need no more than the 14 bits that units keep are exact; among 128 terms, of which others are infinite or NaN elsewhere."""
+    """Sums that need no more than the 14 bits that units keep are exact, those with subnormal operands too; NaN stays in its row."""
     rng = np.random.default_rng(new_seed(dtype))
     kind = dtypes.numpy_type(dtype)
     case = WORKLOAD.problem({"m": 72, "n": 40, "k": 300}, dtype, {"trans_b": "T"})
     stored = {name: rng.integers(-3, 4, shape).astype(np.float32) for name, shape in (("a", (72, 300)), ("b", (40, 300)))}
     stored["a"][3, 7] = np.nan
-    stored["a"][:, 9] *= 2.0**-9 if dtype == "float8_e4m3fn" else 2.0**-16  # below the smallest normal number
-    stored["b"][:, 9] *= 2.0**6
+    least = 2.0**-9 if dtype == "float8_e4m3fn" else 2.0**-16  # the smallest number
+    stored["a"][:, 9] *= least
+    stored["b"][:, 9] *= 2.0**-3 / least
     points = [SMALL, hopper.tile(128, 128, 4)] if device.info.can.warp_groups else [SMALL]
     for point in points:
         given = {name: stored[name].astype(kind).ravel() for name in "ab"} | {"c": np.full(72 * 40, np.nan, np.float32)}
         found, _ = run(device, WORKLOAD, case, promoting(point, dtype).config(), Inputs(given, {"alpha": 1.0, "beta": 0.0}))
         exact = stored["a"].astype(np.float64) @ stored["b"].T
         assert np.array_equal(found["c"].reshape(72, 40), exact, equal_nan=True)
+
+
+def test_factors_of_blocks_are_applied_as_sums_leave_the_units(device: Device) -> None:
+    rng = np.random.default_rng(new_seed("blocks"))
+    workload = workloads.get("gemm_blocks")
+    case = workload.problem(
+        {"m": 70, "n": 100, "k": 300}, "float8_e4m3fn:bfloat16", {"trans_a": str(rng.choice(["N", "T"])), "trans_b": "T"}
+    )
+    points = [SMALL, replace(SMALL, SPLIT_K=2)]
+    for point in [*points, hopper.tile(128, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
+        verdict = check(device, workload, case, promoting(point, case.dtype).config(), rng)
+        assert verdict.ok, verdict.message
 
 
 def test_defaults_use_the_units_of_a_device(device: Device) -> None:

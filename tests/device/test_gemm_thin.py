@@ -1,4 +1,4 @@
-"""The thin form of GEMM on every device: both ways of reading, staged and split, turned, batched, and what must not be read."""
+"""The thin form of GEMM on every device: both ways of reading, staged and split, transposed, batched, and what must not be read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POINTS: dict[str, Point] = {
 
 @pytest.mark.parametrize("name", POINTS)
 def test_the_form_is_right(device: Device, name: str) -> None:
-    """Each point with k fast in the large operand and with it slow, turned or not, on one of the awkward shapes drawn anew every time."""
+    """Each point with k fast in the large operand and with it slow, transposed or not, on an edge-case shape that is drawn each time."""
     rng = np.random.default_rng(new_seed(name))
     for trans in "NT":
         turn, other = bool(rng.integers(2)), str(rng.choice(["N", "T"]))

@@ -152,3 +152,27 @@ def test_stacks_of_complex_matrices(device: Device) -> None:
     wanted = a @ a.conj().swapaxes(1, 2)
     assert np.allclose(lower, np.tril(wanted), atol=1e-5)
     assert np.allclose(portatile.hemm(lower, a, device=device.info.id), wanted @ a, atol=1e-4)
+
+
+@pytest.mark.parametrize("trans", ["T", "C"])
+@pytest.mark.parametrize("side", ["L", "R"])
+def test_small_triangles_are_solved_together(device: Device, side: str, trans: str) -> None:
+    """Complex ones too, of columns that lie apart, and of Buffers that stay as they are; products add to stacks of other types."""
+    rng = np.random.default_rng(new_seed(side + trans))
+    count, order, others = (int(size) for size in rng.integers((2, 1, 1), (6, 90, 9)))
+
+    def drawn(*shape: int) -> Any:
+        return (rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)).astype(np.complex64)
+
+    a, b = drawn(count, order, order) / order + 2 * np.eye(order, dtype=np.complex64), drawn(count, order, others)
+    b = b if side == "L" else b.swapaxes(1, 2)
+    lower = np.tril(a)
+    op = (lower if trans == "T" else lower.conj()).swapaxes(1, 2)
+    exact = np.linalg.solve(op, b) if side == "L" else np.linalg.solve(op.swapaxes(1, 2), b.swapaxes(1, 2)).swapaxes(1, 2)
+    options: Any = {"side": side, "trans": trans}
+    assert np.allclose(portatile.trsm(a, b, device=device.info.id, **options), exact, rtol=1e-3, atol=1e-4)
+    triangles, right = Buffer.from_numpy(a, device), Buffer.from_numpy(b, device)
+    assert np.allclose(portatile.trsm(triangles, right, **options).numpy(), exact, rtol=1e-3, atol=1e-4)
+    assert (right.numpy() == b).all()
+    added = portatile.gemm(triangles, triangles, triangles, beta=1.0).numpy()
+    assert np.allclose(added, a @ a + a, rtol=1e-3, atol=1e-4)

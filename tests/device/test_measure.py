@@ -1,4 +1,4 @@
-"""Measurements on every device: copies that carry their bytes, kernels that are checked, readings that cannot be true refused."""
+"""Measurements on every device: copies that carry their bytes, kernels that are checked, impossible rates are refused."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import rates, several
+from portatile.runtime import rates, several, triangles
 from portatile.runtime.pieces import Pieces, in_time
 from support.seeds import new_seed
 
@@ -89,6 +90,19 @@ def triangle(seed: int, device: Any) -> Any:
     return portatile.trmm(drawn(seed, 60, 60), drawn(seed + 1, 60, 300), trans="T", device=device)
 
 
+def rank_k(seed: int, device: Any) -> Any:
+    """Two triangles, one of them Hermitian; what is beside them stays."""
+    a, c = drawn(seed, 150, 40, dtype="float64"), drawn(seed + 1, 150, 150, dtype="float64")
+    z = a[:, :20] + 1j * a[:, 20:]
+    return portatile.syrk(a, c, beta=0.5, alpha=2.0, out=c, device=device) + portatile.herk(z, uplo="U", device=device)
+
+
+def rank_2k(seed: int, device: Any) -> Any:
+    a, b, c = (drawn(seed + n, 24, 130) for n in range(3))
+    square = portatile.syr2k(a, b, trans="T", uplo="U", device=device)
+    return square + portatile.her2k(a.T + 1j * c.T, b.T - 1j * a.T, alpha=0.5 - 1j, device=device)
+
+
 def volume(seed: int, device: Any) -> Any:
     return portatile.convolve3d_separable(drawn(seed, 40, 36, 44), [0.25, 0.5, 0.25], lower=-1, boundary="grow", device=device)
 
@@ -139,14 +153,70 @@ def test_the_result_is_that_of_one_device(both: list[str], case: Callable[[int, 
     assert found.dtype == expected.dtype
 
 
+def applied(seed: int, device: Any) -> Any:
+    """Whole orbitals of a batch."""
+    psi, potential = drawn(seed, 5, 16, 16, 16, dtype="float64"), drawn(seed + 1, 16, 16, 16, dtype="float64")
+    kinetic = wavelets.kinetic(wavelets.apply_potential(psi, potential, device=device), device=device)
+    assert wavelets.density(kinetic, occupation=[2, 2, 2, 1, 1], device=device).shape == (16, 16, 16)
+    return wavelets.magicfilter3d(kinetic, device=device)
+
+
+PLACED = (product, sum_of_products, stack, triangle, symmetric, volume, filtered, applied)
+
+
+@pytest.mark.drawn(1 / 2)
+@pytest.mark.parametrize("which", [(0,), (1,), (0, 1, 1)], ids=["here", "there", "both"])
+@pytest.mark.parametrize("case", PLACED, ids=lambda case: case.__name__)
+def test_operands_that_lie_on_devices(
+    both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], which: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies on a device stays there, what lies on another travels, and the result is where the output belongs."""
+    seed, count = new_seed(case.__name__), iter(range(100))
+    expected, usual = case(seed, both[0]), drawn
+
+    def placed(*args: Any, **options: Any) -> Any:
+        return portatile.Buffer.from_numpy(usual(*args, **options), twins[which[next(count) % len(which)]])
+
+    monkeypatch.setitem(globals(), "drawn", placed)
+    for _ in range(2):
+        count = iter(range(100))
+        found = case(seed, both)
+        assert found.device in twins
+        np.testing.assert_allclose(found.numpy(), expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+
+
+@pytest.mark.drawn(1 / 3)
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("case", [rank_k, rank_2k], ids=lambda case: case.__name__)
+def test_triangles_are_shared(both: list[str], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triangles, "PARTS", 4)
+    monkeypatch.setattr(rates, "of", lambda *asked: None)
+    seed = new_seed(case.__name__)
+    expected, found = case(seed, both[0]), case(seed, both)
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+
+
+def test_the_parts_of_a_triangle_cover_it() -> None:
+    for n, upper in ((1, True), (150, False), (5000, True), (5000, False)):
+        bounds = [triangles.rows(n, low, low + 1, upper) for low in range(n)]
+        assert bounds[0][0] == 0
+        assert bounds[-1][1] == n
+        assert all(one[1] == other[0] for one, other in pairwise(bounds))
+    first, past = triangles.rows(10_000, 2500, 5000, False)
+    assert (past**2 - first**2) / 10_000**2 == pytest.approx(0.25, abs=0.02)
+
+
 def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
-    launch = ClQueue.launch
+    launch, begun = ClQueue.launch, {one: threading.Event() for one in twins}
 
     def slow(queue: ClQueue, *args: Any, **rest: Any) -> Any:
-        time.sleep(0.005)  # so that one does not end before the other begins
+        begun[queue.device].set()  # type: ignore[index]
+        for other in begun.values():  # so that one does not end before the other begins
+            other.wait(60)
         return launch(queue, *args, **rest)
 
     monkeypatch.setattr(ClQueue, "launch", slow)
+    monkeypatch.setattr(rates, "of", lambda *asked: None)  # what other tests showed may leave one of them nothing
     a, b = drawn(1, 2000, 64), drawn(2, 64, 96)
     portatile.matmul(a, b, device=both)
     split = several.last(_problem(2000, 96, 64), twins)
@@ -166,6 +236,7 @@ def _problem(m: int, n: int, k: int) -> Problem:
 def test_a_device_that_fails_leaves_its_part_to_the_others(
     both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rates, "of", lambda *asked: None)  # so that both are given parts
     expected, launch = case(5, both[0]), ClQueue.launch
     case(5, both)
     left = [1]
@@ -210,8 +281,8 @@ def test_wrong_use_says_what_to_do(both: list[str]) -> None:
     with pytest.raises(DeviceNotFoundError):
         portatile.matmul(a, a, device=[both[0], "nowhere"])
     there = portatile.Buffer.from_numpy(a, devices.get(both[0]))
-    with pytest.raises(ArgumentError, match="several devices take arrays on the host"):
-        portatile.matmul(there, there, device=both)
+    with pytest.raises(ArgumentError, match="lie in different places"):
+        portatile.matmul(a, there, device=both)
 
 
 def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:

@@ -143,7 +143,7 @@ def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
             assert "bytes of local memory, the device has" in found["local"].message
             assert result.saved == {model.ON_PAPER: 1, model.COMPILED: 1}
             assert result.failures == {}
-        plain = tune(replace(wanted, model=False), store)  # what was only turned away is tried now
+        plain = tune(replace(wanted, model=False), store)  # what was only rejected on paper is tried now
     assert plain.saved == {}
     assert sum(plain.failures.values()) == 2
 

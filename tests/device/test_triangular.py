@@ -159,6 +159,6 @@ def test_a_plan_calls_gemm_and_compiles_a_handful_of_kernels(device: Device) -> 
 
 def test_a_permuted_layout_is_refused(device: Device) -> None:
     problem = WORKLOAD.problem({"m": 8, "n": 8})
-    turned = replace(problem, layout={**problem.layout, "b": Layout((1, 8))})
+    permuted = replace(problem, layout={**problem.layout, "b": Layout((1, 8))})
     with pytest.raises(ArgumentError, match="operand b"):
-        WORKLOAD.plan(turned, CONFIGS["invert"], device.info)
+        WORKLOAD.plan(permuted, CONFIGS["invert"], device.info)

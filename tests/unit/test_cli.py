@@ -161,7 +161,7 @@ def test_a_bug_is_not_hidden(raising: Callable[[BaseException], int]) -> None:
     ("args", "hint"),
     [
         (["tnue"], "Did you mean 'tune'?"),
-        (["tune", "gemmm"], "Did you mean 'gemm'?"),
+        (["tune", "gemn"], "Did you mean 'gemm'?"),
         (["tune", "gemm", "--buget", "3"], "--budget"),
         (["cache", "cleer"], "Did you mean 'clear'?"),
     ],

@@ -113,6 +113,9 @@ def test_what_makes_two_sides_equal() -> None:
     assert sum(parts.values()) == pytest.approx(1.0)
     assert parts["b"] > 0.9
     assert "of the difference is gone when both do without b" in "\n".join(gap_figures.notes(done))
+    few = attribution.few("abcd")
+    assert len(few) == 13  # five along the order, and the three triples and five pairs that are not
+    assert [frozenset("abcd"[:count]) in few for count in range(5)] == [True] * 5
     assert attribution.levelled({frozenset("a"): 1.0}) == []
     assert attribution.levelled({frozenset(): 1.0, frozenset("a"): -2.0}) == [("", 1.0)]
 

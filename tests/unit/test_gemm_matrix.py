@@ -147,6 +147,37 @@ def test_a_default_is_legal_and_uses_what_the_device_has() -> None:
     assert WORKLOAD.default(problem(4096, "float32"), HOPPER)["FORM"] == "gpu"
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("gemm", "float8_e4m3fn"), ("gemm_blocks", "float8_e5m2:bfloat16")])
+def test_sums_of_eight_bits_are_promoted(name: str, dtype: str) -> None:
+    """A configuration that does not is refused, as one is that promotes others."""
+    workload = workloads.get(name)
+    for device, size in itertools.product((HOPPER, OPENCL), (100, 1000, 4096)):
+        case = workload.problem(dict.fromkeys("mnk", size), dtype, {"trans_b": "T"})
+        config = workload.default(case, device)
+        assert config["FORM"] in ("hopper", "matrix")
+        assert config["PROMOTE"] == units.PROMOTED
+        assert workload.space(case, device).violated(config) is None
+        with pytest.raises(ArgumentError, match="must be promoted"):
+            workload.plan(case, {**config, "PROMOTE": 0}, device)
+        assert workload.bound(case, config) < 0.035
+    assert WORKLOAD.default(problem(1000, "float8_e4m3fn", "NT"), AMPERE)["FORM"] not in ("hopper", "matrix")
+    with pytest.raises(ArgumentError, match="must be promoted"):
+        WORKLOAD.plan(problem(128, "bfloat16"), replace(hopper.tile(128, 128, 4), PROMOTE=units.PROMOTED).config(), HOPPER)
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize("name", [pytest.param("gemm"), pytest.param("gemm_blocks", marks=pytest.mark.drawn(1 / 2))])
+def test_promoted_sums_fit_the_registers(name: str) -> None:
+    workload = workloads.get(name)
+    case = workload.problem(dict.fromkeys("mnk", 4096), "float8_e4m3fn:bfloat16", {"trans_b": "T"})
+    step = workload.plan(case, workload.default(case, HOPPER), HOPPER).steps[0]
+    assert isinstance(step, Launch)
+    target = compiler.target("sm_90")
+    binary = target.compile(*target.lower(step.source))
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "serialized" not in binary.log
+
+
 def test_other_types_are_refused() -> None:
     for point in (matrix.tile((2, 2), (2, 2), 4), hopper.tile(128, 128, 4)):
         with pytest.raises(ArgumentError, match="multiplies 16-bit and 8-bit floats, tfloat32 and int8"):

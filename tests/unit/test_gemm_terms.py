@@ -25,7 +25,7 @@ def problem(m: int, n: int, k: int) -> Problem:
     return WORKLOAD.problem({"m": m, "n": n, "k": k})
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
 @pytest.mark.parametrize(("form", "device", "architecture"), [("hopper", HOPPER, "sm_90"), ("matrix", AMPERE, "sm_80")])
 def test_sums_stay_in_registers(form: str, device: DeviceInfo, architecture: str) -> None:
@@ -45,7 +45,15 @@ def test_the_native_product_runs_where_it_is_better() -> None:
         assert config == {"FORM": "native"}
         assert isinstance(WORKLOAD.plan(case, config, HOPPER).steps[0], Call)
         assert "the native product runs" in WORKLOAD.note(case, config, HOPPER)
-    assert WORKLOAD.default(problem(4096, 4096, 4096), on_paper("cpu"))["FORM"] == "native"
+    slow = replace(on_paper("gpu"), capabilities=capabilities("sm_86"))  # units at twice the plain rate
+    for device in (on_paper("cpu"), slow):
+        assert WORKLOAD.default(problem(4096, 4096, 4096), device)["FORM"] == "native"
+
+
+def test_fewer_stages_where_local_memory_is_small() -> None:
+    """Of an A100, 163 KB: two stages of the large tile."""
+    config = WORKLOAD.default(problem(4096, 4096, 4096), replace(AMPERE, local_memory=163 << 10))
+    assert (config["TILE"], config["STAGES"]) == ("128x128", 2)
 
 
 def test_terms_are_chosen_for_large_products() -> None:

@@ -1,4 +1,4 @@
-"""A configuration on paper: what is turned away, what is let pass, and bounds that no run can be below."""
+"""A configuration on paper: what is rejected, what is accepted, and bounds that no run can be below."""
 
 from __future__ import annotations
 

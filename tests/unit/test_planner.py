@@ -1,4 +1,4 @@
-"""The workload's side of a tuning run: what is turned away before compiling, readings nobody believes, what a certificate says."""
+"""The workload's side of a tuning run: what is rejected before compiling, times that are not believed, what a certificate says."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_matrix_units_count_only_where_a_text_may_use_them(dtype: str, text: Sou
     assert made.too_fast(1.01e-3, [PLAIN, text]) is None
     assert "faster than the device can be" in (made.too_fast(0.99e-3, [PLAIN, text]) or "")
     limit = made.work.flops / made.peaks.flops
-    assert limit == pytest.approx(1e-3 * times / ceilings.MATRIX_UNITS)  # what is turned away on paper is certain whatever a text does
+    assert limit == pytest.approx(1e-3 * times / ceilings.MATRIX_UNITS)  # what is rejected on paper is certain whatever a text does
 
 
 def test_a_clock_that_stands_still_is_not_believed() -> None:

@@ -33,3 +33,7 @@ def test_what_cannot_be_as_asked_is_refused():
 
 def test_explain_says_where_the_native_product_runs():
     assert "native product" in portatile.explain("gemm", dtype="float16", m=8, n=8, k=8, precision="emulated").explanation
+
+
+def test_explain_says_what_residues_cost_without_units():
+    assert "takes longer than the native" in portatile.explain("gemm", dtype="float64", m=8, n=8, k=8, precision="emulated").explanation

@@ -296,7 +296,7 @@ def test_an_empty_store_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("args", "hint"),
     [
         (["--store", "missing.sqlite"], "there is no result store"),
-        (["--workload", "gemmm"], "Did you mean 'gemm'"),
+        (["--workload", "gemn"], "Did you mean 'gemm'"),
         (["-o", "missing/page.html"], "cannot be written"),
     ],
 )

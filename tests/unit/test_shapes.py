@@ -19,7 +19,7 @@ PROBLEMS = tuple(MATMUL.problem({"m": size, "n": 16, "k": 16}) for size in (16, 
 
 
 def found(request: tuner.TuningRequest, on_paper: int = 0) -> TuningResult:
-    """The default is valid, some others were turned away on paper."""
+    """The default is valid, some others were rejected on paper."""
     config = dict(MATMUL.default(request.problem, DEVICE))
     best = Trial(request.problem, config, DEVICE, "", "ok", (1e-3,))
     others = [

@@ -10,11 +10,11 @@ from support.seeds import new_seed
 
 
 @pytest.mark.parametrize("shape", [(0,), (1, 999_999), (3, 700_001), (5_000_003,), (2001, 40, 33)])
-@pytest.mark.parametrize("order", ["same", "turned"])
+@pytest.mark.parametrize("order", ["same", "transposed"])
 def test_every_element_is_copied(shape: tuple[int, ...], order: str) -> None:
     """Into part of a larger array, whose other elements stay."""
-    source = np.random.default_rng(new_seed(f"{shape} {order}")).random(shape[::-1] if order == "turned" else shape)
-    source = source.T if order == "turned" else source
+    source = np.random.default_rng(new_seed(f"{shape} {order}")).random(shape[::-1] if order == "transposed" else shape)
+    source = source.T if order == "transposed" else source
     kept = np.full(tuple(extent + 2 for extent in shape), np.nan)
     inside = tuple(slice(1, 1 + extent) for extent in shape)
     target = kept[inside]

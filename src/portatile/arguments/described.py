@@ -106,7 +106,7 @@ class Buffers(Library):
 
 
 def _described(array: Buffer, base: int) -> tuple[object, ...]:
-    """What a Buffer says of itself besides where it lies, which never changes: kept with it."""
+    """The description of a Buffer besides its place, which never changes: kept with it."""
     alignment = base & MASK and base & -base & MASK
     array.described = said = (array.shape, array.strides, array.dtype, array.offset, array.memory.device, alignment)
     return said

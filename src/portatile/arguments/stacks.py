@@ -25,7 +25,7 @@ _COUNTED = 2**20  # elements whose places are compared one by one
 
 
 class Given(NamedTuple, Generic[Array]):
-    """What a caller asks of stacks: ``op(a) @ op(b) + beta * c`` for each of their matrices, in elements of ``kind`` (None: as a's)."""
+    """The arguments of a call on stacks: ``op(a) @ op(b) + beta * c`` for each matrix, in elements of ``kind`` (None: as a's)."""
 
     a: Array
     b: Array
@@ -85,10 +85,10 @@ def products(given: Given[Array]) -> Products[Array]:
         return Products(result, None, [])
     if overlaps_itself(target):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
-    found = [_product(views, given.trans) for views in _batches(batch, (stack_a, stack_b, target))]
+    found = [_product(views, given.trans) for views in batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
-        begin = _copying(_whole(c, shape, kind, "c"), target)
+        begin = copying(_whole(c, shape, kind, "c"), target)
     return Products(result, begin, found)
 
 
@@ -158,24 +158,29 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
     return strided(array, shape, strides)
 
 
-def _copying(source: _Stack, target: _Stack) -> Begin | None:
-    """A function that copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``."""
+def copying(source: _Stack, target: _Stack, name: str = "c") -> Begin | None:
+    """What copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``."""
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
             return None
         if np.may_share_memory(source, target):
-            raise ArgumentError("out overlaps c without being c; pass out=c or an array of its own")
+            raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
         return Begin(target, source)
     rows = []
-    for name, array in (("c", source), ("out", target)):
-        if array.strides != packed(array.shape, array.dtype.itemsize):
-            raise ArgumentError(f"{name} has gaps or another order in memory; pass out=c to overwrite it, or packed Buffers")
+    for label, array in ((name, source), ("out", target)):
+        if not is_packed(array):
+            raise ArgumentError(f"{label} has gaps or another order in memory; pass out={name} to overwrite it, or packed Buffers")
         flat = _view(array, (prod(array.shape[:-1]), array.shape[-1]), packed((1, array.shape[-1]), array.dtype.itemsize))
-        rows.append(matrices.matrix(flat, name))
-    return outputs.copying(rows[0], rows[1], "c")
+        rows.append(matrices.matrix(flat, label, ALL))
+    return outputs.copying(rows[0], rows[1], name)
 
 
-def _batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_Stack, ...]]:
+def is_packed(array: _Stack) -> bool:
+    """Whether the elements lie one after another, the last dimension's closest."""
+    return bool(array.strides == packed(array.shape, array.dtype.itemsize))
+
+
+def batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_Stack, ...]]:
     """The operands as arrays of three dimensions, even along the first: the dimensions of the batch merged where all of them
     allow it, the longest one that is left kept, the others taken apart.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,21 @@ from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3
 PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
 
 
-class Memory(ABC):
+class Releasable(ABC):
+    """Something that a device holds, released by ``release`` or at the end of ``with``."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give it back; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+class Memory(Releasable):
     """A block of device memory. Released by ``release``, by ``with``, or with its last reference."""
 
     nbytes: int
@@ -33,21 +47,11 @@ class Memory(ABC):
     def handle(self) -> Any:
         """The back end's own object: a ``pyopencl.Buffer``, an integer device pointer."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Give the memory back; a second call does nothing."""
-
     def blind(self) -> None:
         """Give back the images that show this memory."""
         views, self.views = self.views, None
         for view in (views or {}).values():
             view.release()
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
 
 
 class Image(Memory):
@@ -87,26 +91,32 @@ class Kernel(ABC):
     entry: Entry
     resources: Resources
 
+    def argument(self, index: int) -> str:
+        """The place of an argument, with its type and name if they are known, for a message."""
+        parameters = self.entry.parameters
+        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
+        return f"{index}{text} of kernel {self.name!r}"
 
-class Module(ABC):
+
+class Module(Releasable):
     """A loaded binary."""
 
     @abstractmethod
     def kernel(self, name: str) -> Kernel:
         """The kernel called ``name`` in its text; raises ArgumentError with the names there are."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Unload; a second call does nothing."""
-
-    def __enter__(self) -> Module:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
-
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
+
+
+def complaint(arg: object, device: Device) -> str:
+    """Why a value is no argument of a kernel on ``device``, and what is one."""
+    if not isinstance(arg, Memory):
+        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
+        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
+    if arg.handle is None:
+        return "this memory has been released"
+    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
 
 
 class Slot(NamedTuple):
@@ -137,7 +147,18 @@ class Ready(ABC):
         """
 
 
-class Queue(ABC):
+class Rows(NamedTuple):
+    """Rows of ``nbytes`` each in two memories: where the first begins, and how many bytes lie from one to the next."""
+
+    number: int
+    nbytes: int
+    target_offset: int
+    target_step: int
+    source_offset: int
+    source_step: int
+
+
+class Queue(Releasable):
     """Commands in order. Nothing here waits for the device unless its name or ``blocking`` says so."""
 
     device: Device
@@ -188,6 +209,19 @@ class Queue(ABC):
     ) -> Event:
         """Copy between buffers of one device, or from a buffer to a whole image (``nbytes`` of packed pixels)."""
 
+    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+        """Copy rows that lie apart between buffers of one device."""
+        for row in range(rows.number):
+            to, taken = rows.target_offset + row * rows.target_step, rows.source_offset + row * rows.source_step
+            self.copy(target, source, rows.nbytes, to, taken)
+
+    def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
+        """Copy from another device's memory, where what writes it has finished, without the host; does not wait.
+
+        False, and nothing is done, where the driver has no such copies.
+        """
+        return False
+
     @abstractmethod
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
         """Repeat ``pattern`` (1, 2 or 4 bytes) over ``nbytes`` of ``target``, a multiple of the pattern's size."""
@@ -208,16 +242,6 @@ class Queue(ABC):
     def finish(self) -> None:
         """Block until everything queued is done."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Give the queue back; a second call does nothing."""
-
-    def __enter__(self) -> Queue:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
-
 
 class VendorBlas(ABC):
     """Another library's matrix product, on a device's own memory and queues."""
@@ -237,7 +261,7 @@ class VendorBlas(ABC):
         return
 
 
-class Device(ABC):
+class Device(Releasable):
     """One physical device through one back end. Making the object costs nothing; the context is created at first use.
 
     After ``release`` the next use creates a context anew; ``generation`` counts them, and what belongs to an earlier one is gone.
@@ -394,9 +418,3 @@ class Device(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.info.id}: {self.info.name}>"
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()

@@ -248,11 +248,20 @@ class Buffer:
         return import_module("portatile.array_api").namespace(api_version)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Buffer:
-        """A copy on another device, by way of the host; the Buffer itself where it lies there already."""
+        """A copy on another device, by way of the host unless the driver copies between them; the Buffer itself where it lies there."""
         if stream is not None:
             raise ArgumentError("stream is not taken: copies between devices wait for the default queues of both")
         place = _device(device)
-        return self if place is self.device else Buffer.from_numpy(self.numpy(), place)
+        if place is self.device:
+            return self
+        if self.strides == packed(self.shape, self.dtype.itemsize):
+            made = Buffer.empty(self.shape, self.dtype, place)
+            self.device.default_queue().finish()
+            if place.default_queue().receive(made.memory, self.memory, self.nbytes, 0, self.offset):
+                place.default_queue().finish()
+                return made
+            made.release()
+        return Buffer.from_numpy(self.numpy(), place)
 
     def __repr__(self) -> str:
         return f"Buffer(shape={self.shape}, dtype={self.dtype.name}, device={self.device.info.id})"

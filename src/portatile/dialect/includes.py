@@ -50,7 +50,7 @@ def read_text(path: Path) -> str:
 
 
 class _Gathering:
-    """One run; ``guards`` numbers the files that ask to be included once."""
+    """The state of one run; ``guards`` numbers the files that ask to be included once."""
 
     def __init__(self, folders: tuple[Path, ...], defines: Mapping[str, str]) -> None:
         self._folders, self._defines = folders, defines

@@ -74,7 +74,7 @@ class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
         return tokens
 
     def _expand(self, token: Any, stack: list[Any], done: list[Any], expanding_from: Sequence[str]) -> bool:
-        """Put what the macro ``token`` stands for on the stack; False where the rest has to stay as it is."""
+        """Push the expansion of the macro ``token`` on the stack; False where the rest has to stay as it is."""
         macro, inner = self.macros[token.value], [*expanding_from, token.value]
         if macro.arglist is None:
             self._push(stack, token, self.expand_macros([copy.copy(part) for part in macro.value], inner))

@@ -51,7 +51,7 @@ def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[
 
 @dataclass(frozen=True)
 class _Head:
-    """Where a kernel's declaration starts, its parameters open, and its body or semicolon stands."""
+    """The places in a kernel's declaration: its start, its parameters, and its body or semicolon."""
 
     start: int
     opening: int

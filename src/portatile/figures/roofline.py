@@ -17,7 +17,7 @@ from portatile.figures.quantities import digits
 from portatile.figures.scales import Scale
 
 _WIDTH, _PLOT = 500.0, 270.0
-_LEFT, _RIGHT, _BOTTOM = 50.0, 100.0, 40.0
+_LEFT, _RIGHT, _BOTTOM = 50.0, 112.0, 40.0
 _APART = 13.0  # between names of roofs, in the picture
 
 

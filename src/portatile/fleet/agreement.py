@@ -16,11 +16,4 @@ def disagreeing(defaults: Mapping[str, Trial]) -> set[str]:
     if len(valid) < 2:
         return set()
     usual = sorted(trial.median for trial in valid.values())[(len(valid) - 1) // 2]
-    return {worker for worker, trial in valid.items() if abs(trial.median / usual - 1) > max(LEAST, 3 * _spread(trial))}
-
-
-def _spread(trial: Trial) -> float:
-    """Half the distance of the samples' quartiles over their median."""
-    ordered = sorted(trial.samples)
-    quarter = len(ordered) // 4
-    return (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
+    return {worker for worker, trial in valid.items() if abs(trial.median / usual - 1) > max(LEAST, 3 * trial.spread)}

@@ -27,9 +27,8 @@ from portatile.fleet.members import Fleet
 from portatile.fleet.session import Decision, Order
 from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
 from portatile.store import Query, ResultStore
-from portatile.trials import Status, Trial
+from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking
-from portatile.tuning.search import planner
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
@@ -228,7 +227,7 @@ class _Search:
         try:
             variant = self.planner.variant(self.number, config, self.planner.plan(self.request.problem, config))
         except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
-            self._take(Trial(self.request.problem, dict(config), self.info, "", _refusal(error), message=str(error), time=planner.now()))
+            self._take(Trial(self.request.problem, dict(config), self.info, "", _refusal(error), message=str(error), time=now()))
             return
         timed = self.planner.plan(self.request.problem, config)
         source = program.source_hash(tuple(execute.sources(timed)))
@@ -342,7 +341,7 @@ class _Search:
             warnings.warn(f"{told}: it is left out of this search", RuntimeWarning, stacklevel=2)
 
     def _failed(self, task: _Task, status: Status, message: str) -> Trial:
-        return Trial(self.request.problem, dict(task.config), self.info, task.source, status, message=message, time=planner.now())
+        return Trial(self.request.problem, dict(task.config), self.info, task.source, status, message=message, time=now())
 
     def _take(self, trial: Trial) -> None:
         self.store.add(trial)

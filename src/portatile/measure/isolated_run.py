@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import cache, device, processes, program
-from portatile.device.base import Argument, Device, Kernel, Queue
+from portatile.device.base import Argument, Device, Kernel, Memory, Queue
 from portatile.errors import CompileError, LaunchError, PortatileError, UsageError
 from portatile.guarded_memory import MARGIN, GuardedMemory
 from portatile.images import ImageForm, Sampler
@@ -137,7 +137,7 @@ def measured(task: KernelRun, target: Device, begin: Callable[[], None] = lambda
                 arguments.append(argument.value)
                 continue
             if argument.form is not None:
-                memory = stack.enter_context(target.image_of(argument.form))
+                memory: Memory = stack.enter_context(target.image_of(argument.form))
             else:
                 guard = stack.enter_context(GuardedMemory(target, queue, array.nbytes, MARGIN))
                 guards[name], memory = (guard, array.itemsize), guard.memory

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from portatile.figures import quantities
-from portatile.reports.groups import Group, spread
+from portatile.reports.groups import Group
 from portatile.reports.overview import Placed
 from portatile.store import device_key
 
@@ -82,7 +82,7 @@ def _late(group: Group) -> Iterator[str]:
 
 
 def _noisy(group: Group) -> Iterator[str]:
-    if group.best is not None and (scatter := spread(group.best)) > _NOISY:
+    if group.best is not None and (scatter := group.best.spread) > _NOISY:
         yield f"±{quantities.percent(scatter)} of {quantities.duration(group.best.comparable)}"
 
 

@@ -196,13 +196,6 @@ class Group:
         return row | figures
 
 
-def spread(trial: Trial) -> float:
-    """Half the distance between the quartiles of the samples, as a share of the median."""
-    ordered = sorted(trial.samples)
-    quarter = len(ordered) // 4
-    return (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
-
-
 def varying(trials: Sequence[Trial]) -> list[str]:
     """The parameters in which the configurations differ; of a single one, all."""
     names = list(dict.fromkeys(name for trial in trials for name in trial.config))

@@ -13,7 +13,7 @@ from portatile.figures import quantities
 from portatile.figures.svg import Caption
 from portatile.reports import charts, formatting, kernels, tables
 from portatile.reports.effects import Effect, effects
-from portatile.reports.groups import Group, shared, spread, varying
+from portatile.reports.groups import Group, shared, varying
 from portatile.trials import Trial
 from portatile.tuning.final import ranking
 
@@ -66,7 +66,7 @@ def _winner(group: Group) -> dict[str, object]:
     speedup, share, default = group.speedup(best), group.share(best), group.default
     return {
         "time": quantities.duration(best.comparable),
-        "spread": quantities.percent(spread(best)),
+        "spread": quantities.percent(best.spread),
         "speed": group.speed(best),
         "rate": (group.flops or group.traffic) / best.comparable,
         "gain": "" if speedup is None else speedup,
@@ -126,7 +126,7 @@ def _table(stem: str, group: Group) -> dict[str, object]:
         row = {
             "changes": " ".join(f"{name}={formatting.value(trial.config[name]) if name in trial.config else '–'}" for name in differs),
             "time": quantities.duration(trial.comparable),
-            "spread": quantities.percent(spread(trial)),
+            "spread": quantities.percent(trial.spread),
             "speed": group.speed(trial),
             "speedup": "–" if speedup is None else quantities.times(speedup),
             "error": "–" if trial.error is None else quantities.digits(trial.error),

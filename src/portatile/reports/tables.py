@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from portatile.records import to_json
 from portatile.reports import formatting
 from portatile.reports.effects import Effect
-from portatile.reports.groups import Group, spread
+from portatile.reports.groups import Group
 from portatile.trials import Trial
 
 Cell = str | int | float | bool | None
@@ -81,7 +81,7 @@ def best_csv(group: Group) -> str:
     names = list(dict.fromkeys(name for trial in group.ranked for name in trial.config))
     rows: list[list[Cell]] = []
     for place, trial in enumerate(group.ranked, 1):
-        figures: list[Cell] = [place, trial.comparable, spread(trial), group.speedup(trial), trial.error]
+        figures: list[Cell] = [place, trial.comparable, trial.spread, group.speedup(trial), trial.error]
         rows.append(figures + [trial.config.get(name) for name in names])
     return csv_text(("place", "seconds_per_run", "spread", "speedup", "error", *names), rows)
 

@@ -285,6 +285,10 @@ def _plan_volumes(passes: tuple[_Pass, ...], bank: str, batch: bool, call: Call)
 def _one_by_one(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: Selector | None, out: Buffer | None) -> Buffer:
     """The passes over a Buffer, one after another."""
     current: Any = psi
+    if device is not None and (device == devices.EVERY or not isinstance(device, str)):  # their threads take the lock, and share no scratch
+        for axis, one in enumerate(passes):
+            current = filter_lines(current, one.filters, one.lower, one.boundary, bank, True, device, out if axis == AXES - 1 else None)
+        return cast(Buffer, current)
     with engine_of(psi.device).lock:  # the memory between the passes is everybody's
         for axis, one in enumerate(passes):
             into = Between(axis) if axis < AXES - 1 else out

@@ -17,7 +17,9 @@ from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 from portatile.workloads.gemm import epilogue
+from portatile.workloads.gemm.reals import EIGHT_BITS
 
+_BLOCK = 128  # steps of k that may share a factor
 _OTHER = {"none": "none", "rows": "columns", "columns": "rows"}
 
 
@@ -79,10 +81,13 @@ def _plan(call: Call) -> Planned:
     types = dtypes.product(dtypes.product_name(operand, dtypes.name_of(kind)))
     checks.check_factors((alpha, beta), "float32")
     result, stored_c, begin = outputs.receiving(call.out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-    along = {name: _along(vectors[name], name, (m, n)) if name in vectors else "none" for name in epilogue.VECTORS}
-    rows = {name: _row(vector, name, epilogue.real(types)) for name, vector in vectors.items()}
+    blocks = _blocks(vectors, (m, n, k), operand)
+    along = {name: _along(vectors[name], name, (m, n)) if name in vectors and name not in blocks else "none" for name in epilogue.VECTORS}
+    rows = {name: _row(vector, name, epilogue.real(types)) for name, vector in vectors.items() if name not in blocks} | blocks
     for name, row in rows.items():
         outputs.apart(stored_c, row, name)
+    if stored_c.transposed and blocks:
+        raise ArgumentError("with factors of blocks of k the output must have contiguous rows: pass one, or none")
     if stored_c.transposed:  # C^T = op(B)^T op(A)^T, and what goes along its rows goes along C's columns
         stored_a, stored_b, stored_c = stored_b.flipped(), stored_a.flipped(), stored_c.flipped()
         swapped = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}
@@ -93,8 +98,32 @@ def _plan(call: Call) -> Planned:
     read_a, read_b = (stored.read_if(alpha != 0) for stored in (stored_a, stored_b))
     operands = (read_a, read_b, *(rows.get(name, absent) for name in epilogue.VECTORS), stored_c.read_if(beta != 0))
     letters = (letter(stored_a), letter(stored_b), *(along[name] for name in epilogue.VECTORS), activation)
+    workload, options = ("gemm_blocks", (*letters, _BLOCK)) if blocks else ("gemm_epilogue", letters)
     scalars = {"alpha": alpha, "beta": beta}
-    return Planned(result, [Request("gemm_epilogue", (m, n, k), letters, operands, result, call.device, scalars, begin)])
+    return Planned(result, [Request(workload, (m, n, k), options, operands, result, call.device, scalars, begin)])
+
+
+def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) -> dict[str, Matrix]:
+    """The factors of blocks of k, where that is what the scales are; raises ArgumentError for other types, or where they do not fit."""
+    m, n, k = sizes
+    count = -(-k // _BLOCK)
+    shapes = {"scale_a": (m, count), "scale_b": (count, n)}
+    have = {name: tuple(vectors[name].shape) for name in shapes if name in vectors}
+    if count < 2 or not any(shape == shapes[name] for name, shape in have.items()):
+        return {}
+    if have != shapes:
+        raise ArgumentError(
+            f"scales of blocks of {_BLOCK} of k must be both there, scale_a as {m} x {count} and scale_b as {count} x {n}; they are {have}"
+        )
+    if operand not in EIGHT_BITS:
+        raise ArgumentError(f"scales of blocks of k are for floats of eight bits, and a is {operand}; scale its rows")
+    found = {name: matrices.matrix(vectors[name], name) for name in shapes}
+    for name, one in found.items():
+        if one.array.dtype != "float32":
+            raise ArgumentError(f"{name} has dtype {one.array.dtype}; it must be float32, the type of the sums: convert it")
+        if one.transposed:
+            raise ArgumentError(f"{name} must have contiguous rows: copy it")
+    return found
 
 
 def _along(vector: Any, name: str, shape: tuple[int, int]) -> str:

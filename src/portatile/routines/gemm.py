@@ -106,8 +106,9 @@ def gemm(
 
     The epilogue, of one product of real matrices, is computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b) +
     beta * c + bias)``. ``bias`` has the shape (n,) or (m, 1), ``scale_a`` (m,) for the rows of op(a), ``scale_b`` (n,) for the columns of
-    op(b), or either is one number. They are float32, or float64 of float64 matrices. ``activation`` is ReLU, GELU with the error function,
-    or SiLU. Of int8 matrices the result is float32 then.
+    op(b), or either is one number. They are float32, or float64 of float64 matrices. Of floats of eight bits, blocks of 128 of k may have
+    factors of their own, with q = ceil(k / 128): ``scale_a`` is m x q then, ``scale_b`` q x n. ``activation`` is ReLU, GELU with the error
+    function, or SiLU. Of int8 matrices the result is float32 then.
 
     Examples:
         >>> import numpy as np, portatile
@@ -147,7 +148,8 @@ def _plan(call: Call) -> Planned:
     wanted, precision = (rest[0], rest[2]) if rest else (None, "")
     if stacks.stacked(a) or stacks.stacked(b):
         if precisions.one_by_one(precision, str(a.dtype).rpartition(".")[2], prod(a.shape[-2:]) * max(b.shape[-2:])):
-            return stacked.each(_plan_one, call, ("a", "b", "c")[: len(call.arrays)], partial(_shape, trans=(trans_a, trans_b)))
+            names = ("a", "b", "c")[: len(call.arrays)]
+            return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
     else:
         stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,19 @@ Plan = Callable[[Call, Any], Planned]
 """The plan of one matrix; its result goes to the array that is given beside the call, if any, to one of its own or to ``out`` otherwise."""
 
 
-def each(plan: Plan, call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, Any]], tuple[int, int]]) -> Planned:
-    """The requests for all matrices. ``names`` are those of the call's arrays; ``shape`` gives a result's from them.
+class Stacks(NamedTuple):
+    """The operands of a call as stacks, by name, the ``batch`` that they broadcast to, the ``result``, and this as a stack, ``target``."""
 
-    Raises ArgumentError for what does not fit, before anything is computed.
+    given: Mapping[str, Any]
+    batch: tuple[int, ...]
+    result: Any
+    target: Any
+
+
+def checked(call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, Any]], tuple[int, int]]) -> Stacks:
+    """The stacks of a call, whose arrays have these names; ``shape`` gives that of a result's matrices from them.
+
+    Raises ArgumentError for what does not fit.
     """
     given = {name: stacks.stack_of(array, name, COMPLEX) for name, array in zip(names, call.arrays, strict=True)}
     try:
@@ -38,13 +47,20 @@ def each(plan: Plan, call: Call, names: tuple[str, ...], shape: Callable[[Mappin
     if target.shape != whole:
         raise ArgumentError(f"out has shape {target.shape}; it must have shape {whole}")
     writable(result, "out")
-    if not prod(whole):
+    if prod(whole):
+        _check_apart(target, given)
+    return Stacks(given, batch, result, target)
+
+
+def each(plan: Plan, call: Call, found: Stacks) -> Planned:
+    """The requests for all matrices of the stacks of a call. Raises ArgumentError for what does not fit, before anything is computed."""
+    result, target = found.result, found.target
+    if not prod(target.shape):
         return Planned(result, [])
-    _check_apart(target, given)
     requests = []
-    owners = dict(zip(names, call.arrays, strict=True))
-    for index in np.ndindex(*batch):
-        arrays = tuple(_matrix(array, index, owners[name]) for name, array in given.items())
+    owners = dict(zip(found.given, call.arrays, strict=True))
+    for index in np.ndindex(*found.batch):
+        arrays = tuple(_matrix(array, index, owners[name]) for name, array in found.given.items())
         made = _matrix(target, index, result)
         out = None if call.out is None else made
         requests += [one._replace(result=result) for one in plan(call._replace(arrays=arrays, out=out), made).requests]

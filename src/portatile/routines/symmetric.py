@@ -180,7 +180,10 @@ def _plan_symm(call: Call) -> Planned | Converted:
     if not any(map(stacks.stacked, call.arrays)):
         return _plan_one_symm(call)
     tall = stacked.as_tall(_plan_one_symm, call) if call.options[0] == "R" else None
-    return tall or stacked.each(_plan_one_symm, call, ("a", "b", "c")[: len(call.arrays)], lambda given: given["b"].shape[-2:])
+    if tall is not None:
+        return tall
+    names = ("a", "b", "c")[: len(call.arrays)]
+    return stacked.each(_plan_one_symm, call, stacked.checked(call, names, lambda given: given["b"].shape[-2:]))
 
 
 def _plan_one_symm(call: Call, made: Any = None) -> Planned:
@@ -213,7 +216,8 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
     check_options(("trans", call.options[1], "NTC"))
     n = -2 if call.options[1] == "N" else -1
     known = (*names, "c")[: len(call.arrays)]
-    return stacked.each(partial(_plan_one_update, workload, names), call, known, lambda given: (given["a"].shape[n],) * 2)
+    found = stacked.checked(call, known, lambda given: (given["a"].shape[n],) * 2)
+    return stacked.each(partial(_plan_one_update, workload, names), call, found)
 
 
 def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: Any = None) -> Planned:

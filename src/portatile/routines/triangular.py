@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Any, cast
 
-from portatile.arguments import outputs, stacks
+import numpy as np
+
+from portatile.arguments import matrices, outputs, stacks
 from portatile.arguments.checks import COMPLEX, check_factors, check_options, complex_factor
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
-from portatile.arguments.matrices import Array, alike, check_square, matrix
+from portatile.arguments.matrices import Array, Matrix, alike, check_square, matrix
+from portatile.arguments.outputs import Begin
 from portatile.device import Selector
 from portatile.dtypes import name_of
 from portatile.routines import stacked
+from portatile.routines.stacked import Stacks
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
+
+_SMALL = 256  # the order up to which triangles of a stack are solved together, by substitution
 
 
 def trmm(
@@ -83,30 +90,66 @@ def _plan(workload: str, call: Call) -> Planned | Converted:
     if not stacks.stacked(a) and not stacks.stacked(b):
         return plan(call)
     tall = stacked.as_tall(plan, call) if side == "R" else None
-    return tall or stacked.each(plan, call, ("a", "b"), lambda given: given["b"].shape[-2:])
+    if tall is not None:
+        return tall
+    found = stacked.checked(call, ("a", "b"), lambda given: given["b"].shape[-2:])
+    together = _plan_together(call, found) if workload == "triangular" else None
+    return together or stacked.each(plan, call, found)
+
+
+def _plan_together(call: Call, found: Stacks) -> Planned | None:
+    """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
+    a, b = found.given["a"], found.given["b"]
+    if a.shape[-1] > _SMALL or prod(found.batch) < 2 or 0 in found.target.shape or a.dtype != b.dtype:
+        return None
+    copied = found.result is not call.arrays[1]
+    if copied and (
+        b.shape != found.target.shape or not (isinstance(b, np.ndarray) or (stacks.is_packed(b) and stacks.is_packed(found.target)))
+    ):
+        return None
+    parts = [(matrices.stack(one, "a"), matrices.stack(other, "b")) for one, other in stacks.batches(found.batch, (a, found.target))]
+    if any(stored.number < 2 for _, stored in parts):
+        return None
+    for stored_a, stored_b in parts:
+        _check(call, stored_a, stored_b)
+    begin = stacks.copying(b, found.target, "b") if copied else None
+    requests = [_request("triangular_batched", call, *part, found.result, None if at else begin) for at, part in enumerate(parts)]
+    return Planned(found.result, requests)
 
 
 def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
     """The request for one matrix ``b``; the result goes to ``made`` if it is given."""
-    (a, b), (alpha,), (side, uplo, trans, diag), out = call.arrays, call.factors, call.options, call.out
-    check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    (a, b), out = call.arrays, call.out
     stored_a, source = matrix(a, "a", COMPLEX), matrix(b, "b", COMPLEX)
-    check_factors((alpha,), name_of(source.array.dtype))
-    m, n = source.shape
-    check_square(stored_a, side, (m, n))
-    alike(stored_a, source)
-    result = made if made is not None else outputs.new(b, (m, n)) if out is None else out
-    stored_b = outputs.output(result, (m, n), source.array.dtype)
-    outputs.apart(stored_b, stored_a, "a")
+    _check(call, stored_a, source)
+    result = made if made is not None else outputs.new(b, source.shape) if out is None else out
+    stored_b = outputs.output(result, source.shape, source.array.dtype)
     begin = None if result is b else outputs.copying(source, stored_b, "b")
-    transpose, conjugated = trans != "N", trans == "C" and source.array.dtype.kind == "c"
-    if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
+    return Planned(result, [_request(workload, call, stored_a, stored_b, result, begin)])
+
+
+def _check(call: Call, a: Matrix, b: Matrix) -> None:
+    """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
+    side, uplo, trans, diag = call.options
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    check_factors(call.factors, name_of(b.array.dtype))
+    check_square(a, side, b.shape)
+    alike(a, b)
+
+
+def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin: Begin | None) -> Request:
+    """The request for a matrix ``b``, or a stack of them, over which the solution or product is written."""
+    (alpha,), (side, uplo, trans, diag) = call.factors, call.options
+    outputs.apart(b, a, "a")
+    m, n = b.shape
+    transpose, conjugated = trans != "N", trans == "C" and b.array.dtype.kind == "c"
+    if a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
         uplo, transpose = OTHER[uplo], not transpose
-    if stored_b.transposed:  # B^T op(a)^T
+    if b.transposed:  # B^T op(a)^T
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
     options = (side, uplo, named(transpose, conjugated), diag)
-    operands = stored_a.read_if(alpha != 0), stored_b
-    return Planned(result, [Request(workload, (m, n), options, operands, result, call.device, {"alpha": alpha}, begin)])
+    sizes = (b.number, m, n) if workload == "triangular_batched" else (m, n)
+    return Request(workload, sizes, options, (a.read_if(alpha != 0), b), result, call.device, {"alpha": alpha}, begin)
 
 
 _plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")

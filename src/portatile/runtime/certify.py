@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 
 import msgspec
 import numpy as np
@@ -19,7 +18,7 @@ from portatile.guarded_memory import GuardedMemory
 from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, spelled, to_json
 from portatile.select import Choice
 from portatile.store import device_key
-from portatile.trials import Certificate, Check, Trial
+from portatile.trials import Certificate, Check, Trial, now
 from portatile.verify import Verdict
 from portatile.workload import Expected, Inputs, Workload
 
@@ -112,7 +111,7 @@ class Certifier:
                 subjects = self.subjects(workload, problem, choice, plan)
             except LaunchError as error:
                 info = self._device.info
-                found = self._known[key] = Certificate(info.driver, info.compiler, "", (), str(error), _now(), passing=True)
+                found = self._known[key] = Certificate(info.driver, info.compiler, "", (), str(error), now(), passing=True)
                 return found
             small, trying = subjects[0]
             source = _source(trying)
@@ -177,7 +176,7 @@ class Certifier:
             failure = str(error)
         except (LaunchError, DeviceError) as error:
             failure, passing = str(error), True
-        return Certificate(info.driver, info.compiler, source, tuple(checks), failure, _now(), passing)
+        return Certificate(info.driver, info.compiler, source, tuple(checks), failure, now(), passing)
 
     def _run(self, workload: Workload, problem: Problem, plan: Plan, bound: float) -> tuple[Verdict, bool]:
         """Compute the problem on its inputs, guarded and poisoned, and compare; whether there was anything to compare with."""
@@ -226,7 +225,3 @@ def _smaller(workload: Workload, problem: Problem, odd: int, fits: Callable[[Pro
 
 def _source(plan: Plan) -> str:
     return program.source_hash(tuple(sources(plan)))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,11 +90,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     chosen = devices.several(selector)
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
-    if request.operands[-1].on_device:
-        place = request.operands[-1].array.memory.device.info.id
-        raise ArgumentError(f"several devices take arrays on the host, and these lie on {place}: leave device out, or pass .numpy()")
-    if request.begin is not None:
-        request.begin.put(chosen[0].default_queue())
+    _settle(request, chosen)
     problem = _problem(request)
 
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
@@ -102,6 +98,30 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
 
     several.perform(chosen, problem, dict(zip(problem.layout, request.operands, strict=True)), request.scalars, compute)
     return None
+
+
+def _settle(request: Request, chosen: Sequence[Device]) -> None:
+    """Give the output its values, and wait until nobody writes to the operands; raises ArgumentError where some are on the host."""
+    places = dict.fromkeys(stored.array.memory.device if stored.on_device else None for stored in request.operands)
+    if None in places and len(places) > 1:
+        raise _mixed(places)
+    if request.begin is not None:
+        request.begin.put(chosen[0].default_queue() if None in places else _queue(request.operands[-1].array.device, request.result))
+    if None in places:
+        return
+    for stored in request.operands:
+        buffer: Buffer = stored.array
+        device, owner = buffer.device, getattr(buffer.memory, "owner", None)
+        queue = device.default_queue() if owner is None else engine_of(device).queue_of(caller_stream(owner))
+        if queue.capturing:
+            raise UsageError(f"several devices cannot be captured into a graph of {device.info.id}: call this before or after it")
+        device.default_queue().finish()
+        queue.finish()
+
+
+def _mixed(places: Iterable[Device | None]) -> ArgumentError:
+    named = ", ".join("the host" if place is None else place.info.id for place in places)
+    return ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
 
 
 def start(
@@ -199,8 +219,7 @@ def _device(request: Request) -> Device:
     places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
     device: Device | None = places[0]
     if places.count(device) < len(places):
-        named = ", ".join("the host" if place is None else place.info.id for place in dict.fromkeys(places))
-        raise ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
+        raise _mixed(dict.fromkeys(places))
     if device is None:
         return _selected(selector)
     if selector is not None and _selected(selector) is not device:

@@ -21,19 +21,22 @@ _lock = threading.Lock()
 _known: dict[tuple[str, Path], _Rates] = {}
 
 
-def of(device: DeviceInfo, problem: Problem, work: float) -> float | None:
-    """Work a second that the device showed for such problems: of the nearest size, where several are known; None for nothing known."""
+def of(device: DeviceInfo, problem: Problem, work: float, where: str = "") -> float | None:
+    """Work a second that the device showed for such problems: of the nearest size, where several are known; None for nothing known.
+
+    ``where``: what of the operands' place it depends on, nothing for arrays on the host.
+    """
     with _lock:
-        sizes = _rates(device).get(_kind(problem), {})
+        sizes = _rates(device).get(_kind(problem, where), {})
     wanted = _decade(work)
     return sizes[min(sizes, key=lambda decade: abs(decade - wanted))] if sizes else None
 
 
-def learn(device: DeviceInfo, problem: Problem, work: float, rate: float) -> None:
+def learn(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
     """Remember a rate, and store one that has changed. What cannot be stored is known in this process only."""
     with _lock:
         rates = _rates(device)
-        sizes = rates.setdefault(_kind(problem), {})
+        sizes = rates.setdefault(_kind(problem, where), {})
         before = sizes.get(_decade(work), 0.0)
         sizes[_decade(work)] = rate
         if abs(rate - before) > _CHANGE * before:
@@ -43,8 +46,8 @@ def learn(device: DeviceInfo, problem: Problem, work: float, rate: float) -> Non
                 replace_file(path, to_json(rates))
 
 
-def _kind(problem: Problem) -> str:
-    return f"{problem.workload} {problem.dtype}"
+def _kind(problem: Problem, where: str) -> str:
+    return f"{problem.workload} {problem.dtype} {where}".rstrip()
 
 
 def _decade(work: float) -> int:

@@ -23,10 +23,12 @@ from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
-from portatile.records import Layout, Problem, duration
-from portatile.runtime import memory_limit, rates, slabs
+from portatile.records import Problem, duration
+from portatile.runtime import memory_limit, rates, slabs, triangles
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.pieces import FEWEST, Pieces, in_time
+from portatile.runtime.remote_parts import RemoteParts, best_cut, is_local, layout_of, resident
+from portatile.runtime.triangles import TriangleParts
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
@@ -94,9 +96,22 @@ class _Worker:
     share: Share
     prepared: dict[int, Prepared] = field(default_factory=dict)
 
+    @property
+    def where(self) -> str:
+        """What of the operands' place a rate depends on: they are on the host, here, or on another device."""
+        if not self.task.matrices[self.task.output].on_device:
+            return ""
+        return "local" if is_local(self.task, self.engine.device) else "remote"
+
     def run(self, pieces: Pieces, start: Start) -> None:
         """Take piece after piece until nothing is left. Raises what the device raises, after handing back what is not finished."""
-        if self.engine.device.info.unified_memory:
+        if self.task.matrices[self.task.output].on_device:
+            with RemoteParts(self.engine, self.task, self.cut) as parts:
+                parts.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
+        elif not self.cut.pieces:
+            with TriangleParts(self.engine, self.task, start) as triangle:
+                triangle.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
+        elif self.engine.device.info.unified_memory:
             self._in_place(pieces, start)
         else:
             self._through_slabs(pieces)
@@ -110,7 +125,7 @@ class _Worker:
                 kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
                 matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
                 matrices = {name: _described(stored) for name, stored in matrices.items()}
-                layout = {name: _layout(stored, part.problem.layout[name]) for name, stored in matrices.items()}
+                layout = {name: layout_of(stored, part.problem.layout[name]) for name, stored in matrices.items()}
                 problem = workloads.get(part.problem.workload).problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout)
                 prepared = self.engine.prepare(problem)
                 began = time.perf_counter()
@@ -164,12 +179,6 @@ def _described(stored: Matrix) -> Matrix:
     return stored._replace(stride=down, alignment=min(pointer & -pointer, stored.alignment) or stored.alignment)
 
 
-def _layout(stored: Matrix, packed: Layout) -> Layout:
-    """How a piece lies in memory; one matrix of a stack is a stack too."""
-    strides = (stored.step, stored.stride, 1) if len(packed.strides) > len(stored.layout.strides) else stored.layout.strides
-    return Layout(strides, stored.offset, stored.alignment)
-
-
 _WORTH = 8e-3
 """Seconds that the fastest device takes for a problem that is worth sharing: several pieces whose starts cost little."""
 _last: dict[tuple[str, tuple[str, ...]], Split] = {}
@@ -186,6 +195,8 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
     """
     cuts = [cut for cut in workloads.get(problem.workload).cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
+    triangle = workloads.get(problem.workload).triangle
+    cuts = cuts or [Cut(triangle, {}, period=triangles.period(problem.sizes[triangle]))] if triangle else cuts
     cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
@@ -203,9 +214,9 @@ def _work(problem: Problem, cut: Cut) -> float:
     return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
 
 
-def _known(engine: Engine, problem: Problem) -> float:
-    """Flops a second that a device showed for such problems, or when it was tuned; 0 for nothing known."""
-    shown = rates.of(engine.device.info, problem, workloads.get(problem.workload).flops(problem))
+def _known(engine: Engine, problem: Problem, where: str = "") -> float:
+    """Flops a second that a device showed for such problems with operands there, or when it was tuned; 0 for nothing known."""
+    shown = rates.of(engine.device.info, problem, workloads.get(problem.workload).flops(problem), where)
     if shown is not None:
         return shown
     choice = engine.choose(problem)
@@ -217,14 +228,15 @@ def _known(engine: Engine, problem: Problem) -> float:
 def perform(
     devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start
 ) -> Split:
-    """Compute a problem on host arrays by all of ``devices``; returns when the output, the last of ``matrices``, is there.
+    """Compute a problem by all of ``devices``; returns when the output, the last of ``matrices``, is there.
 
-    Where a problem cannot be cut or is too small, the first device computes it alone, and ``Split.note`` says so. Warns of a device that
-    fails and goes on with the others; raises what the last one raised where all fail.
+    The arrays all lie on the host, or all on devices, where what writes them has finished. Where a problem cannot be cut or is too small,
+    the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
+    on with the others; raises what the last one raised where all fail.
     """
     began = time.perf_counter()
     workers, note = _workers(devices, problem, matrices, scalars)
-    alone = devices[0]
+    alone = _first(devices, matrices)
     if len(workers) >= FEWEST and (quick := _quick(workers, problem)) is not None:
         workers, alone = [], quick.engine.device
         note = f"{alone.info.id} computed it alone, so quickly that sharing would cost more"
@@ -237,7 +249,7 @@ def perform(
         cut = workers[0].cut
         size = problem.sizes[cut.size]
         work = _work(problem, cut)
-        known = {worker.share.device: _known(worker.engine, problem) / work for worker in workers}
+        known = {worker.share.device: _known(worker.engine, problem, worker.where) / work for worker in workers}
         period = lcm(*(max(worker.cut.period, 1) for worker in workers))
         pieces, predicted = Pieces(size, period, known), 0.0
         if all(known.values()):
@@ -246,7 +258,7 @@ def perform(
         whole = workloads.get(problem.workload).flops(problem)
         for worker in workers:
             if (rate := pieces.rates.get(worker.share.device)) and worker.share.pieces:
-                rates.learn(worker.engine.device.info, problem, whole, rate * work)
+                rates.learn(worker.engine.device.info, problem, whole, rate * work, worker.where)
         shares = tuple(worker.share for worker in workers)
         split = Split(problem, cut.size, time.perf_counter() - began, shares, note, predicted=predicted)
     _last[_name(problem), tuple(device.info.id for device in devices)] = split
@@ -255,7 +267,7 @@ def perform(
 
 def _quick(workers: Sequence[_Worker], problem: Problem) -> _Worker | None:
     """The fastest device where it is known to take no longer than sharing is worth; None where it does, or somebody's rate is unknown."""
-    known = [_known(worker.engine, problem) for worker in workers]
+    known = [_known(worker.engine, problem, worker.where) for worker in workers]
     fastest = max(known)
     quick = all(known) and _work(problem, workers[0].cut) * problem.sizes[workers[0].cut.size] / fastest < _WORTH
     return workers[known.index(fastest)] if quick else None
@@ -313,6 +325,7 @@ def _workers(
     workers: list[_Worker] = []
     notes: list[str] = []
     cut: Cut | None = None
+    alone = f"{_first(devices, matrices).info.id} computed it alone"
     for device in devices:
         engine = engine_of(device)
         try:
@@ -320,24 +333,53 @@ def _workers(
         except ArgumentError as error:
             notes.append(f"{device.info.id} cannot compute it: {error}")
             continue
-        found = next((one for one in task.cuts if problem.sizes[one.size] > 1 and (cut is None or one.size == cut.size)), None)
+        found = _cut(task, cut)
         if found is None:
-            return [], f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computed it alone"
-        most = problem.sizes[found.size]
-        if not device.info.unified_memory:
-            most = slabs.widest(engine, task, found, memory_limit.limit_of(device) or device.info.global_memory)
+            return [], f"{problem.workload} of this shape cannot be cut; {alone}"
+        most = _most(engine, task, found)
         if most:
             cut = cut or found
             workers.append(_Worker(engine, task, found, most, Share(device.info.id)))
         else:
             notes.append(f"{device.info.id} has not the memory for a part")
     if cut is not None and problem.sizes[cut.size] < FEWEST * len(workers):
-        return [], f"too small to cut; {devices[0].info.id} computed it alone"
+        return [], f"too small to cut; {alone}"
     return workers, "; ".join(notes)
+
+
+def _cut(task: slabs.Task, like: Cut | None) -> Cut | None:
+    """The way to cut a task, along the same size as others are; None where there is none."""
+    if like is None and task.matrices[task.output].on_device:
+        return best_cut(task)
+    if not task.cuts:
+        return triangles.cut(task)
+    return next((one for one in task.cuts if task.problem.sizes[one.size] > 1 and (like is None or one.size == like.size)), None)
+
+
+def _most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
+    """The steps of the largest piece that a device has the memory for."""
+    device, on_device = engine.device, task.matrices[task.output].on_device
+    if is_local(task, device) if on_device else device.info.unified_memory:
+        return int(task.problem.sizes[cut.size])
+    if not cut.pieces:
+        return triangles.most(engine, task, cut)
+    limit = memory_limit.limit_of(device) or device.info.global_memory
+    return slabs.widest(engine, task, resident(task, cut) if on_device else cut, limit)
+
+
+def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
+    """Who computes what is not shared: the device where the output lies, else the first that was named."""
+    *_, output = matrices.values()
+    return output.array.memory.device if output.on_device else devices[0]
 
 
 def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> None:
     engine = engine_of(device)
+    *_, output = matrices.values()
+    if output.on_device:
+        with RemoteParts(engine, slabs.task(engine, problem, matrices, scalars), None) as parts:
+            parts.whole()
+        return
     nbytes = tuple(stored.extent * stored.array.itemsize for stored in matrices.values())
     if memory_limit.too_large(device, nbytes):
         slabs.run(engine, slabs.task(engine, problem, matrices, scalars))

@@ -142,13 +142,17 @@ def _whole_periods(width: int, cut: Cut) -> int:
 
 
 def _piece(stored: Matrix, how: str, low: int, high: int) -> Matrix:
-    """Rows, columns or matrices ``low`` to ``high`` of a matrix or a stack in the host's memory."""
-    array: NDArray[Any] = stored.array
+    """Rows, columns or matrices ``low`` to ``high`` of a matrix or a stack in the host's memory or on a device."""
+    array: Any = stored.array
     if how == "matrices":
-        return stored._replace(array=array[low:high], number=high - low)
-    if how == "rows":
-        return stored._replace(array=array[low:high], rows=high - low)
-    return stored._replace(array=array[:, low:high], columns=high - low)
+        view, apart = stored._replace(number=high - low), stored.step
+    elif how == "rows":
+        view, apart = stored._replace(rows=high - low), stored.stride
+    else:
+        view, apart = stored._replace(columns=high - low), 1
+    if stored.on_device:
+        return view._replace(offset=stored.offset + low * apart)
+    return view._replace(array=array[:, low:high] if how == "columns" else array[low:high])
 
 
 def part(task: Task, cut: Cut, low: int, high: int) -> Task:

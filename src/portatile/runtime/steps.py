@@ -198,7 +198,7 @@ class Beginning:
         self._target, self._source, self._triangle = target, source, triangle
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
-        """Put the values there."""
+        """Put the values into the output."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)

@@ -42,7 +42,7 @@ _DYNAMIC_SHARED, _CC_MAJOR, _CC_MINOR, _OPT_IN_BYTES = 8, 75, 76, 48 * 1024  # n
 
 
 def problems() -> list[dict[str, Any]]:
-    """What the folder holds: workload, sizes, options, dtype, device, config and launches of each problem."""
+    """The problems of the folder: workload, sizes, options, dtype, device, config and launches of each."""
     table: dict[str, Any] = json.loads((HERE / "kernels.json").read_text(encoding="utf-8"))
     if table.get("format") != FORMAT:
         raise ValueError(f"kernels.json is of format {table.get('format')!r}; this loader reads {FORMAT!r}")
@@ -391,7 +391,7 @@ class _Cuda:
 
 
 def _bytes(image: dict[str, Any]) -> int:
-    """Of a pixel."""
+    """The bytes of a pixel."""
     return int(image["channels"] * np.dtype(image["dtype"]).itemsize)
 
 

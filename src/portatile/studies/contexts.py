@@ -24,7 +24,8 @@ from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.records import Source
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 
 ONE_EACH, SHARED = "one each", "one for all"
 IN_ORDER, TWO, OUT_OF_ORDER = "one in order", "two in order", "one out of order"

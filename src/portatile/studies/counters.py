@@ -18,9 +18,10 @@ from portatile.measure import processor_counters, profiler_counters, runs
 from portatile.measure.profiler_counters import CountedRun
 from portatile.records import Config, Problem, canonical
 from portatile.store import known_results
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
+from portatile.trials import now
 
 _SHARES = ("%", "percent")
 _WHOLE = "all"
@@ -70,7 +71,7 @@ def measure(run: Run) -> Iterator[CountersRow]:
 
 
 def rows(device: Device, problem: Problem, config: Config) -> list[CountersRow]:
-    """What the device's counters say of one run; a row with the reason where they say nothing."""
+    """The values of the device's counters over one run; a row with the reason where there are none."""
     info, flops = device.info, workloads.get(problem.workload).flops(problem)
     what = problem.workload, describe(problem), problem.dtype, canonical(config)
     blank = CountersRow(info.id, info.name, info.driver, *what, 0, _WHOLE, "", None, "", None, "ok", now())

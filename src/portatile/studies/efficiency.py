@@ -24,7 +24,8 @@ from portatile.measure.runs import Length
 from portatile.records import DeviceInfo, Problem
 from portatile.studies.form import power
 from portatile.studies.form.power import Power, StatedPower
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 
 _COLUMNS = ("name", "price", "currency", "date", "source")
 _LOAD = 1.0  # seconds for which power is measured: counters move some ten times a second

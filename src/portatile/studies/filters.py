@@ -26,7 +26,8 @@ from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.measure.runs import Length, Way
 from portatile.records import Problem, Value
 from portatile.routines import convolve
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 
 ONE_CORE = "one core"
 BEST, POINT = "best known", "BigDFT's point"

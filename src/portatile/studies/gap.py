@@ -27,11 +27,12 @@ from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Arg, Config, Launch, Plan, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies.form import attribution
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.studies.gap_figures import figures, notes
 from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
+from portatile.trials import now
 
 _LENGTH = Length(samples=4, seconds=0.06)
 _ON_CPUS = Length(samples=8, seconds=0.2)  # where other programs disturb, the fastest of more
@@ -53,6 +54,7 @@ class GapOptions:
     config: tuple[str, ...] = option(
         (), Option("Change one parameter of the configuration; repeat. Default: what would run.", metavar="NAME=VALUE")
     )
+    quick: bool = option(False, "Not every combination: the document's order, and those that lack two optimisations at most.")
     relaxed: bool = option(False, f"Also everything with {RELAXED}.")
 
 
@@ -91,7 +93,7 @@ def measure(run: Run) -> Iterator[GapRow]:
             side, other = sides[place], sides[len(sides) - 1 - place]
             if side.label not in prepared:
                 run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
-                _compile_ahead(side)
+                _compile_ahead(side, _sets(side, asked))
                 prepared[side.label] = held.enter_context(runs.prepared(side.device, problem))
             ready = prepared[side.label]
             yield _transplanted(ready, side, other, row) if row.on == SWAPPED else _measured(ready, side, row)
@@ -103,11 +105,16 @@ def _by_turns(blanks: Sequence[Sequence[GapRow]]) -> Iterator[tuple[int, GapRow]
         yield from ((place, row) for place, row in enumerate(turn) if row is not None)
 
 
-def _compile_ahead(side: Side) -> None:
+def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
+    """The combinations of optimisations that are measured."""
+    return attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
+
+
+def _compile_ahead(side: Side, sets: Sequence[frozenset[str]]) -> None:
     """Fill the cache with every build, by several threads, before any is timed; on processors one compiles at a time anyway."""
     if side.device.info.kind == "cpu":
         return
-    plans = [optimisations.built_with(side.plan, on, side.device.info) for on in attribution.subsets(side.names)]
+    plans = [optimisations.built_with(side.plan, on, side.device.info) for on in sets]
     pool = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
     try:
         wait([pool.submit(_into_the_cache, plan, side.device) for plan in plans])
@@ -149,7 +156,7 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
 def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
     """The rows of a side before they are measured."""
     info = side.device.info
-    found = [spelled_set(one, side.names) for one in attribution.subsets(side.names)]
+    found = [spelled_set(one, side.names) for one in _sets(side, asked)]
     found[2:2] = [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
     found[2:2] = [EMPTY_LAUNCH] if asked.between else []
     found += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []

@@ -34,7 +34,7 @@ def figures(rows: Sequence[GapRow]) -> list[Figure]:
 
 
 def _ladder(rows: Sequence[GapRow], title: str) -> list[Figure]:
-    """One chart for each side: orders differ, and so do times."""
+    """A chart for each side: orders differ, and so do times."""
     made: list[Figure] = []
     for side in dict.fromkeys(row.side for row in rows if row.seconds):
         mine = [row for row in rows if row.side == side]
@@ -67,7 +67,7 @@ def _between(rows: Sequence[GapRow], title: str) -> list[Figure]:
 
 
 def _instructions(rows: Sequence[GapRow]) -> list[Figure]:
-    """By family: of the builds without and with everything, of each side."""
+    """Instructions by family: of the builds without and with everything, of each side."""
     built = [row for row in rows if not row.order and row.families and row.set in (frozenset(), frozenset(row.names))]
     if not built:
         return []
@@ -105,7 +105,7 @@ def notes(rows: Sequence[GapRow]) -> list[str]:
 
 
 def changes(before: GapRow, after: GapRow) -> str:
-    """What changed in the code from one build to another."""
+    """The changes in the code from one build to another."""
     one, other = families(before), families(after)
     by = {name: other.get(name, 0) - one.get(name, 0) for name in {**one, **other}}
     told = [f"{count:+d} {name}" for name, count in sorted(by.items(), key=lambda item: -abs(item[1]))[:_CHANGES] if count]

@@ -20,7 +20,8 @@ from portatile.figures.svg import Figure
 from portatile.records import Problem, spelled
 from portatile.studies.form import shared_run
 from portatile.studies.form.shared_run import SharedRun
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 
 _MANY = 4  # devices of which every subset is run; of more, each alone and growing sets
 ONE_CORE = "one core"

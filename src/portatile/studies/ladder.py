@@ -25,7 +25,8 @@ from portatile.measure import optimisations, runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.store import known_results
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import rungs
 from portatile.workloads.operands import gamma
@@ -82,7 +83,7 @@ class LadderOptions:
 
 @dataclass(frozen=True)
 class Point:
-    """What is timed: a configuration of a workload, with optimisations of the compiler taken away and options added."""
+    """A configuration of a workload that is timed, with optimisations of the compiler taken away and options added."""
 
     row: LadderRow
     problem: Problem
@@ -166,7 +167,7 @@ def elsewhere(point: Point) -> str:
 
 
 def _guarded(measured: Callable[[], LadderRow], blank: LadderRow) -> LadderRow:
-    """What fails is a row that says why."""
+    """The row of a measurement; one that says why where it fails."""
     try:
         return replace(measured(), time=now())
     except PortatileError as failure:

@@ -23,7 +23,8 @@ from portatile.figures.svg import Figure
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 from portatile.workloads.matmul import BASE
 
 _SEQUENTIAL_LIMIT = 2**21  # multiplications that one work-item does in a moment on any device

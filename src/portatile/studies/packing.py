@@ -24,7 +24,8 @@ from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, Launch, Plan, Problem, Temporary
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 
 _LENGTH = Length(samples=5, seconds=0.1)
 
@@ -163,7 +164,7 @@ def _driver(ready: PreparedRun, row: PackingRow, held: ExitStack) -> Callable[[]
 
 
 def label(row: PackingRow) -> str:
-    """What a copy is called in figures."""
+    """The name of a copy in figures."""
     return f"{row.device} {row.by} to {row.target}{', transposing' if row.transposes else ''}"
 
 

@@ -98,7 +98,7 @@ def measure(run: Run) -> Iterator[PairsRow]:
 
 
 def requested(problem: Problem, info: DeviceInfo, asked: MapOptions) -> PairsRequest:
-    """What words like ``TRR=1,2,4`` ask for."""
+    """The request that words like ``TRR=1,2,4`` spell."""
     for name in ("down", "across"):
         if not getattr(asked, name):
             raise UsageError(f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} --space` lists them")

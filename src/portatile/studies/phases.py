@@ -20,7 +20,8 @@ from portatile.figures.svg import Figure
 from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Problem, spelled
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 
 _FULL_SIZE, _FULL_SIDES = 10240, 128
 _FIELDS = {name: name.replace(" ", "_") for name in PHASES}
@@ -69,7 +70,7 @@ class PhasesOptions:
 
 
 def problems(asked: PhasesOptions) -> list[Problem]:
-    """What is run where no problem is named."""
+    """The problems to run where none is named."""
     size, sides = (_FULL_SIZE, _FULL_SIDES) if asked.full else (asked.size, asked.sides)
     product = min(size, 4096)
     return [

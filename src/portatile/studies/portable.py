@@ -140,7 +140,7 @@ def _scattered(spaces: Sequence[ParameterSpace], rng: np.random.Generator) -> It
 
 
 def _neighbours(asked: Search, spaces: Sequence[ParameterSpace], config: Config) -> list[Config]:
-    """In any device's space that holds it: rules differ, and so do values."""
+    """The neighbours in any device's space that holds the configuration: rules differ, and so do values."""
     return [other for space in spaces if config in space for other in space.neighbours(config)]
 
 

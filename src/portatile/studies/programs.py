@@ -20,8 +20,9 @@ from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Config, Problem, spelled
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.studies.work_group import RELAXED, parboil, usual_problem
+from portatile.trials import now
 from portatile.workloads.matmul import BASE
 
 PROGRAMS = ("bandwidthTest", "matrixMul", "CP", "MRI-Q", "MRI-FHD")

@@ -85,7 +85,7 @@ def measure(run: Run) -> Iterator[ScaleRow]:
 
 
 def cost_of(trial: Trial) -> TrialCost | None:
-    """What a recorded trial took; None where nothing was recorded of that, or nothing was run."""
+    """The cost of a recorded trial; None where nothing was recorded of that, or nothing was run."""
     if not trial.seconds or trial.status == "skipped":
         return None
     compiling = trial.seconds.get("compile", 0.0)

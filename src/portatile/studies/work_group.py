@@ -18,7 +18,8 @@ from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun, Way
 from portatile.records import Config, Problem, Value, spelled
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.trials import now
 
 RELAXED = "-cl-fast-relaxed-math"
 ROWS_OF_CP = (1, 2, 4, 8, 16, 32)

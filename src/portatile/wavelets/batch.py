@@ -48,24 +48,25 @@ def one_device(device: Selector | None) -> str | None:
 
 
 def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str], Any], add: bool = False) -> Any:
-    """``compute(orbitals, device)`` for parts of a batch of NumPy orbitals, on several devices at once; their results one after another.
+    """``compute(orbitals, device)`` for parts of a batch of orbitals, on several devices at once; their results one after another.
 
     ``add``: the results are sums over orbitals, and are added up. A single orbital is computed by the first device. Each device takes as
-    many orbitals as its rate allows; one that fails leaves them to the others. Raises ArgumentError for arrays that lie on a device.
+    many orbitals as its rate allows; one that fails leaves them to the others. The result of a Buffer lies where the Buffer does.
+    Raises ArgumentError for arrays of other libraries.
     """
     assert device is not None
     chosen = devices.several(device)
-    if not isinstance(psi, np.ndarray) and len(chosen) > 1:
-        raise ArgumentError("several devices take arrays on the host: leave device out, or pass .numpy()")
+    if not isinstance(psi, (np.ndarray, Buffer)) and len(chosen) > 1:
+        raise ArgumentError("several devices take NumPy arrays and Buffers here: leave device out, or pass Buffer.wrap of the array")
     if len(chosen) == 1 or psi.ndim <= AXES or psi.shape[0] < len(chosen):
-        return compute(slice(None), chosen[0].info.id)
+        return back(compute(slice(None), chosen[0].info.id), psi)
     found: dict[int, Any] = {}
 
     def run(share: Share, pieces: Pieces) -> None:
         while (piece := pieces.take(share.device, psi.shape[0])) is not None:
             began = time.perf_counter()
             try:
-                found[piece[0]] = compute(slice(*piece), share.device)
+                found[piece[0]] = back(compute(slice(*piece), share.device), psi)
             except BaseException:
                 pieces.back(*piece)
                 raise
@@ -73,12 +74,42 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
             share.steps += piece[1] - piece[0]
             pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - began)
 
+    if isinstance(psi, Buffer):
+        psi.device.default_queue().finish()
     shares = [Share(one.info.id) for one in chosen]
     several.together(
         [Part(share, partial(run, share)) for share in shares], Pieces(psi.shape[0], 1, {share.device: 0.0 for share in shares})
     )
     parts = [found[first] for first in sorted(found)]
+    if isinstance(psi, Buffer) and add:
+        return Buffer.from_numpy(np.sum([part.numpy() for part in parts], axis=0, dtype=parts[0].dtype), psi.device)
+    if isinstance(psi, Buffer):
+        return _joined(parts)
     return np.sum(parts, axis=0, dtype=parts[0].dtype) if add else np.concatenate(parts)
+
+
+def at(array: Any, device: str) -> Any:
+    """A Buffer on the device that one of several is, copied if it lies elsewhere; other arrays as they are."""
+    return array.to_device(devices.get(device)) if isinstance(array, Buffer) else array
+
+
+def back(result: Any, model: Any) -> Any:
+    """A result on the device of ``model``, there to be read, if that is a Buffer."""
+    if not isinstance(model, Buffer):
+        return result
+    result.device.default_queue().finish()
+    return result.to_device(model.device)
+
+
+def _joined(parts: list[Buffer]) -> Buffer:
+    """Batches one after another."""
+    first = parts[0]
+    whole = Buffer.empty((sum(part.shape[0] for part in parts), *first.shape[1:]), first.dtype, first.device)
+    place = 0
+    for part in parts:
+        first.device.default_queue().copy(whole.memory, part.memory, part.nbytes, place, part.offset)
+        place += part.nbytes
+    return whole
 
 
 def each(psi: Any, apply: Callable[[Any], Any], others: tuple[Any, ...], device: str | None) -> Any:

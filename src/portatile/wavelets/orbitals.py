@@ -40,7 +40,8 @@ def apply_potential(
         given: Any = psi
 
         def part(orbitals: slice, one: str) -> Any:
-            return apply_potential(given[orbitals], potential, boundary=boundary, device=one)
+            field: Any = batch.at(potential, one)
+            return apply_potential(batch.at(given[orbitals], one), field, boundary=boundary, device=one)
 
         return cast(Array, batch.over_devices(given, device, part))
     device = batch.one_device(device)
@@ -128,7 +129,7 @@ def density(
 
         def part(orbitals: slice, one: str) -> Any:
             own = weights if given.ndim == AXES else weights[orbitals]
-            return density(given[orbitals], occupation=own, boundary=boundary, device=one)
+            return density(batch.at(given[orbitals], one), occupation=own, boundary=boundary, device=one)
 
         return cast(Array, batch.over_devices(given, device, part, add=True))
     device = batch.one_device(device)
@@ -183,7 +184,7 @@ def kinetic(
     if device is not None and batch.one_device(device) is None:
 
         def part(orbitals: slice, on: str) -> Any:
-            return kinetic(given[orbitals], spacing=spacing, boundary=boundary, device=on)
+            return kinetic(batch.at(given[orbitals], on), spacing=spacing, boundary=boundary, device=on)
 
         return cast(Array, batch.over_devices(given, device, part))
     device = batch.one_device(device)

@@ -13,7 +13,7 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
-from portatile.wavelets.batch import each, one_device, over_devices
+from portatile.wavelets.batch import at, each, one_device, over_devices
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
 
 _INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
@@ -155,7 +155,7 @@ def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any,
     if device is not None and one_device(device) is None:
 
         def part(orbitals: slice, on: str) -> Any:
-            return _one_or_each(array[orbitals], filters, lower, bank, boundary, None, on)
+            return _one_or_each(at(array[orbitals], on), filters, lower, bank, boundary, None, on)
 
         return over_devices(array, device, part)
     device = one_device(device)

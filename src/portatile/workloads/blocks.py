@@ -36,11 +36,16 @@ def product(
     operands: Mapping[str, tuple[str, Layout]],
     trans: tuple[str, str],
     factors: tuple[Factor, Factor],
+    batch: int | None = None,
 ) -> Call:
-    """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k; ``operands`` gives memory and layout of a, b and c."""
+    """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k; ``operands`` gives memory and layout of a, b and c.
+
+    With ``batch`` they are stacks of so many matrices.
+    """
     layouts = {name: layout for name, (_, layout) in operands.items()}
     options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
-    callee = get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, options, layouts)
+    name, stacked = ("gemm", {}) if batch is None else ("gemm_batched", {"batch": batch})
+    callee = get(name).problem({**stacked, **dict(zip("mnk", sizes, strict=True))}, problem.dtype, options, layouts)
     names = {name: memory for name, (memory, _) in operands.items()}
     return Call(callee, names, {"alpha": factors[0], "beta": factors[1]})
 

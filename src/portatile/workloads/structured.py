@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from portatile.dtypes import COMPLEX
 from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workload import Expected, Inputs, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.gemm import reference as gemm
@@ -99,6 +99,33 @@ def _real(letters: str) -> str:
     return found[0] if len(found) == 2 and found[0] == found[1] else found
 
 
+class TriangularOperand(OfElements):
+    """A workload of a triangular A (``side`` L: of order m, R: of order n) and an m x n B that its result overwrites: TRSM and TRMM."""
+
+    products = True
+    sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
+    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "diag": ("N", "U")}
+    operands = (Operand("a"), Operand("b", "inout"))
+    scalars: Mapping[str, float] = {"alpha": 1.0}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """A is square, of the order that the side asks for; B is m x n."""
+        size = order(problem)
+        return {"a": (size, size), "b": (problem.sizes["m"], problem.sizes["n"])}
+
+    def flops(self, problem: Problem) -> float:
+        """m n times the order of A, four times that of complex numbers: the BLAS's convention."""
+        return operations(problem) * float(problem.sizes["m"] * problem.sizes["n"] * order(problem))
+
+    def traffic(self, problem: Problem) -> float:
+        """Bytes of the triangle of A read once, B read and written once."""
+        return traffic(problem)
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """The size that A does not have: columns of B for a left A, rows for a right one."""
+        return (Cut("n", {"b": "columns"}) if problem.options["side"] == "L" else Cut("m", {"b": "rows"}),)
+
+
 def touched(problem: Problem) -> NDArray[np.bool_]:
     """The triangle of C that SYRK and SYR2K compute."""
     n = problem.sizes["n"]
@@ -172,6 +199,12 @@ def bound(problem: Problem, terms: int) -> float:
 def operations(problem: Problem) -> float:
     """Floating-point operations of a multiply-add, over those of real numbers."""
     return 4.0 if is_complex(problem) else 1.0
+
+
+def traffic(problem: Problem) -> float:
+    """Bytes of one triangle of A read once, and of two m x n matrices, or of one read and written."""
+    size = order(problem)
+    return float(problem.itemsize) * (size * (size + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"])
 
 
 def reads(scalars: Mapping[str, float], output: str) -> frozenset[str]:

@@ -35,7 +35,7 @@ static Callbacks python;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What a test may ask about. */
-EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs;
+EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_peer_copies;
 
 /* Launches do nothing, to time what leads to them. */
 EXPORT int emulated_quiet;
@@ -118,7 +118,7 @@ typedef struct { unsigned magic; Command *first, *last; CUdeviceptr memory[64]; 
 enum { GRAPH = 0x94A94, EXECUTABLE = 0xE8EC0 };
 
 /* Handles of streams and events. */
-typedef struct { unsigned magic; double seconds; int recorded; Graph *capture; /* of an event: into which it was recorded */ } Handle;
+typedef struct { unsigned magic; double seconds; int recorded; Graph *capture; /* of an event: into which it was recorded */ void *context; } Handle;
 enum { STREAM = 0x57EA3, EVENT = 0xE7E47, POOL = 0x900A1 };
 
 static Handle *made(unsigned magic) {
@@ -139,11 +139,14 @@ static double now(void) {
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
-static int initialised, context_object, retained, captures;
+#define GPUS 2 /* of one memory: whose a block is, is not told apart */
+static int initialised, context_objects[GPUS], retained, captures;
 static __thread void *current;
 static __thread int mode; /* of captures: 0 global, 1 of the thread, 2 relaxed */
 #define NEED_CONTEXT if (!current) return INVALID_CONTEXT
 #define NEED_STREAM(s) if (!stream_ok(s)) return INVALID_HANDLE
+
+static int of_gpu(void *context) { return context >= (void *)context_objects && context < (void *)(context_objects + GPUS); }
 
 static Graph *captured(Handle *stream) { return is(stream, STREAM) ? stream->capture : NULL; }
 
@@ -193,8 +196,8 @@ EXPORT CUresult cuInit(unsigned flags) { initialised = 1; return ready() ? OK : 
 EXPORT CUresult cuDriverGetVersion(int *version) { *version = 13000; return OK; }
 EXPORT CUresult cuGetErrorString(CUresult error, const char **text) { *text = error ? "the emulated driver refuses it" : "no error"; return OK; }
 EXPORT CUresult cuGetErrorName(CUresult error, const char **text) { *text = error ? "CUDA_ERROR" : "CUDA_SUCCESS"; return OK; }
-EXPORT CUresult cuDeviceGetCount(int *count) { *count = initialised; return initialised ? OK : NOT_INITIALIZED; }
-EXPORT CUresult cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal ? 101 : OK; }
+EXPORT CUresult cuDeviceGetCount(int *count) { *count = initialised ? GPUS : 0; return initialised ? OK : NOT_INITIALIZED; }
+EXPORT CUresult cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal >= GPUS ? 101 : OK; }
 EXPORT CUresult cuDeviceGetName(char *name, int length, int device) { strncpy(name, "Emulated GPU", length); return OK; }
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = ARENA_BYTES; return OK; }
 EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, int format, unsigned channels, int device) { *width = 1 << 27; return OK; }
@@ -208,7 +211,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
     return OK;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxRetain(void **context, int device) { retained++; *context = &context_object; return OK; }
+EXPORT CUresult cuDevicePrimaryCtxRetain(void **context, int device) { retained++; *context = &context_objects[device]; return OK; }
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int device) { return retained-- > 0 ? OK : INVALID_CONTEXT; }
 EXPORT CUresult cuCtxGetCurrent(void **context) { *context = current; return OK; }
 EXPORT CUresult cuCtxSetCurrent(void *context) { current = context; return OK; }
@@ -264,6 +267,26 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t si
     }
     return copied(to, from, size);
 }
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, int device, int other) { *can = device != other; return OK; }
+EXPORT CUresult cuCtxEnablePeerAccess(void *context, unsigned flags) { NEED_CONTEXT; return of_gpu(context) && !flags ? OK : INVALID_VALUE; }
+EXPORT CUresult cuMemPoolSetAccess(Handle *pool, const void *access, size_t count) { return is(pool, POOL) && count == 1 ? OK : INVALID_VALUE; }
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, void *target, CUdeviceptr from, void *source, size_t size, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!of_gpu(target) || !of_gpu(source) || captured(stream)) return INVALID_VALUE;
+    emulated_peer_copies++;
+    return copied(to, from, size);
+}
+typedef struct { size_t x, y; int kind; const void *host; CUdeviceptr device; void *array; size_t pitch; } End;
+typedef struct { End from, to; size_t width, height; } Copy2D;
+EXPORT CUresult cuMemcpy2DAsync_v2(const Copy2D *what, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (what->from.kind != 2 || what->to.kind != 2 || what->from.pitch < what->width || what->to.pitch < what->width) return INVALID_VALUE;
+    for (size_t row = 0; row < what->height; row++) {
+        CUresult result = copied(what->to.device + row * what->to.pitch, what->from.device + row * what->from.pitch, what->width);
+        if (result) return result;
+    }
+    return OK;
+}
 #define MEMSET(name, type) \
     EXPORT CUresult name(CUdeviceptr to, type value, size_t count, Handle *stream) { \
         NEED_CONTEXT; NEED_STREAM(stream); \
@@ -278,7 +301,7 @@ MEMSET(cuMemsetD8Async, unsigned char)
 MEMSET(cuMemsetD16Async, unsigned short)
 MEMSET(cuMemsetD32Async, unsigned)
 
-EXPORT CUresult cuStreamCreate(Handle **stream, unsigned flags) { NEED_CONTEXT; *stream = made(STREAM); return OK; }
+EXPORT CUresult cuStreamCreate(Handle **stream, unsigned flags) { NEED_CONTEXT; *stream = made(STREAM), (*stream)->context = current; return OK; }
 EXPORT CUresult cuStreamDestroy_v2(Handle *stream) { NEED_CONTEXT; return dropped(stream, STREAM); }
 EXPORT CUresult cuStreamSynchronize(Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
@@ -403,7 +426,7 @@ EXPORT CUresult cuLaunchKernel(unsigned long long function, unsigned gx, unsigne
                                unsigned shared, Handle *stream, void **parameters, void **extra) {
     NEED_CONTEXT; NEED_STREAM(stream);
     if (!(gx && gy && gz && bx && by && bz) || (unsigned long long)bx * by * bz > 1024 || shared > 232448 || !parameters) return INVALID_VALUE;
-    if (current != &context_object) return INVALID_HANDLE;
+    if (!of_gpu(current) || (is(stream, STREAM) && stream->context != current)) return INVALID_HANDLE; /* another GPU's stream */
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     if (captured(stream)) return set_launch(append(captured(stream), LAUNCH), function, grid, block, shared, parameters);
     __sync_fetch_and_add(&emulated_launches, 1);

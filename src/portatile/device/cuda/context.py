@@ -63,6 +63,7 @@ class CudaContext(Device):
         self._rows = Rows(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
+        self._open_to: WeakSet[CudaContext] = WeakSet()
         self._queues: WeakSet[Stream] = WeakSet()
         self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
 
@@ -162,6 +163,22 @@ class CudaContext(Device):
                 driver.cuStreamWaitEvent(self._stream, queue.last, 0)
             driver.cuMemFreeAsync(pointer, self._stream)
 
+    def open_to(self, other: CudaContext) -> None:
+        """Let another GPU reach this one's memory, where the machine connects them: else copies between them go through the host."""
+        if other in self._open_to:
+            return
+        self._open_to.add(other)
+        if other is self or not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
+            return
+        if self._pool is not None:
+            access = driver.CUmemAccessDesc()
+            access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+            access.location.id = int(other._handle)
+            access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+            call(driver.cuMemPoolSetAccess, self._pool, [access], 1)
+        with other.current():  # of memory of other libraries; it may be allowed already
+            driver.cuCtxEnablePeerAccess(self.context[0], 0)
+
     def attribute(self, name: str) -> int:
         """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
         return attribute(self._handle, name)
@@ -216,6 +233,7 @@ class CudaContext(Device):
                 return
             for queue in [*self._queues, *self._foreign]:
                 queue.release()
+            self._open_to.clear()
             self._recycled.close()
             self._recycled = Pool(self.info.global_memory, _RECYCLED, self._lock)
             with self.current():

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from portatile.device import ranges
-from portatile.device.base import Argument, Kernel, Memory, Module
+from portatile.device.base import Argument, Kernel, Memory, Module, complaint
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.memory import CudaImage, CudaMemory
@@ -147,7 +147,7 @@ class CudaKernel(Kernel):
         except struct.error as error:
             for i, arg in enumerate(args):
                 if isinstance(arg, Memory) and (arg.handle is None or arg.device is not device):
-                    raise LaunchError(f"argument {self._parameter(i)}: {_complain(arg, device)}") from None
+                    raise LaunchError(f"argument {self.argument(i)}: {complaint(arg, device)}") from None
             raise LaunchError(f"arguments of kernel {self.name!r}: {error}") from None
         if dynamic > self._opted:
             self.opt_in(dynamic)
@@ -172,7 +172,7 @@ class CudaKernel(Kernel):
 
     def _check_size(self, index: int, nbytes: int, given: str = "a structure") -> None:
         if self._sizes is not None and nbytes != self._sizes[index]:
-            raise LaunchError(f"argument {self._parameter(index)} has {self._sizes[index]} bytes and does not take {given} of {nbytes}")
+            raise LaunchError(f"argument {self.argument(index)} has {self._sizes[index]} bytes and does not take {given} of {nbytes}")
 
     def _format(self, index: int, arg: Argument) -> str:
         if isinstance(arg, CudaImage):
@@ -188,7 +188,7 @@ class CudaKernel(Kernel):
             return f"{arg.nbytes}s"
         if isinstance(arg, np.generic) and arg.dtype.name in _SCALARS:
             return _SCALARS[arg.dtype.name]
-        raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, self.device)}")
+        raise LaunchError(f"argument {self.argument(index)}: {complaint(arg, self.device)}")
 
     def _parameter_sizes(self) -> tuple[int, ...] | None:
         """The bytes of each parameter, where the driver can tell (CUDA 12.4 and newer)."""
@@ -204,20 +204,6 @@ class CudaKernel(Kernel):
             if int(error):
                 return tuple(sizes)
             sizes.append(int(found[1]))
-
-    def _parameter(self, index: int) -> str:
-        parameters = self.entry.parameters
-        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
-        return f"{index}{text} of kernel {self.name!r}"
-
-
-def _complain(arg: object, device: CudaContext) -> str:
-    if not isinstance(arg, Memory):
-        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
-        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
-    if arg.handle is None:
-        return "this memory has been released"
-    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
 
 
 class CudaModule(Module):

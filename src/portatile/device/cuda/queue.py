@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from portatile.device.base import Argument, Event, Kernel, Memory, Queue
+from portatile.device.base import Argument, Event, Kernel, Memory, Queue, Rows
 from portatile.device.copies import address, check_fill, contiguous, fits
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
@@ -108,6 +108,41 @@ class CudaQueue(Queue):
                 call(driver.cuMemcpyDtoDAsync, _address(target) + target_offset, _address(source) + source_offset, nbytes, self.stream)
             self.leave()
             return CudaEvent(self.device, self.stream, self.profiling)
+
+    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+        assert isinstance(target, CudaMemory)
+        assert isinstance(source, CudaMemory)
+        if not rows.number or not rows.nbytes:
+            return
+        fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)
+        fits(source, rows.source_offset, (rows.number - 1) * rows.source_step + rows.nbytes)
+        what, kind = driver.CUDA_MEMCPY2D(), driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        what.WidthInBytes, what.Height = rows.nbytes, rows.number
+        what.srcMemoryType, what.srcDevice, what.srcPitch = kind, _address(source) + rows.source_offset, rows.source_step
+        what.dstMemoryType, what.dstDevice, what.dstPitch = kind, _address(target) + rows.target_offset, rows.target_step
+        with self.device.current():
+            self.enter()
+            call(driver.cuMemcpy2DAsync, what, self.stream)
+            self.leave()
+
+    def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
+        if not isinstance(source, CudaMemory) or not isinstance(target, CudaMemory):
+            return False
+        fits(target, target_offset, nbytes)
+        fits(source, source_offset, nbytes)
+        source.device.open_to(self.device)
+        with self.device.current():
+            self.enter()
+            if nbytes:
+                ends = (
+                    _address(target) + target_offset,
+                    self.device.context[0],
+                    _address(source) + source_offset,
+                    source.device.context[0],
+                )
+                call(driver.cuMemcpyPeerAsync, *ends, nbytes, self.stream)
+            self.leave()
+        return True
 
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
         assert isinstance(target, CudaMemory)

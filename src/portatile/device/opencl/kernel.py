@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from portatile.device import ranges
-from portatile.device.base import Argument, Kernel, Memory, Module
+from portatile.device.base import Argument, Kernel, Module, complaint
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.memory import ClImage, ClMemory
@@ -92,9 +92,9 @@ class ClKernel(Kernel):
                         set_arg(index, device.sampler(arg))
                         last[index] = arg
                 else:
-                    raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, device)}")
+                    raise LaunchError(f"argument {self.argument(index)}: {complaint(arg, device)}")
         except cl.Error as error:
-            raise LaunchError(f"argument {self._parameter(index)} does not take {_name(args[index])}: {error}") from None
+            raise LaunchError(f"argument {self.argument(index)} does not take {_name(args[index])}: {error}") from None
         if dynamic:
             self.check_local(dynamic)
 
@@ -102,24 +102,9 @@ class ClKernel(Kernel):
         """Give the driver's kernel back."""
         self.handle = self.set_bytes = None
 
-    def _parameter(self, index: int) -> str:
-        parameters = self.entry.parameters
-        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
-        return f"{index}{text} of kernel {self.name!r}"
-
 
 def _name(arg: object) -> str:
     return arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
-
-
-def _complain(arg: object, device: ClContext) -> str:
-    if not isinstance(arg, Memory):
-        return (
-            f"{arg!r} is a {_name(arg)}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
-        )
-    if arg.handle is None:
-        return "this memory has been released"
-    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
 
 
 class ClModule(Module):

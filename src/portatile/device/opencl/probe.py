@@ -94,7 +94,7 @@ def _driver(handle: Any) -> tuple[str, ...]:
 
 
 def promising(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``names`` whose instructions the processor has, as Linux tells."""
+    """The features of ``names`` whose instructions the processor has, as Linux tells."""
     told = set(_processor().split())
     return tuple(name for name in names if name not in NEEDS or NEEDS[name] in told)
 

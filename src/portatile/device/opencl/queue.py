@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
+from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue, Rows
 from portatile.device.copies import check_fill, contiguous, fits
 from portatile.device.gate import inside
 from portatile.device.opencl.context import ClContext
@@ -94,6 +94,23 @@ class ClQueue(Queue):
         if "region" in options:
             return self._copy(place, source.handle, wait, None, offset=source_offset, **options)
         return self._copy(place, source.handle, wait, None, byte_count=nbytes, src_offset=source_offset, **options)
+
+    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+        if not rows.number or not rows.nbytes:
+            return
+        fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)
+        fits(source, rows.source_offset, (rows.number - 1) * rows.source_step + rows.nbytes)
+        ends = (rows.target_offset, rows.target_step), (rows.source_offset, rows.source_step)
+        if min(rows.target_step, rows.source_step) < rows.nbytes:
+            super().copy_rows(target, source, rows)
+            return
+        to, taken = ((offset % step, offset // step, 0) for offset, step in ends)
+        given = {"src_pitches": (rows.source_step,), "dst_pitches": (rows.target_step,)}
+        try:
+            region = (rows.nbytes, rows.number, 1)
+            cl.enqueue_copy(self.cl_queue, target.handle, source.handle, dst_origin=to, src_origin=taken, region=region, **given)
+        except cl.Error as error:
+            raise failure(error, "the copy failed") from None
 
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
         nbytes = target.nbytes - offset if nbytes is None else nbytes

@@ -49,7 +49,7 @@ _NO_TYPE = (
 
 @dataclass
 class _Function:
-    """Where the parts of a function stand in the token list."""
+    """The places of a function's parts in the token list."""
 
     start: int
     name: int
@@ -196,7 +196,7 @@ class Declarations:
         self.entries.append(Entry(name.text, symbol, tuple(parameters), function.attributes.work_group))
 
     def declarator(self, part: range) -> int:
-        """Where the parameter's name stands: the last name before array brackets, inside ``(*name)`` too."""
+        """The place of the parameter's name: the last name before array brackets, inside ``(*name)`` too."""
         tokens = self._tokens
         for i in self._tokens.at_depth(part.start, part.stop):
             if tokens[i].text == "(" and tokens.text_at(i + 1) == "*":

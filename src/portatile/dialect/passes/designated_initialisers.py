@@ -24,7 +24,7 @@ class Type:
 
     @property
     def cast(self) -> tuple[str, str]:
-        """What to put before and behind a value, so that it becomes a pointer as in C."""
+        """The text before and behind a value that makes it a pointer as in C."""
         return (f"(decltype({self.pointer}))(", ")") if self.pointer and not self.dimensions else ("", "")
 
 

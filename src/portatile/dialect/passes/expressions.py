@@ -29,7 +29,7 @@ _STATEMENTS = frozenset({"if", "for", "while", "do", "switch", "return", "goto"}
 
 @dataclass(frozen=True)
 class Names:
-    """What the text declares: vector types (OpenCL's and the text's own), aggregate types, names of struct members.
+    """The names that the text declares: vector types (OpenCL's and its own), aggregate types, members of structs.
 
     ``aliases`` has the words behind a typedef, address space and star included.
     """

@@ -165,7 +165,7 @@ class Conversions:
             i = after + 1
 
     def _end(self, first: int) -> int:
-        """Where the expression at ``first`` ends."""
+        """The place at which the expression at ``first`` ends."""
         tokens, i, choices = self._tokens, first, 0
         while i < len(tokens) and (text := tokens[i].text) not in (",", ";", ")", "]", "}") and (text != ":" or choices):
             choices += {"?": 1, ":": -1}.get(text, 0)

@@ -53,7 +53,7 @@ def swizzle(tokens: Tokens, i: int, members: frozenset[str]) -> None:
 
 
 def _place(name: str) -> int:
-    """Which component a single name is."""
+    """The component that a single name stands for."""
     return "xyzw".index(name) if name in "xyzw" else int(name[1:], 16)
 
 
@@ -95,7 +95,7 @@ def accessor(name: str) -> str:
 
 
 def operand(tokens: Tokens, i: int) -> int:
-    """Where the operand of the dot, or of another operator behind it, at ``i`` begins; at ``i`` itself where there is none."""
+    """The beginning of the operand of the dot, or of another operator behind it, at ``i``; ``i`` itself where there is none."""
     first = i
     while first > 0:
         before = tokens[first - 1]

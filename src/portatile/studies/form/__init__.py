@@ -1,1 +1,1 @@
-"""What all studies share: their form, the journal that lets them go on, tables, pages, and configurations measured beside each other."""
+"""The form that all studies share: the journal that lets them go on, tables, pages, and configurations measured beside each other."""

@@ -1,4 +1,4 @@
-"""How a ratio of times is shared among switches that act on one another: along an order, greedily, and averaged over all orders.
+"""Shares of a ratio of times among switches that act on one another: along an order, greedily, and averaged over all orders.
 
 ``times`` are seconds by the set of switches that are on. Shares are of the logarithm of a ratio, since what switches save multiplies: a
 switch that halves the time gives ``log(2)`` wherever it comes. The average over all orders is Shapley's value; the shares add up exactly.
@@ -29,8 +29,14 @@ def subsets(names: Sequence[str]) -> list[frozenset[str]]:
     return list(dict.fromkeys([along[0], along[-1], *along, *others]))
 
 
+def few(names: Sequence[str]) -> list[frozenset[str]]:
+    """Of all sets those along the order of ``names``, and those with two switches off at most."""
+    along = {frozenset(names[:count]) for count in range(len(names) + 1)}
+    return [one for one in subsets(names) if one in along or len(one) >= len(names) - 2]
+
+
 def in_order(names: Sequence[str]) -> list[Step]:
-    """One after another."""
+    """The shares of the switches one after another."""
     return [Step("", frozenset()), *(Step(name, frozenset(names[: place + 1])) for place, name in enumerate(names))]
 
 

@@ -14,7 +14,7 @@ from portatile.studies.form.study import Asked, Rows, Run, Study
 
 @dataclass(frozen=True)
 class Listener:
-    """Who hears how a study is getting on: how many rows will come, that one came, what is being done."""
+    """An object that hears of a study's progress: how many rows will come, that one came, what is being done."""
 
     expect: Callable[[int], None] = lambda count: None
     advance: Callable[[], None] = lambda: None

@@ -15,7 +15,7 @@ _PACKAGE = "portatile.studies"
 
 @cache
 def studies() -> dict[str, Study]:
-    """By name, in alphabetical order."""
+    """All studies by name, in alphabetical order."""
     found: list[Study] = []
     for module in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
         declared = None if module.ispkg else getattr(importlib.import_module(f"{_PACKAGE}.{module.name}"), "STUDY", None)

@@ -15,7 +15,7 @@ from portatile.studies.form.study import Study
 
 @dataclass(frozen=True)
 class Gallery:
-    """What came of the studies, and which did not run."""
+    """The results of the studies, and the studies that did not run."""
 
     outcomes: tuple[StudyOutcome, ...]
     skipped: tuple[Skipped, ...]

@@ -48,7 +48,7 @@ class Journal:
             file.write(to_json(row) + b"\n")
 
     def remove(self) -> None:
-        """Forget all: the study is complete, or begins again."""
+        """Forget all rows: the study is complete, or begins again."""
         for ending in _ENDINGS:
             self._stem.with_suffix(ending).unlink(missing_ok=True)
         self.rows = []

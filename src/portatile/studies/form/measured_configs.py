@@ -17,7 +17,8 @@ from portatile.tuning.search import tuner
 
 @dataclass(frozen=True)
 class Measuring:
-    """How. With ``race`` the fastest few run in turn for at most so many seconds, so that what is nearly equal is compared fairly.
+    """The manner of measuring. With ``race`` the fastest few run in turn for at most so many seconds, so that near equals are compared
+    fairly.
 
     ``trials``: a file that keeps them; what it holds already is not measured again. ``seconds``: at most about so many in all.
     ``advance`` is called after each trial.

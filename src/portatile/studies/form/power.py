@@ -24,7 +24,7 @@ class Power:
 
 @dataclass(frozen=True)
 class StatedPower:
-    """What the user says of the devices whose id or name contains ``name``, in any case; an empty name is every device's."""
+    """The user's statement of power for the devices whose id or name contains ``name``, in any case; an empty name is every device's."""
 
     name: str
     watts: float
@@ -77,7 +77,7 @@ class Counter:
     span: int
 
     def joules(self) -> float | None:
-        """What it stands at; None where it cannot be read (most systems let only root)."""
+        """The counter's value; None where it cannot be read (most systems let only root)."""
         try:
             return int(self.path.read_text()) / 1e6
         except (OSError, ValueError):

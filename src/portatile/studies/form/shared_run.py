@@ -44,7 +44,7 @@ class SharedRun:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a process says of a run; ``error`` in units of the bound, of its first."""
+    """The answer of a process about a run; ``error`` in units of the bound, of its first."""
 
     seconds: float
     reached: float
@@ -162,7 +162,7 @@ class _Work:
         return Matrix(array, False, rows, columns, columns, 0, alignment, array.shape[0], rows * columns)
 
     def compute(self, checked: bool) -> _Answer:
-        """One run, from the operands' first values."""
+        """Run once, from the operands' first values."""
         for name, values in self._before.items():
             self._memory[name][...] = values
         result = self._matrices[self._written[-1]].array

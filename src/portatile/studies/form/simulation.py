@@ -53,7 +53,7 @@ class Simulated:
 
 @dataclass
 class _Servers:
-    """Some alike, each of which does one thing at a time."""
+    """Several equal servers, each of which does one thing at a time."""
 
     free: list[float]
     busy: float = 0.0

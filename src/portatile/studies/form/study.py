@@ -1,4 +1,4 @@
-"""What a study is: a question, a function that answers it row by row, and the figures that show the rows.
+"""The definition of a study: a question, a function that answers it row by row, and the figures that show the rows.
 
 A study is a file of ``studies/`` with a ``Study`` called ``STUDY``; nothing else lists it. Its options are the fields of a frozen record,
 each made by ``option``; its rows are frozen records too, one observation each. ``measure`` yields rows as they are found and passes over
@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ from portatile.records import Problem, Value
 
 @dataclass(frozen=True)
 class Option:
-    """What a command line needs to know of an option beside its type and default. ``least``: of whole numbers.
+    """The facts of an option that a command line needs beside its type and default. ``least``: of whole numbers.
 
     ``argument``: it is given by its place, not by its name. ``names``: as it is typed, where that is not the field's name. ``count``: it
     takes so many words at once.
@@ -43,7 +42,7 @@ def option(default: Any, text: Option | str) -> Any:
 
 @dataclass(frozen=True)
 class NoOptions:
-    """Of a study that has none."""
+    """The options of a study that has none."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a study is asked: on which devices, with which options, for which problem if it is about one."""
+    """The request of a study: the devices, the options, and the problem if it is about one."""
 
     devices: tuple[Device, ...]
     options: Any
@@ -66,7 +65,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Run:
-    """What ``measure`` is given. ``expect`` takes the number of rows that will come, or of trials, each of which calls ``advance``.
+    """The argument of ``measure``. ``expect`` takes the number of rows that will come, or of trials, each of which calls ``advance``.
 
     ``say`` takes what is going on. ``known`` says whether a row, of which only the key needs to be filled in, was measured before.
     ``trials`` is a file for the tuner's trials, which lets a study of configurations go on; None keeps them in memory. The study should
@@ -85,7 +84,7 @@ class Run:
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the study should end; None where nothing was said of that."""
+        """Seconds until the study should end; None where it has no limit."""
         return None if self.until is None else max(self.until - time.monotonic(), 0.0)
 
 
@@ -98,7 +97,7 @@ def same(rows: Rows) -> Rows:
 
 
 def nothing(rows: Rows) -> list[str]:
-    """No remarks."""
+    """No remarks: the notes of a study that has none."""
     return []
 
 
@@ -133,10 +132,5 @@ class Study:
     by_trials: bool = False
 
     def known_by(self, row: Any) -> tuple[Value | None, ...]:
-        """What tells a row from others."""
+        """The values that tell a row from others."""
         return tuple(getattr(row, name) for name in self.key)
-
-
-def now() -> str:
-    """The time of a row, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -45,7 +45,7 @@ def as_json(rows: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Readable:
-    """What people read of the rows: headings, of which the first ``left`` are text, and cells. Columns in which nothing stands are gone."""
+    """The rows for people: headings, of which the first ``left`` are text, and cells. Empty columns are gone."""
 
     headings: tuple[str, ...]
     left: int

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from statistics import median
 
 from portatile.records import Problem, canonical, duration
-from portatile.trials import Certificate, Standing, Trial
+from portatile.trials import Certificate, Standing, Trial, now
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.protocol import Evaluated
-from portatile.tuning.search import planner
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.supervisor import Supervisor
@@ -95,7 +94,7 @@ class FinalComparison:
                 ran.append(outcome)
             else:
                 gone = replace(field[outcome.number], status=outcome.status, message=outcome.message, samples=(), event_samples=())
-                self.add(replace(gone, certificate=None, standing=None, time=planner.now()))
+                self.add(replace(gone, certificate=None, standing=None, time=now()))
         if len(ran) < 2:
             self.unraced = held.message or "fewer than two were still right"
             return ()

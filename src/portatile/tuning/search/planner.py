@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.trials import Certificate, Check
+from portatile.trials import Certificate, Check, now
 from portatile.tuning.protocol import Case, Part, parted, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
@@ -61,11 +60,6 @@ def binaries() -> Iterator[cache.Cache]:
         return
     with tempfile.TemporaryDirectory(prefix="portatile-binaries-") as folder:
         yield cache.Cache(Path(folder), chosen.limit)
-
-
-def now() -> str:
-    """The time of a record."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Planner:

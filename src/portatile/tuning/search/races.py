@@ -89,7 +89,7 @@ def settle(result: Result, workload: Workload, store: ResultStore, say: Callable
 
 
 def look(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> tuple[str, ...]:
-    """What Oclgrind finds in a configuration on a small problem, each kind of finding once.
+    """The findings of Oclgrind about a configuration on a small problem, each kind of finding once.
 
     Raises LaunchError where it cannot run it.
     """
@@ -107,7 +107,7 @@ def look(workload: Workload, problem: Problem, config: Config, info: DeviceInfo)
 
 
 def findings(log: str) -> tuple[str, ...]:
-    """What a log of Oclgrind's tells, each finding of one kind, kernel and place in the text once."""
+    """The findings in a log of Oclgrind's, each of one kind, kernel and place in the text once."""
     starts = [*(match.start() for match in _FOUND.finditer(log)), len(log)]
     found: dict[tuple[str, ...], str] = {}
     for begin, end in pairwise(starts):
@@ -174,7 +174,8 @@ def _library() -> Path | None:
     if command is None:
         return None
     root = Path(command).resolve().parent.parent
-    return next((found for folder in ("lib", "lib64") for found in sorted((root / folder).glob(f"**/{_LIBRARY}"))), None)
+    places = (place for folder in ("lib", "lib64") for place in (root / folder, *sorted((root / folder).glob("*-linux-*"))))
+    return next((found for place in places for found in (place / _NAME / _LIBRARY, place / _LIBRARY) if found.exists()), None)
 
 
 def _simulated(task: _Task) -> None:

@@ -71,7 +71,9 @@ class Recording:
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """What to replay. ``budget.seconds`` counts simulated seconds: what compiling, checking and running took when it was recorded."""
+    """The recording and the search to replay. ``budget.seconds`` counts simulated seconds: the recorded times of compiling, checking and
+    running.
+    """
 
     recording: Recording
     budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))

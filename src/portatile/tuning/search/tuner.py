@@ -19,7 +19,7 @@ from portatile.records import Config, canonical
 from portatile.space import deadline
 from portatile.space.deadline import OverdueError
 from portatile.store import Query, ResultStore
-from portatile.trials import FLOPS, TRAFFIC, Status, Trial
+from portatile.trials import FLOPS, TRAFFIC, Status, Trial, now
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
@@ -276,7 +276,7 @@ class _Run:
             error=outcome.error,
             message=outcome.message,
             resources=outcome.resources,
-            time=planner.now(),
+            time=now(),
             conditions={**self.concurrent.with_other_searches(outcome.conditions), **self.own_work},
             cold=self.request.timing.cold,
         )

@@ -344,5 +344,5 @@ def _event_seconds(events: list[Event]) -> float | None:
 
 
 def runs_within(timing: Timing, seconds: float, run: float) -> int:
-    """How many runs of ``run`` seconds fill ``seconds``; one where each run is timed alone."""
+    """The number of runs of ``run`` seconds that fill ``seconds``; one where each run is timed alone."""
     return 1 if timing.cold else min(max(math.ceil(seconds / max(run, 1e-7)), 1), _LONGEST_BURST)

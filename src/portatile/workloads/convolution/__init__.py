@@ -241,7 +241,7 @@ class Convolution(Workload):
 
 
 def _most_skew(problem: Problem) -> int:
-    """Of vectors of 16 bytes; none of a filter bank, whose even and odd outputs are not alike, nor where memory begins anywhere."""
+    """The largest skew, of 16-byte vectors; none for a filter bank, whose even and odd outputs differ, or where memory begins anywhere."""
     width = 16 // problem.itemsize
     sound = problem.options["bank"] == "single" and problem.layout["out"].alignment >= 16
     return width - 1 if sound and problem.layout["out"].vector_width(problem.itemsize) < width else 0

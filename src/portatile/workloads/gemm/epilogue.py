@@ -20,6 +20,21 @@ FUNCTION = 48
 """Units in the last place of its argument that an activation rounds by: OpenCL allows erf 16 and exp 3, and both are multiplied."""
 
 
+def block_of(problem: Problem) -> int:
+    """Steps of k that share a factor of each row of op(A) and one of each column of op(B); 0 where there are no such factors."""
+    return int(problem.options.get("block", 0))
+
+
+def block_arguments(problem: Problem, name: str) -> tuple[Arg, ...]:
+    """The factors of A's or B's blocks, as kernels take them: of A a row for each row of op(A), of B a row for each block."""
+    layout: Layout = problem.layout[f"scale_{name}"]
+    return (
+        Arg(f"scale_{name}"),
+        Arg(f"scale_{name}_offset", "scalar", dtype="int64", value=layout.offset),
+        Arg(f"scale_{name}_ld", "scalar", dtype="int32", value=layout.strides[0]),
+    )
+
+
 def options_of(problem: Problem) -> dict[str, Value]:
     """The options of a problem's epilogue; of a problem without one nothing."""
     return {name: problem.options[name] for name in CHOICES if problem.options.get(name, "none") != "none"}

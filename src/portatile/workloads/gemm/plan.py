@@ -161,6 +161,7 @@ class _Steps:
         self.parts = self.passes.parts
         self.split = point.SPLIT_K > 1
         self.join = point.joins and self.split
+        self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
         self.local_argument = self.local_bytes > device.static_local
@@ -168,56 +169,11 @@ class _Steps:
 
     def plan(self) -> Plan:
         """The plan with all steps in order."""
-        steps = []
-        layouts = dict(self.problem.layout)
-        names = dict(self.names)
-        for name, across in (("a", self.m), ("b", self.n)):
-            if self.point.packs(name):
-                steps.append(self._pack(name, across))
-                names[name] = f"{name}_panels"
-                layouts[name] = Layout((0, 1))
-            elif pitch := self.point.lines(self.problem, name):
-                steps.append(self._lines(name, across, pitch))
-                names[name] = f"{name}_lines"
-                layouts[name] = Layout((pitch, 1))
-            elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
-                launch, temporary = staged
-                steps.append(launch)
-                self.temporaries.append(temporary)
-        target = self.problem.layout["c"]
+        steps, factors_in = self._staged()
         groups = self.point.groups(self.problem)
         if self.point.PERSISTENT:
             groups = min(groups, max(self.device.compute_units // self.point.CLUSTER, 1) * self.point.CLUSTER)
-        planes = self.split and not self.join
-        if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
-            tiles = self.count * groups
-            nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
-            self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
-        elif self.split:
-            self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
-            target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
-        operands = (
-            *self._factor("a", names["a"], layouts["a"]),
-            *self._factor("b", names["b"], layouts["b"]),
-            *matrix("planes" if planes else "c", "temporary" if planes else "inout", target),
-        )
-        if self.batch is not None:
-            steps_c = self.parts * self.plane if planes else self.batch.c
-            operands = (
-                *operands,
-                long_scalar("a_batch", self._step("a")),
-                long_scalar("b_batch", self._step("b")),
-                long_scalar("c_batch", steps_c),
-            )
-        if self.join:
-            operands = (*operands, Arg("planes", role="temporary"), Arg("counters", role="temporary"))
-        if not planes:
-            operands = (*operands, *epilogue.arguments(self.problem), *self.point.beside())
-        if self.point.SCRATCH:
-            self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
-            operands = (*operands, Arg("scratch", role="temporary"))
-        if self.local_argument:
-            operands = (*operands, Arg("tiles", "local", value=self.local_bytes))
+        operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
         size = (groups * local[0], self.parts * local[1], self.count)
         source = self._source()
@@ -228,9 +184,57 @@ class _Steps:
                 beta = factor(self.problem, "one", 1.0)
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
-        if planes:
+        if self.planes:
             steps.append(_reduce(self.whole, self.parts, self.batch, self.point))
         return Plan(tuple(steps), tuple(self.temporaries))
+
+    def _staged(self) -> tuple[list[Launch], tuple[Arg, ...]]:
+        """The launches that pack, copy or convert A and B, and the product's arguments for both."""
+        steps: list[Launch] = []
+        args: list[Arg] = []
+        for name, across in (("a", self.m), ("b", self.n)):
+            memory, layout = self.names[name], self.problem.layout[name]
+            if self.point.packs(name):
+                steps.append(self._pack(name, across))
+                memory, layout = f"{name}_panels", Layout((0, 1))
+            elif pitch := self.point.lines(self.problem, name):
+                steps.append(self._lines(name, across, pitch))
+                memory, layout = f"{name}_lines", Layout((pitch, 1))
+            elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
+                launch, temporary = staged
+                steps.append(launch)
+                self.temporaries.append(temporary)
+            args += self._factor(name, memory, layout)
+        return steps, tuple(args)
+
+    def _operands(self, factors_in: tuple[Arg, ...], groups: int) -> tuple[Arg, ...]:
+        """The product's arguments behind its scalars, for so many work-groups; declares the temporaries among them."""
+        target = self.problem.layout["c"]
+        if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
+            tiles = self.count * groups
+            nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
+            self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
+        elif self.split:
+            self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
+            target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
+        result = matrix("planes", "temporary", target) if self.planes else matrix("c", "inout", target)
+        operands = [*factors_in, *result]
+        if self.batch is not None:
+            operands.append(long_scalar("a_batch", self._step("a")))
+            operands.append(long_scalar("b_batch", self._step("b")))
+            operands.append(long_scalar("c_batch", self.parts * self.plane if self.planes else self.batch.c))
+        if self.join:
+            operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
+        if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
+            operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
+        if not self.planes:
+            operands += [*epilogue.arguments(self.problem), *self.point.beside()]
+        if self.point.SCRATCH:
+            self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
+            operands.append(Arg("scratch", role="temporary"))
+        if self.local_argument:
+            operands.append(Arg("tiles", "local", value=self.local_bytes))
+        return tuple(operands)
 
     def _factor(self, operand: str, name: str, layout: Layout) -> tuple[Arg, ...]:
         """The kernel's arguments for A or B: an operand in memory or its panels with offset and row stride, or as the form says."""
@@ -270,7 +274,7 @@ class _Steps:
         if self.triangle is not None and self.triangle.operand == name:  # what is kept, of rows along k
             kept = "below" if (self.triangle.zeros == "above") == (name == "a") else "above"
         facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
-        facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit)}
+        facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit), "NAME": name}
         if self.point.PANELS:
             facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
         source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)
@@ -286,6 +290,8 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("panels_batch", self._step(name)),
             )
+        if epilogue.block_of(self.problem):
+            args = (*args, *epilogue.block_arguments(self.problem, name))
         if serial:
             return Launch(source, "gemm_pack", (ceil_div(panels, span) * ceil_div(depth, steps), 1, count), (1, 1, 1), args)
         squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)

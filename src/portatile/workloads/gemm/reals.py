@@ -67,9 +67,13 @@ def computed(problem: Problem) -> Problem:
         problem.workload,
         sizes,
         types.real,
-        {**options, **epilogue.options_of(problem), _TYPES: problem.dtype, "conjugated": conjugated},
+        {**options, **epilogue.options_of(problem), **_block(problem), _TYPES: problem.dtype, "conjugated": conjugated},
         layout,
     )
+
+
+def _block(problem: Problem) -> dict[str, Value]:
+    return {"block": problem.options["block"]} if "block" in problem.options else {}
 
 
 def in_place(problem: Problem, name: str) -> bool:
@@ -85,6 +89,7 @@ def facts(problem: Problem) -> dict[str, Value]:
     types = types_of(problem)
     found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
     found["unit_type"], found["dot_type"] = for_units(problem), for_dots(problem)
+    found["block"] = epilogue.block_of(problem)
     found["eight_bits"] = types.operand.name in EIGHT_BITS
     found["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
     return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
@@ -106,6 +111,7 @@ def spelled(problem: Problem) -> dict[str, Any]:
         "factor": f"{real}2" if types.complex else {"int32": "int", "float32": "float", "float64": "double"}[types.scalar],
         "EPILOGUE": {"activation": "none", **dict.fromkeys(epilogue.VECTORS, "none"), **epilogue.options_of(problem)},
         "conjugated": conjugated,
+        "BLOCK": epilogue.block_of(problem),
     }
 
 

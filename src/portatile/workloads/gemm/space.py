@@ -48,7 +48,7 @@ def _there(said: Mapping[str, Parameter], batched: bool) -> bool:
 
 @dataclass(frozen=True)
 class _Union:
-    """Of all forms: parameters' values; when each is there, and what stands for it elsewhere; rules; usual values of what came later."""
+    """The parameters of all forms: values; when each is there, and its value elsewhere; rules; usual values of later parameters."""
 
     values: Mapping[str, tuple[Value, ...]]
     there: Mapping[str, tuple[str, Value]]

@@ -8,7 +8,7 @@ from portatile.workloads.gemm.storage import transposed
 
 
 def waste(problem: Problem, point: Point, device: DeviceInfo, batch: int = 1) -> float:
-    """How many times the work of m n k the tiles of a configuration do, times how unevenly their groups share the compute units."""
+    """The work of a configuration's tiles over m n k, times the unevenness with which its groups share the compute units."""
     problem = point.view(problem)
     computed = transposed(problem) if point.transposes else problem
     m, n, k = (max(computed.sizes[s], 1) for s in "mnk")

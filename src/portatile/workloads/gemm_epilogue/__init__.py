@@ -102,10 +102,7 @@ class GemmEpilogue(Workload):
         )
         alpha, beta = of_gemm.given_factors(problem, inputs)
         a, b, c = operands.wide(a[rows]), operands.wide(b[:, columns]), stored["c"][np.ix_(rows, columns)]
-        if problem.options["scale_a"] != "none":
-            a = a * operands.wide(stored["scale_a"])[0, rows][:, None]
-        if problem.options["scale_b"] != "none":
-            b = b * operands.wide(stored["scale_b"])[0, columns][None, :]
+        a, b = self._scaled(problem, (a, b), {name: operands.wide(stored[name]) for name in epilogue.VECTORS}, (rows, columns))
         values, scale = of_gemm.product(alpha, a, b, beta, c)
         if problem.options["bias"] != "none":
             bias = operands.wide(stored["bias"])[0]
@@ -155,6 +152,17 @@ class GemmEpilogue(Workload):
             layout = {name: Layout((max(length, 1), 1), one.layout["a"].offset) for name, length in lengths.items()}
             found.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))
         return found
+
+    def _scaled(
+        self, problem: Problem, product: tuple[Any, Any], factors: Mapping[str, Any], chosen: tuple[NDArray[Any], NDArray[Any]]
+    ) -> tuple[Any, Any]:
+        """The ``chosen`` rows of op(A) and columns of op(B) times their factors."""
+        (a, b), (rows, columns) = product, chosen
+        if problem.options["scale_a"] != "none":
+            a = a * factors["scale_a"][0, rows][:, None]
+        if problem.options["scale_b"] != "none":
+            b = b * factors["scale_b"][0, columns][None, :]
+        return a, b
 
     def _length(self, problem: Problem, name: str) -> int:
         """Elements of a vector."""

@@ -56,7 +56,7 @@ class GemmTerms(Workload):
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The native product, and the tiles that fit the device; without units for small problems alone."""
-        return ParameterSpace.from_configs(list(points.legal(problem, device)))
+        return points.space(problem, device)
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The native product where the terms' would not be faster, or less accurate: see ``choice``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from portatile.records import Config, DeviceInfo, Problem
@@ -44,16 +45,24 @@ def native(problem: Problem, device: DeviceInfo) -> float:
     return _LAUNCH["native"] + problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] / (_FILLED * _NATIVE * device.compute_units)
 
 
+def _fast(device: DeviceInfo) -> bool:
+    """Whether matrix units multiply float16 at some ten times the plain rate of float32, as on GPUs whose units have float64 too; those of
+    others reach twice that rate with sums in float32, and three products are slower than the native one.
+    """
+    return "float16" in device.can.matrix_types and bool(device.can.matrix_shapes)
+
+
 def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
     """Microseconds of the fastest tile, and its configuration; infinite where none is as accurate as the native product."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     best: tuple[float, Config] = (float("inf"), points.config(points.NATIVE))
-    if k < LEAST_K or min(problem.sizes.values()) == 0 or "float16" not in device.can.matrix_types:
+    if k < LEAST_K or min(problem.sizes.values()) == 0 or not _fast(device):
         return best
     count = max(device.compute_units, 1)
     split_us = (m + n) * k * 12 / _STREAM / count
     for (form, tile), point in points.TILES.items():
-        if not units.fits(point, device) or (form == "hopper" and not device.can.warp_groups):
+        stages = next((number for number in (point.STAGES, 2) if units.fits(replace(point, STAGES=number), device)), 0)
+        if not stages or (form == "hopper" and not device.can.warp_groups):
             continue
         narrow = 0.8 if point.rows * point.columns < 128 * 128 else 1.0
         tiles = -(-m // point.rows) * -(-n // point.columns)
@@ -64,5 +73,5 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
             took = _LAUNCH["terms"] + split_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + 7.3e-5)
             took += 3.0 + 2.6e-4 * split * m * n / count if split > 1 else 0.0
             if took < best[0]:
-                best = took, points.config(form, tile, split=split)
+                best = took, points.config(form, tile, stages=stages, split=split)
     return best

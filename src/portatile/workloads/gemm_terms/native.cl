@@ -1,9 +1,28 @@
 {#
-   A tile of C of 64 x 64 by 16 x 16 work-items: item (x, y) has rows y, y + 16, ... and columns x, x + 16, ...
+   A tile of C of {16 EACH} x {16 EACH} by 16 x 16 work-items; item (x, y) has rows 64 h + 4 y .. + 3 and columns 64 h + 4 x .. + 3, h < EACH / 4.
+   Each step of 16 of k is read to registers while the one before is multiplied from local memory, where rows and columns lie along k.
 #}
 // The native product for rows and columns of C that two terms of 16 bits do not give: where none is lost, every group ends at once.
 //
 // Groups go from tile to tile, look whether a row or column of it is lost, and store those alone. See terms.cl for `scales`.
+{% set side = 16 * EACH %}
+{% set halves = EACH // 4 %}
+{# this item's share of the next steps of an operand #}
+{% macro read(x, fast, first, end) %}
+#pragma unroll
+            for (int s = 0; s < {{ EACH }}; ++s) {
+                const int at = item + s * 256, line = {{ first }} + {{ "at / 16" if fast else "at %% %d" % side }}, step = k0 + {{ "at % 16" if fast else "at / %d" % side }};
+                const long across = min(line, {{ end }} - 1);
+                {{ x }}_next[s] = step < k ? {{ x }}_base[{{ x }}_offset + {{ "across * ld%s + step" % x if fast else "(long)step * ld%s + across" % x }}] : 0;
+            }
+{% endmacro %}
+{% macro put(x, fast) %}
+#pragma unroll
+            for (int s = 0; s < {{ EACH }}; ++s) {
+                const int at = item + s * 256;
+                {{ x }}_tile[{{ "at % 16" if fast else "at / %d" % side }}][{{ "at / 16" if fast else "at %% %d" % side }}] = {{ x }}_next[s];
+            }
+{% endmacro %}
 
 __kernel __attribute__((reqd_work_group_size(16, 16, 1)))
 void terms_native(const int m, const int n, const int k, const float alpha, const float beta,
@@ -11,62 +30,59 @@ void terms_native(const int m, const int n, const int k, const float alpha, cons
                   __global const float* restrict b_base, const long b_offset, const int ldb,
                   __global float* restrict c_base, const long c_offset, const int ldc, __global const int* restrict scales)
 {
-    __local float a_tile[16][65], b_tile[16][65];
+    __local float a_tile[16][{{ side + 4 }}] __attribute__((aligned(16)));
+    __local float b_tile[16][{{ side + 4 }}] __attribute__((aligned(16)));
     __local int lost;
     const int x = (int)get_local_id(0), y = (int)get_local_id(1), item = y * 16 + x;
     if (alpha == 0 || !scales[2 * ((long)m + n)])
         return;
     __global const int* row_lost = scales + m;
     __global const int* column_lost = scales + 2 * (long)m + n;
-    const int across = (n - 1) / 64 + 1, tiles = ((m - 1) / 64 + 1) * across;
+    const int across_all = (n - 1) / {{ side }} + 1, tiles = ((m - 1) / {{ side }} + 1) * across_all;
     for (int tile = (int)get_group_id(0); tile < tiles; tile += (int)get_num_groups(0)) {
-        const int row0 = tile / across * 64, col0 = tile % across * 64;
+        const int row0 = tile / across_all * {{ side }}, col0 = tile % across_all * {{ side }};
         if (item == 0)
             lost = 0;
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < 64 ? row0 + item < m && row_lost[row0 + item] : item < 128 && col0 + item - 64 < n && column_lost[col0 + item - 64])
+        const int line = item % {{ side }};
+        if (item < {{ side }} && ((row0 + line < m && row_lost[row0 + line]) || (col0 + line < n && column_lost[col0 + line])))
             lost = 1;
         barrier(CLK_LOCAL_MEM_FENCE);
         const int steps = lost ? k : 0;
-        float sums[4][4];
+        float sums[{{ EACH }}][{{ EACH }}], a_next[{{ EACH }}], b_next[{{ EACH }}];
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
+        for (int i = 0; i < {{ EACH }}; ++i)
 #pragma unroll
-            for (int j = 0; j < 4; ++j)
+            for (int j = 0; j < {{ EACH }}; ++j)
                 sums[i][j] = 0;
-        for (int k0 = 0; k0 < steps; k0 += 16) {
-#pragma unroll
-            for (int s = 0; s < 4; ++s) {
-                const int at = item + s * 256;
-                const int a_row = {{ "at / 16" if A_FAST else "at % 64" }}, a_step = {{ "at % 16" if A_FAST else "at / 64" }};
-                const int b_column = {{ "at / 16" if B_FAST else "at % 64" }}, b_step = {{ "at % 16" if B_FAST else "at / 64" }};
-                const long i = min(row0 + a_row, m - 1), ka = k0 + a_step, j = min(col0 + b_column, n - 1), kb = k0 + b_step;
-                a_tile[a_step][a_row] = ka < k ? a_base[a_offset + {{ "i * lda + ka" if A_FAST else "ka * lda + i" }}] : 0;
-                b_tile[b_step][b_column] = kb < k ? b_base[b_offset + {{ "j * ldb + kb" if B_FAST else "kb * ldb + j" }}] : 0;
-            }
-            barrier(CLK_LOCAL_MEM_FENCE);
+        if (steps > 0) {
+            const int k0 = 0;
+{{ read("a", A_FAST, "row0", "m") }}{{ read("b", B_FAST, "col0", "n") }}        }
+        for (int k0 = 16; k0 < steps + 16; k0 += 16) {
+{{ put("a", A_FAST) }}{{ put("b", B_FAST) }}            barrier(CLK_LOCAL_MEM_FENCE);
+{{ read("a", A_FAST, "row0", "m") }}{{ read("b", B_FAST, "col0", "n") }}
 #pragma unroll
             for (int step = 0; step < 16; ++step) {
-                float a[4], b[4];
+                float4 a[{{ halves }}], b[{{ halves }}];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    a[i] = a_tile[step][y + 16 * i];
-                    b[i] = b_tile[step][x + 16 * i];
+                for (int h = 0; h < {{ halves }}; ++h) {
+                    a[h] = *(__local const float4*)&a_tile[step][64 * h + 4 * y];
+                    b[h] = *(__local const float4*)&b_tile[step][64 * h + 4 * x];
                 }
-#pragma unroll
-                for (int i = 0; i < 4; ++i)
-#pragma unroll
-                    for (int j = 0; j < 4; ++j)
-                        sums[i][j] += a[i] * b[j];
+{% for i in range(EACH) %}
+{% for j in range(EACH) %}
+                sums[{{ i }}][{{ j }}] += a[{{ i // 4 }}].s{{ i % 4 }} * b[{{ j // 4 }}].s{{ j % 4 }};
+{% endfor %}
+{% endfor %}
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (steps > 0)
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
+            for (int i = 0; i < {{ EACH }}; ++i)
 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    const int row = row0 + y + 16 * i, column = col0 + x + 16 * j;
+                for (int j = 0; j < {{ EACH }}; ++j) {
+                    const int row = row0 + i / 4 * 64 + 4 * y + i % 4, column = col0 + j / 4 * 64 + 4 * x + j % 4;
                     if (row < m && column < n && (row_lost[row] || column_lost[column])) {
                         __global float* to = c_base + c_offset + (long)row * ldc + column;
                         *to = beta == 0 ? alpha * sums[i][j] : alpha * sums[i][j] + beta * *to;

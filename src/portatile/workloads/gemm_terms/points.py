@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Config, DeviceInfo, Problem, Value
+from portatile.space import ParameterSpace
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper.point import Hopper
 from portatile.workloads.gemm.forms.matrix.point import Matrix
@@ -77,21 +77,30 @@ def read(config: Config) -> Terms | None:
     return replace(found, STAGES=stages, SPLIT_K=split, RASTER=raster)
 
 
-def legal(problem: Problem, device: DeviceInfo) -> Iterator[dict[str, Value]]:
-    """Every configuration that is tried for a problem on a device: the native product first."""
+def space(problem: Problem, device: DeviceInfo) -> ParameterSpace:
+    """The native product, and tiles that fit the device, whose k is shared where they are few; without units for small problems alone."""
     m, n, k = (problem.sizes[s] for s in "mnk")
-    yield {"FORM": NATIVE}
-    if min(m, n, k) == 0:
-        return
     has = "float16" in device.can.matrix_types
-    for (form, tile), point in TILES.items():
-        if (form == "hopper" and not (has and device.can.warp_groups)) or not (has or m * n * k <= _SMALL):
-            continue
-        for stages in (2, 3, 4) if has else (2,):
-            fitting = replace(point, STAGES=stages)
-            for split in _SPLITS:
-                if units.fits(fitting, device) and (split == 1 or _shared(problem, fitting, device, split)):
-                    yield from (dict(config(form, tile, stages=stages, split=split, raster=raster)) for raster in (1, 8))
+    forms = {"matrix": min(m, n, k) > 0 and (has or m * n * k <= _SMALL), "hopper": min(m, n, k) > 0 and has and device.can.warp_groups}
+
+    def tiles(FORM: str, TILE: str) -> bool:
+        return FORM == NATIVE or (forms[FORM] and (FORM, TILE) in TILES)
+
+    def stages(FORM: str, TILE: str, STAGES: int) -> bool:
+        return FORM == NATIVE or ((has or STAGES == 2) and units.fits(replace(TILES[FORM, TILE], STAGES=STAGES), device))
+
+    def parts(FORM: str, TILE: str, SPLIT_K: int) -> bool:
+        return FORM == NATIVE or SPLIT_K == 1 or _shared(problem, TILES[FORM, TILE], device, SPLIT_K)
+
+    values: dict[str, tuple[Value, ...]] = {
+        "FORM": (NATIVE, "matrix", "hopper"),
+        "TILE": tuple(dict.fromkeys(tile for _, tile in TILES)),
+        "STAGES": (2, 3, 4),
+        "SPLIT_K": _SPLITS,
+        "RASTER": (1, 8),
+    }
+    there = {name: (f"FORM != {NATIVE!r}", several[0]) for name, several in values.items() if name != "FORM"}
+    return ParameterSpace(values, (tiles, stages, parts), {**problem.facts(), **device.facts()}, there=there)
 
 
 def _shared(problem: Problem, point: Point, device: DeviceInfo, split: int) -> bool:

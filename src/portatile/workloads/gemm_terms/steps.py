@@ -13,11 +13,11 @@ from portatile.workloads.gemm.storage import k_fast
 from portatile.workloads.gemm_terms import error
 from portatile.workloads.gemm_terms.points import Terms
 
-_TILE = 64  # rows of an operand that a group splits, steps of k at a time; rows and columns of a tile of the native product
+_TILE = 64  # rows of an operand that a group splits, steps of k at a time
 _CHUNK = 512  # steps of k, of which a group finds the largest elements
 _CHUNKS = 64  # at most, because every group reads what all found
 _DEPTH = 256  # steps of k that a group splits
-_GROUPS = 4  # of the native product, for each compute unit
+_GROUPS = 4  # of the native product, whose work-items have 8 x 8 elements of C or 4 x 4, for each compute unit
 
 
 def native(problem: Problem) -> Plan:
@@ -62,9 +62,10 @@ def build(problem: Problem, point: Terms, device: DeviceInfo) -> Plan:
             *(Arg(f"{name}_terms", role="temporary") for name in "ab"),
         ),
     )
-    groups = min(_GROUPS * device.compute_units, ceil_div(m, _TILE) * ceil_div(n, _TILE))
+    each = 8 if device.kind == "gpu" and min(m, n) > _TILE else 4
+    groups = min(_GROUPS * device.compute_units, ceil_div(m, 16 * each) * ceil_div(n, 16 * each))
     rest = Launch(
-        load(__file__, "native.cl", {}, **facts),
+        load(__file__, "native.cl", {}, **facts, EACH=each),
         "terms_native",
         (groups * 16, 16, 1),
         (16, 16, 1),

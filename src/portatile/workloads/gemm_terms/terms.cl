@@ -23,7 +23,13 @@
     __global int* scale_at = scales + (second ? 2 * (long)m : 0);
     if (first >= across)
         return;
+    // of a square of 64 rows and 64 steps of k a work-item reads 16 elements, 4 ld apart, those of its neighbours beside them: its rows are
+    // y, y + 4, ... where k is fast, else its steps
+    const int beside = fast ? x : first + x, below = fast ? first + y : y;
 {% endmacro %}
+{# where its elements of the square from step `start` on begin, and element s of them; there are none from step `end` on #}
+{% macro begins(start) %}at + (fast ? (long)below * ld + {{ start }} + x : (long)({{ start }} + y) * ld + beside){% endmacro %}
+{% macro element(s, start, end) %}(fast ? below + 4 * {{ s }} < across && {{ start }} + x < {{ end }} : {{ start }} + y + 4 * {{ s }} < {{ end }} && beside < across) ? from[(long)(4 * {{ s }}) * ld] : 0.0f{% endmacro %}
 {% macro operands() %}
 __global const float* restrict a_base, const long a_offset, const int lda,
 {{- " " }}__global const float* restrict b_base, const long b_offset, const int ldb
@@ -45,27 +51,19 @@ void terms_maxima(const int m, const int n, const int k, const int chunk, const 
 #pragma unroll
     for (int s = 0; s < 16; ++s)
         best[s] = 0;
-    if (fast) {  // work-items along k
-        for (int kk = k0 + x; kk < k1; kk += 64)
+    for (int start = k0; start < k1; start += 64) {
+        __global const float* from = {{ begins("start") }};
 #pragma unroll
-            for (int s = 0; s < 16; ++s)
-                if (first + y + 4 * s < across)
-                    best[s] = max(best[s], as_uint(at[(long)(first + y + 4 * s) * ld + kk]) & 0x7fffffffu);
-    } else if (first + x < across) {
-#pragma unroll 8
-        for (int kk = k0 + y; kk < k1; kk += 4)
-            best[0] = max(best[0], as_uint(at[(long)kk * ld + first + x]) & 0x7fffffffu);
+        for (int s = 0; s < 16; ++s)
+            best[s] = max(best[s], as_uint({{ element("s", "start", "k1") }}) & 0x7fffffffu);
     }
 #pragma unroll
     for (int s = 0; s < 16; ++s)
-        if (fast)
-            found[y + 4 * s][x] = best[s];
-    if (!fast)
-        found[x][y] = best[0];
+        found[fast ? y + 4 * s : x][fast ? x : y + 4 * s] = best[s];
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 64 && first + item < across) {
         uint most = 0;
-        for (int i = 0; i < (fast ? 64 : 4); ++i)
+        for (int i = 0; i < 64; ++i)
             most = max(most, found[item][i]);
         maxima[((long)(second ? m : 0)) * get_num_groups(0) + (long)get_group_id(0) * across + first + item] = most;
     }
@@ -102,14 +100,12 @@ void terms_split(const int m, const int n, const int k, const int pitch, const i
     __global uint* to = second ? b_terms : a_terms;
     const long plane = (long)across * (pitch / 2);
     for (int k0 = start; k0 < end; k0 += 64) {
+        __global const float* from = {{ begins("k0") }};
 #pragma unroll
-        for (int s = 0; s < 64; s += 4) {
-            const int row = fast ? y + s : x, step = fast ? x : y + s;
-            const int inside = first + row < across && k0 + step < k;
-            square[row][step] = inside ? at[fast ? (long)(first + row) * ld + k0 + step : (long)(k0 + step) * ld + first + row] : 0;
-        }
+        for (int s = 0; s < 16; ++s)
+            square[fast ? y + 4 * s : x][fast ? x : y + 4 * s] = {{ element("s", "k0", "k") }};
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
+#pragma unroll 2
         for (int s = 0; s < 64; s += 8) {  // 32 pairs of a row, 8 rows at a time
             const int row = item / 32 + s, pair = item % 32, scale = scale_of[row];
             const int bad = scale == -1000;

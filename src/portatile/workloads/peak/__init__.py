@@ -144,7 +144,7 @@ class Peak(Workload):
         return {"out": Expected(values, scale, operands.places(layout["out"], chosen))}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """How far errors of e for each step add up: e / (1 - q) where a step shrinks what came before by q; for sums gamma_rounds.
+        """The sum of errors of e for each step: e / (1 - q) where a step shrinks the earlier ones by q; for sums gamma_rounds.
 
         In units of 2^-24: a multiply-add errs by 2 of |a v| + |b|, and q = |a| <= 0.9: 20 of the largest |v|. A native inverse
         root errs by 8 (PTX's rsqrt.approx: 2^-22.9), q = 1/2 of the relative error; a native exp2 by 4 (ex2.approx: 2 ulp) at

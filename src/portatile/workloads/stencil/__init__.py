@@ -247,7 +247,7 @@ def _real(problem: Problem) -> str:
 
 
 def _reach(axis: Axis) -> tuple[int, int]:
-    """How many places before a point, and how many on either side together, a window reaches that holds the taps' and the point itself."""
+    """The places that a window over the taps' and the point itself reaches before the point, and on both sides together."""
     ahead = max(-axis.lower, 0)
     return ahead, ahead + max(axis.lower + axis.taps - 1, 0)
 

@@ -10,7 +10,7 @@ import numpy as np
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Expected, Inputs, Operand
+from portatile.workload import CONJUGATE, Expected, Inputs, Member, Operand
 from portatile.workloads import blocks, get, operands, structured
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
@@ -31,6 +31,7 @@ class Syrk(structured.OfElements):
 
     name = "syrk"
     products = True
+    triangle = "n"
     sizes: Mapping[str, str] = {"n": "order of C", "k": "terms of each sum"}
     options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "mirror": ("T", "C")}
     implied = frozenset({"mirror"})
@@ -124,6 +125,27 @@ class Syrk(structured.OfElements):
             stored = problem.layout[name]
             operands[side] = (name, blocks.part(stored, start, 0) if _plain(problem, name) else blocks.part(stored, 0, start))
         return blocks.product(problem, (rows[1], columns[1], problem.sizes["k"]), operands, _op(problem, pair), ("alpha", beta))
+
+    def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
+        """The products beside the block on the diagonal, and its triangle."""
+        n, k = problem.sizes["n"], problem.sizes["k"]
+        beside = (past, n) if problem.options["uplo"] == "U" else (0, first)
+
+        def factor(name: str, lines: tuple[int, int]) -> tuple[str, tuple[int, int], tuple[int, int]]:
+            return (name, lines, (0, k)) if _plain(problem, name) else (name, (0, k), lines)
+
+        made: list[Member] = []
+        for place, pair in enumerate(self.pairs if beside[0] < beside[1] and first < past else ()):
+            options: dict[str, Value] = dict(zip(("trans_a", "trans_b"), _op(problem, pair), strict=True))
+            parts = {"a": factor(pair[0], (first, past)), "b": factor(pair[1], beside), "c": ("c", (first, past), beside)}
+            alpha = f"alpha{CONJUGATE}" if place and hermitian(problem) else "alpha"
+            sizes = {"m": past - first, "n": beside[1] - beside[0], "k": k}
+            made.append(Member("gemm", sizes, options, parts, {"alpha": alpha, "beta": 1.0 if place else "beta"}))
+        if first < past:
+            own = {name: factor(name, (first, past)) for name, _ in self.pairs} | {"c": ("c", (first, past), (first, past))}
+            scalars = {"alpha": "alpha", "beta": "beta"}
+            made.append(Member(self.name, {"n": past - first, "k": k}, problem.options, own, scalars))
+        return tuple(made)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle of C that is not touched is random too, the other one NaN where beta is 0."""

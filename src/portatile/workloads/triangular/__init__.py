@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from portatile.records import Config, DeviceInfo, Plan, Problem, Value
+from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.space import ParameterSpace
-from portatile.workload import Cut, Expected, Inputs, Operand
+from portatile.workload import Expected, Inputs
 from portatile.workloads import operands, structured
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.triangular import reference, steps
@@ -17,7 +15,7 @@ _LINE = 256  # bytes of right-hand sides that a processor's work-item substitute
 _LONG = 512  # the order from which smaller blocks leave more to products
 
 
-class Triangular(structured.OfElements):
+class Triangular(structured.TriangularOperand):
     """TRSM, X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is (C conjugates and transposes, R conjugates), ``diag="U"`` that
@@ -33,16 +31,6 @@ class Triangular(structured.OfElements):
 
     name = "triangular"
     aliases = ("trsm",)
-    products = True
-    sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
-    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "diag": ("N", "U")}
-    operands = (Operand("a"), Operand("b", "inout"))
-    scalars: Mapping[str, float] = {"alpha": 1.0}
-
-    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """A is square, of the order that the side asks for; B is m x n."""
-        order = structured.order(problem)
-        return {"a": (order, order), "b": (problem.sizes["m"], problem.sizes["n"])}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order; what ``substitute`` does not use is fixed for it."""
@@ -104,19 +92,6 @@ class Triangular(structured.OfElements):
     def bound(self, problem: Problem, config: Config) -> float:
         """The rounding of the substitution, and for inverses that of the inverses; see ``reference.bound``."""
         return reference.bound(problem, str(config["METHOD"]), int(config["NB"]))
-
-    def flops(self, problem: Problem) -> float:
-        """n m^2 (side L) or m n^2 (side R), four times that of complex numbers, the BLAS's convention."""
-        return structured.operations(problem) * float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
-
-    def traffic(self, problem: Problem) -> float:
-        """The triangle of A read once, B read and written once."""
-        order = structured.order(problem)
-        return float(problem.itemsize * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"]))
-
-    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """The right-hand sides: columns of B, rows where A is on the right."""
-        return (Cut("n", {"b": "columns"}) if problem.options["side"] == "L" else Cut("m", {"b": "rows"}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One element; orders below, between and above the blocks, with padded rows and offsets."""

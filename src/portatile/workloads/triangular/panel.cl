@@ -10,11 +10,15 @@ typedef VECTOR loose __attribute__((aligned(ALIGNMENT)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void triangular_panel(
     const int order, const int count, const int scaled, const REAL alpha,
     __global const REAL* restrict a, const long a_offset, const long a_row, const long a_column,
-    __global REAL* restrict b, const long b_offset, const long b_row, const long b_column)
+    __global REAL* restrict b, const long b_offset, const long b_row, const long b_column{{ ", const long a_batch, const long b_batch" if BATCH }})
 {
     __local VECTOR y[NB * SIDES];
     __local REAL* const single = (__local REAL*)y;
     const int j0 = (int)get_global_id(0) * WGS, width = min(WGS, count - j0);
+{% if BATCH %}
+    a += (long)get_global_id(2) * a_batch;
+    b += (long)get_global_id(2) * b_batch;
+{% endif %}
     b += b_offset + j0 * b_column;
     if (alpha == 0) {
         for (int i = 0; i < order; i++)

@@ -34,11 +34,13 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs
     layout, n = problem.layout, order(problem)
     memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("a", "b")}
     a, b = (operands.view(memory[name], layout[name], shapes[name]) for name in ("a", "b"))
+    a = a[:1] if a.ndim > 2 and a.strides[0] == 0 else a  # of a stack: one triangle for all
     a -= a.dtype.type(0.5)
     a *= a.dtype.type(2 / max(n, 1))
-    a[~np.tri(n, dtype=bool) if problem.options["uplo"] == "L" else np.tri(n, k=-1, dtype=bool)] = np.nan
-    turns = np.exp(2j * np.pi * rng.random(n)) if is_complex(problem) else 1.0
-    np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else turns * (1 + rng.random(n)))
+    a[..., ~np.tri(n, dtype=bool) if problem.options["uplo"] == "L" else np.tri(n, k=-1, dtype=bool)] = np.nan
+    lines, on = a.shape[:-1], np.arange(n)
+    directions = np.exp(2j * np.pi * rng.random(lines)) if is_complex(problem) else 1.0
+    a[..., on, on] = np.nan if problem.options["diag"] == "U" else directions * (1 + rng.random(lines))
     b += b.dtype.type(0.5)
     alphas = _COMPLEX if is_complex(problem) else _ALPHAS
     return Inputs(memory, {"alpha": alphas[int(rng.integers(len(alphas)))]})
@@ -47,19 +49,10 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs
 def solution(problem: Problem, shapes: Shapes, given: Inputs, sample: np.random.Generator | None) -> Expected:
     """X and the scale of its rounding errors, see ``bound``; with ``sample``, of some right-hand sides."""
     layout = problem.layout["b"]
-    alpha = dtypes.factor(problem.dtype, given.scalars.get("alpha", 1.0))
     left = problem.options["side"] == "L"
-    b = operands.view(given.operands["b"], layout, shapes["b"])
+    a, b = (operands.view(given.operands[name], problem.layout[name], shapes[name]) for name in ("a", "b"))
     chosen = np.arange(b.shape[left]) if sample is None or 0 in b.shape else operands.lines(sample, b.shape[left], _SAMPLE)
-    equations = (b if left else b.T)[:, chosen]  # one column for each right-hand side
-    if alpha == 0:
-        values = scale = np.zeros(equations.shape)
-    else:
-        lower = _lower(problem, operands.view(given.operands["a"], problem.layout["a"], shapes["a"]))
-        turn = slice(None) if forward(problem) else slice(None, None, -1)
-        values, scale = (x[turn] for x in _substitute(lower, alpha * operands.wide(equations[turn]), problem.options["diag"] == "U"))
-    if not left:
-        values, scale = values.T, scale.T
+    values, scale = solved(problem, a, b[:, chosen] if left else b[chosen], given)
     if sample is None:
         return operands.whole(given.operands["b"], layout, values, scale)
     everything = np.arange(values.shape[0 if left else 1])
@@ -68,8 +61,20 @@ def solution(problem: Problem, shapes: Shapes, given: Inputs, sample: np.random.
     return Expected(values.ravel(), scale.ravel(), places.ravel())
 
 
+def solved(problem: Problem, a: NDArray[Any], b: NDArray[Any], given: Inputs) -> tuple[NDArray[Any], NDArray[Any]]:
+    """X for the right-hand sides ``b``, and the scale of its rounding errors."""
+    alpha = dtypes.factor(problem.dtype, given.scalars.get("alpha", 1.0))
+    if alpha == 0:
+        return np.zeros(b.shape), np.zeros(b.shape)
+    left = problem.options["side"] == "L"
+    order = slice(None) if forward(problem) else slice(None, None, -1)
+    equations = operands.wide((b if left else b.T)[order])  # one column for each right-hand side
+    values, scale = (x[order] for x in _substitute(_lower(problem, a), alpha * equations, problem.options["diag"] == "U"))
+    return (values, scale) if left else (values.T, scale.T)
+
+
 def bound(problem: Problem, method: str, nb: int) -> float:
-    """How much of the scale M M |X|, with M = K(L)^-1 |L| >= |L^-1| |L| and K(L) the comparison matrix of L, rounding explains.
+    """The share of the scale M M |X| that rounding explains, with M = K(L)^-1 |L| >= |L^-1| |L| and K(L) the comparison matrix of L.
 
     Substitution in any order, products included, solves (L + D) X = alpha B with |D| <= gamma_n |L| for order n (Higham,
     Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 8.5), so |error| <= gamma_n |L^-1| |L| |X| to first

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
 from portatile.workloads import blocks
+from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.structured import order
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
@@ -22,13 +23,26 @@ def forward(problem: Problem) -> bool:
     return lower == (problem.options["side"] == "L")
 
 
-def plan(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-    """The plan with all steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
+@dataclass(frozen=True)
+class Batch:
+    """``count`` systems of one shape in one launch; from one to the next, A and B lie ``a`` and ``b`` elements on (A 0: shared)."""
+
+    count: int
+    a: int
+    b: int
+
+
+def plan(problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> Plan:
+    """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous.
+
+    With ``batch``, ``problem`` is its first one, and every step works on all of them, by substitution.
+    """
     blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
-    kind = _Substitution if config["METHOD"] == "substitute" else _Inverses
-    return kind(problem, config, device).plan()
+    if batch is not None or config["METHOD"] == "substitute":
+        return _Substitution(problem, config, device, batch).plan()
+    return _Inverses(problem, config, device).plan()
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,8 @@ class _Recursion(ABC):
 
     solution = ""  # the operand or temporary that holds what is solved
 
-    def __init__(self, problem: Problem, config: Config, device: DeviceInfo) -> None:
-        self.problem, self.config, self.device = problem, config, device
+    def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> None:
+        self.problem, self.config, self.device, self.batch = problem, config, device, batch
         self.left = problem.options["side"] == "L"
         self.trans = str(problem.options["trans"])
         self.order, self.count = order(problem), problem.sizes["n" if self.left else "m"]
@@ -109,12 +123,25 @@ class _Recursion(ABC):
             sizes, operands, trans = (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
         else:
             sizes, operands, trans = (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
-        self.steps.append(blocks.product(self.problem, sizes, operands, trans, factors))
+        if self.batch is None:
+            self.steps.append(blocks.product(self.problem, sizes, operands, trans, factors))
+        else:
+            lengths = {"a": self.batch.a, "b": self.batch.b}
+            stacks = {
+                name: (memory, replace(layout, strides=(lengths[memory], *layout.strides))) for name, (memory, layout) in operands.items()
+            }
+            self.steps.append(blocks.product(self.problem, sizes, stacks, trans, factors, self.batch.count))
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
         kinds = {"COMPLEX": blocks.is_complex(self.problem), "HERMITIAN": self.trans in "CR"}
-        return load(__file__, file, {**blocks.types(self.problem), "UNIT": self.problem.options["diag"] == "U", **defines}, **kinds)
+        return load(
+            __file__,
+            file,
+            {**blocks.types(self.problem), "UNIT": self.problem.options["diag"] == "U", **defines},
+            BATCH=self.batch is not None,
+            **kinds,
+        )
 
     @property
     def alpha(self) -> Arg:
@@ -124,7 +151,11 @@ class _Recursion(ABC):
     def matrix(self, name: str, role: Role) -> tuple[Arg, ...]:
         """An operand, its offset and its leading dimension."""
         layout = self.problem.layout[name]
-        return Arg(name, role=role), _long(f"{name}_offset", layout.offset), _long(f"ld{name}", layout.strides[0])
+        return (
+            Arg(name, role=role),
+            long_integer(f"{name}_offset", layout.offset),
+            long_integer(f"ld{name}", layout.strides[0]),
+        )
 
 
 class _Substitution(_Recursion):
@@ -165,19 +196,21 @@ class _Substitution(_Recursion):
             b_offset += (block.size - 1) * b_row
             a_row, a_column, b_row = -a_row, -a_column, -b_row
         arguments = (
-            *(_int(name, value) for name, value in (("order", block.size), ("count", self.count), ("scaled", int(first)))),
+            *(integer(name, value) for name, value in (("order", block.size), ("count", self.count), ("scaled", int(first)))),
             self.alpha,
             Arg("a"),
-            *(_long(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
+            *(long_integer(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
             Arg("b", role="inout"),
-            *(_long(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
+            *(long_integer(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
         )
-        group = int(self.config["WGS"])
+        if self.batch is not None:
+            arguments = (*arguments, long_integer("a_batch", self.batch.a), long_integer("b_batch", self.batch.b))
+        group, systems = int(self.config["WGS"]), 1 if self.batch is None else self.batch.count
         groups = -(-self.count // group)
         if self.serial:
-            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, 1), (1, 1, 1), arguments))
+            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, systems), (1, 1, 1), arguments))
         else:
-            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, 1), (group, 1, 1), arguments))
+            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, systems), (group, 1, 1), arguments))
 
 
 class _Inverses(_Recursion):
@@ -198,8 +231,8 @@ class _Inverses(_Recursion):
         self._invert()
         self.solve()
         group = int(self.config["WGS"])
-        solution = (Arg("solution", role="temporary"), _long("ldx", self.ld))
-        arguments = (_int("m", m), _int("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
+        solution = (Arg("solution", role="temporary"), long_integer("ldx", self.ld))
+        arguments = (integer("m", m), integer("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
         size = (-(-n // group) * group, min(m, _MAX_GROUPS), 1)
         self.steps.append(Launch(self.text, "triangular_write", size, (group, 1, 1), arguments))
         names = ("inverses", "blocks") if self.refine else ("inverses",)
@@ -225,14 +258,14 @@ class _Inverses(_Recursion):
         known = (self.alpha, *self.matrix("a", "in"))
         if self.refine:
             everything = (-(-self.nb // group) * group, min(self.order, _MAX_GROUPS), 1)
-            arguments = (_int("order", self.order), *known, Arg("blocks", role="temporary"))
+            arguments = (integer("order", self.order), *known, Arg("blocks", role="temporary"))
             self.steps.append(Launch(self.text, "triangular_copy", everything, (group, 1, 1), arguments))
         rest = (*known, Arg("inverses", role="temporary"))
         padded = -(-self.order // self.nb) * self.nb
-        self.steps.append(Launch(self.text, "triangular_invert", (padded, 1, 1), (size, 1, 1), (_int("order", self.order), *rest)))
+        self.steps.append(Launch(self.text, "triangular_invert", (padded, 1, 1), (size, 1, 1), (integer("order", self.order), *rest)))
         while size < self.nb and size < self.order:
             pairs = -(-(self.order - size) // (2 * size))
-            arguments = (_int("order", self.order), _int("half_size", size), *rest)
+            arguments = (integer("order", self.order), integer("half_size", size), *rest)
             everything = (size // panel * group, pairs, 1)
             self.steps.append(Launch(self.text, "triangular_join", everything, (group, 1, 1), arguments))
             size *= 2
@@ -241,11 +274,3 @@ class _Inverses(_Recursion):
 def _together(blocks: list[_Block]) -> _Block:
     """Neighbours, in rising or falling order, as one."""
     return _Block(min(block.start for block in blocks), sum(block.size for block in blocks))
-
-
-def _int(name: str, value: int) -> Arg:
-    return Arg(name, "scalar", dtype="int32", value=value)
-
-
-def _long(name: str, value: int) -> Arg:
-    return Arg(name, "scalar", dtype="int64", value=value)

@@ -1,6 +1,7 @@
 // L Y = B by substitution, Y over B, for a lower triangular L of some order and `count` columns of Y, one for each
 // work-item. The element (i, l) of L is a[a_offset + i a_row + l a_column], (i, j) of B is b[b_offset + i b_row + j b_column]:
 // with the right strides, negative ones among them, this is every case of side, triangle and transposition.
+// Of a stack, the third dimension of the launch is the system's number.
 {% from "scalars.cl" import functions, mirrored, nothing, one, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -12,11 +13,15 @@
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substitute(
     const int order, const int count, const int scaled, const REAL alpha,
     __global const REAL* restrict a, const long a_offset, const long a_row, const long a_column,
-    __global REAL* restrict b, const long b_offset, const long b_row, const long b_column)
+    __global REAL* restrict b, const long b_offset, const long b_row, const long b_column{{ ", const long a_batch, const long b_batch" if BATCH }})
 {
     const int j = (int)get_global_id(0);
     if (j >= count)
         return;
+{% if BATCH %}
+    a += (long)get_global_id(2) * a_batch;
+    b += (long)get_global_id(2) * b_batch;
+{% endif %}
     __global REAL* y = b + b_offset + j * b_column;
     if ({{ nothing("alpha") }}) {
         for (int i = 0; i < order; i++)

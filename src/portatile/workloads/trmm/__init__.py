@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Cut, Expected, Inputs, Operand
+from portatile.workload import Expected, Inputs
 from portatile.workloads import blocks, structured
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
 
-class Trmm(structured.OfElements):
+class Trmm(structured.TriangularOperand):
     """Triangular A: B (m x n) = alpha op(A) B (``side="L"``, A of order m) or alpha B op(A) (``"R"``, order n), row-major.
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
@@ -27,16 +27,6 @@ class Trmm(structured.OfElements):
     """
 
     name = "trmm"
-    products = True
-    sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
-    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "diag": ("N", "U")}
-    operands = (Operand("a"), Operand("b", "inout"))
-    scalars: Mapping[str, float] = {"alpha": 1.0}
-
-    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """A is square, of the order that the side asks for; B is m x n."""
-        order = structured.order(problem)
-        return {"a": (order, order), "b": (problem.sizes["m"], problem.sizes["n"])}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order."""
@@ -118,22 +108,9 @@ class Trmm(structured.OfElements):
         """The bound of the products; see ``structured.bound``."""
         return structured.bound(problem, structured.order(problem))
 
-    def flops(self, problem: Problem) -> float:
-        """m n times the order of A, the BLAS's convention."""
-        return structured.operations(problem) * float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
-
-    def traffic(self, problem: Problem) -> float:
-        """The triangle read once, B read and written once."""
-        order = structured.order(problem)
-        return float(problem.itemsize) * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"])
-
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """The operands that are read: none where alpha is 0."""
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ())
-
-    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Along the size that A does not have: columns of B for a left A, rows for a right one."""
-        return (Cut("n", {"b": "columns"}) if problem.options["side"] == "L" else Cut("m", {"b": "rows"}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders below, between and above the blocks, with padded rows and offsets."""

@@ -1,6 +1,6 @@
 {# What the product's kernel is passed, whatever its form: plan.py passes it in this order. Forms that take local memory as an argument
    where it is more than CUDA has static say so in `local_argument`. #}
-{% from "elements.cl" import epilogue_parameters with context %}
+{% from "elements.cl" import block_parameters, epilogue_parameters with context %}
 void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
 {% if A_FROM == "image" and B_FROM == "image" %}
           __read_only image2d_t a_image, __read_only image2d_t b_image,
@@ -15,4 +15,4 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% endif %}
 {% endfor %}
 {% endif %}
-          __global {{ real if SPLIT and not JOIN else stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __global %s* planes, volatile __global uint* counters" % real if JOIN }}{% if not SPLIT or JOIN %}{{ epilogue_parameters() }}{{ ", __global const int* restrict scales" if TERMS is defined and TERMS > 1 }}{% endif %}{{ local_argument if local_argument is defined }})
+          __global {{ real if SPLIT and not JOIN else stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __global %s* planes, volatile __global uint* counters" % real if JOIN }}{{ block_parameters("a") ~ block_parameters("b") if BLOCK and A_FROM == "memory" }}{% if not SPLIT or JOIN %}{{ epilogue_parameters() }}{{ ", __global const int* restrict scales" if TERMS is defined and TERMS > 1 }}{% endif %}{{ local_argument if local_argument is defined }})

@@ -71,6 +71,13 @@ static inline ushort to_float16(const float x)
 , __global const {{ factor }}* restrict {{ name }}, const long {{ name }}_offset
 {%- endfor %}
 {% endmacro %}
+{# what a kernel is passed for factors of blocks of k, and that of row or column i of op(A) or op(B) in a block: see epilogue.py #}
+{% macro block_parameters(x) %}
+, __global const float* restrict scale_{{ x }}, const long scale_{{ x }}_offset, const int scale_{{ x }}_ld
+{%- endmacro %}
+{% macro block_factor(x, i, block) %}
+scale_{{ x }}[scale_{{ x }}_offset + {{ "(long)(%s) * scale_a_ld + %s" % (i, block) if x == "a" else "(long)(%s) * scale_b_ld + %s" % (block, i) }}]
+{%- endmacro %}
 {% macro vectors_of(i, j) %}
 {% for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}
 , {{ name }}[{{ name }}_offset + {{ i if EPILOGUE[name] == "rows" else j }}]

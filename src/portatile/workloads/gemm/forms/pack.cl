@@ -5,10 +5,12 @@
 // With TRIANGLE the operand is triangular, its diagonal ones with UNIT: "below" keeps what has kk <= i across, "above" kk >= i. There are
 // zeros beside the diagonal as far as WIDTH steps go; what lies beyond is undefined, and nobody reads it.
 {# with BATCH, groups of the third dimension are problems of the batch #}
-{% from "elements.cl" import nothing, operand, widening with context %}
+{% from "elements.cl" import block_factor, block_parameters, nothing, operand, widening with context %}
+{# the factor of an element's block of k #}
+{% macro scaled(i, kk) %}{{ " * %s" % block_factor(NAME, i, "%s / %d" % (kk, BLOCK)) if BLOCK }}{% endmacro %}
 {# the element i across and kk along k; of complex numbers with k fast, rows are real and imaginary parts by turns #}
 {% macro at(i, kk) %}
-{{ operand("from[(long)((%s) / 2) * ld + (long)%s * 2 + (%s) %% 2]" % (i, kk, i) if COMPLEX and K_FAST else "from[(long)%s * ld + %s]" % ((i, kk) if K_FAST else (kk, i))) }}
+{{ operand("from[(long)((%s) / 2) * ld + (long)%s * 2 + (%s) %% 2]" % (i, kk, i) if COMPLEX and K_FAST else "from[(long)%s * ld + %s]" % ((i, kk) if K_FAST else (kk, i))) }}{{ scaled(i, kk) }}
 {%- endmacro %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -26,7 +28,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel __attribute__((reqd_work_group_size(32, 8, 1)))
 {% endif %}
 void gemm_pack(const int across, const int k, const int depth, const {{ factor }} alpha,
-               __global const {{ stored }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }})
+               __global const {{ stored }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }}{{ block_parameters(NAME) if BLOCK }})
 {
 {% if BATCH %}
     base += (long)get_group_id(2) * base_batch;
@@ -61,7 +63,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
         for (int panel = first; panel < whole; ++panel, to += panel_size, line += WIDTH)
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w)
-                to[w] = {{ operand("line[w]") }};
+                to[w] = {{ operand("line[w]") }}{{ scaled("(panel * WIDTH + w)", "kk") }};
     }
     panels += max(whole - first, 0) * panel_size;
 {% endif %}

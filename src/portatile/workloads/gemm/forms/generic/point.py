@@ -137,7 +137,10 @@ class Generic(Point):
         False,
         (False, True),
         "A is packed into panels by a kernel of its own.",
-        must={"A is packed or read through an image: PACK_A or TXC": "not PACK_A or not TXC or TXC_OF == 'B'"},
+        must={
+            "A is packed or read through an image: PACK_A or TXC": "not PACK_A or not TXC or TXC_OF == 'B'",
+            "factors of blocks of k are applied where operands are packed: set PACK_A and PACK_B": "not block or (PACK_A and PACK_B)",
+        },
         tried=(
             f"not (PACK_A or PACK_B) or ({_SQUARE})",
             f"not (PACK_A or PACK_B) or ({_BARE})",

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judgement:
-    """How good the choices of an estimate are among what was timed: the best one's time over the chosen one's, over shapes."""
+    """The quality of an estimate's choices among timed configurations: the best one's time over the chosen one's, over shapes."""
 
     shapes: int
     mean: float

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm import units
+from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.units import Tile
@@ -21,12 +22,14 @@ _PROMOTED = (  # of floats of eight bits; not measured yet: each tile as of int8
     Tile(replace(tile(128, 128, 6), PROMOTE=units.PROMOTED), 0.78, 2.9),
     Tile(replace(tile(64, 128, 6), PROMOTE=units.PROMOTED), 0.55, 2.9),
 )
+_SCALED = _PROMOTED[1:]  # beside factors of blocks of k
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
     """The point for a device whose warp groups multiply the problem's types; None for others, and where fragments are done sooner."""
     other = fragments.estimate(problem, device, batch)
-    fitting = [one for one in (_PROMOTED if units.promotes(problem) else _TILES) if units.fits(one.point, device)]
+    tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
+    fitting = [one for one in tiles if units.fits(one.point, device)]
     if other is None or not device.can.warp_groups or not fitting:
         return None
     took, found = units.fastest(problem, device, batch, fitting)

@@ -14,7 +14,8 @@
    + 2^-11 (A_low B_high + A_high B_low). Products of the high terms leave the units after each tile, to be added to nearest, while those
    with low terms are formed, whose sums stay in the units.
 
-   With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums.
+   With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums; with BLOCK
+   by the factors of a block of k.
 #}
 // GEMM for Hopper: a warp keeps the copy engine busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
 // go on to their next tile of C while the last one is stored.
@@ -34,7 +35,7 @@
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
-{% from "elements.cl" import vectors_of with context %}
+{% from "elements.cl" import block_factor, vectors_of with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -76,12 +77,25 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {# the products of a tile, of one block of rows after the other, so that the sums in the units are few; other warp groups multiply while
    this one adds #}
 {% macro promoted() %}
+{% if BLOCK %}
+            const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
+{% endif %}
 {% for r in range(TRR) %}
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
 {{ multiply(r, "part", "step") }}            }
             wgmma_commit();
+{% if BLOCK %}
+            const int row_{{ r }} = row0 + team * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
+            const float above_{{ r }} = {{ block_factor("a", "min(row_%d, m - 1)" % r, "block") }}, below_{{ r }} = {{ block_factor("a", "min(row_%d + 8, m - 1)" % r, "block") }};
+{% if r == 0 %}
+            float across_block[{{ count // 2 }}];
+#pragma unroll
+            for (int e = 0; e < {{ count // 2 }}; ++e)
+                across_block[e] = {{ block_factor("b", "min(col0 + e / 2 * 8 + lane % 4 * 2 + e % 2, n - 1)", "block") }};
+{% endif %}
+{% endif %}
             WGMMA_WAIT(0);
             asm volatile("" : {% for e in range(count) %}"+f"(part[{{ e }}]){{ ", " if not loop.last }}{% endfor %});
 {% if loop.last %}
@@ -91,7 +105,7 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% endif %}
 #pragma unroll
             for (int e = 0; e < {{ count }}; ++e)
-                sums[{{ r }}][e] += part[e];
+                sums[{{ r }}][e] += part[e]{{ " * ((e / 2 %% %d ? below_%d : above_%d) * across_block[e / 4 * 2 + e %% 2])" % (2, r, r) if BLOCK }};
 {% endfor %}
 {% endmacro %}
 {# the products of a tile's terms: those of the high ones are added to the sums while the others are formed #}

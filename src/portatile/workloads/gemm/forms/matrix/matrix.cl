@@ -12,7 +12,7 @@
              | 2  | 2  | 3  | 3  |
              +----+----+----+----+
 
-   With PROMOTE the products of a tile are summed in part[TRR][TCR], and then added to sums.
+   With PROMOTE the products of a tile are summed in part[TRR][TCR], and then added to sums; with BLOCK by the factors of a block of k.
 
    In the end the sums go through local memory, so that neighbouring work-items store neighbouring elements of C.
 
@@ -36,6 +36,7 @@
 {% set steps = 4 %}
 {% set local_argument = ", __local uchar* tiles" if LOCAL_ARGUMENT else "" %}
 {% from "store.cl" import endings, scaling, store with context %}
+{% from "elements.cl" import block_factor with context %}
 {# rows of 128 bytes that a work-item copies its chunk of #}
 {% macro copies(x, wide, along, edge, first, end) %}
 {% set slots = wide // jump %}
@@ -121,13 +122,23 @@
 {% endmacro %}
 {# the products of a tile, which were summed apart, become part of the sums #}
 {% macro promote() %}
+{% if BLOCK %}
+        const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
+{% endif %}
 #pragma unroll
         for (int i = 0; i < {{ TRR }}; ++i)
 #pragma unroll
             for (int j = 0; j < {{ TCR }}; ++j) {
 #pragma unroll
                 for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+{% if BLOCK %}
+                {
+                    const int row = row0 + at_row + i * 16 + MATRIX_ROW(lane, e), column = col0 + at_col + j * 16 + MATRIX_COLUMN(lane, e);
+                    sums[i][j].r[e] += part[i][j].r[e] * ({{ block_factor("a", "min(row, m - 1)", "block") }} * {{ block_factor("b", "min(column, n - 1)", "block") }});
+                }
+{% else %}
                     sums[i][j].r[e] += part[i][j].r[e];
+{% endif %}
                 MATRIX_CLEAR(part[i][j]);
             }
 {% endmacro %}

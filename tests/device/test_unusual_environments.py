@@ -1,4 +1,4 @@
-"""Where a stranger may start from: no home, no PATH, devices and factors of the wrong kind. It works, or one line says what to do."""
+"""Unusual environments and arguments: no home directory, no PATH, devices and factors of the wrong kind. One line says what to do."""
 
 from __future__ import annotations
 

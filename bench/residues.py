@@ -1,0 +1,201 @@
+"""Products by residues beside native ones and cuBLAS: bursts, sustained runs, errors, and the device time of each step.
+
+Needs a device; on a CUDA device with PyTorch cuBLAS runs beside. Errors are in eps of sum |a| |b|, of sampled rows and columns against
+extended precision, largest and mean, of a product by residues and of portatile's native one. Rates count 2 m n k operations, of complex
+numbers 8 m n k.
+
+    python bench/residues.py --sizes 2048,4096,8192 --steps --out residues.json
+    python bench/residues.py --device opencl --sizes 256 --burst 1 --sustained 0   # errors only, on a processor
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import portatile
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+from portatile.runtime.engine import engine_of
+
+DTYPES = ("float64", "complex128", "float32", "complex64")
+DATA = ("normal", "uniform", "graded")
+SAMPLED = 48  # rows and columns of which errors are taken
+
+
+@dataclass(frozen=True)
+class Row:
+    """One participant on one problem: operations a second in 1e12, and its error."""
+
+    dtype: str
+    sizes: tuple[int, int, int]
+    data: str
+    name: str
+    burst: float
+    sustained: float
+    largest: float
+    mean: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--dtypes", default=",".join(DTYPES))
+    parser.add_argument("--sizes", default="1024,2048,4096,8192", help="squares, or shapes as 8192x64x8192")
+    parser.add_argument("--data", default=",".join(DATA))
+    parser.add_argument("--burst", type=int, default=10, help="calls")
+    parser.add_argument("--sustained", type=float, default=0.4, help="seconds")
+    parser.add_argument("--steps", action="store_true", help="the time of each launch too")
+    parser.add_argument("--out", default="")
+    asked = parser.parse_args()
+    device = portatile.get_device(asked.device)
+    print(device.info.name, device.info.backend, device.info.driver)
+    rows = []
+    for row in _rows(device, asked):
+        rows.append(asdict(row))
+        rate = f"{row.burst:8.1f} / {row.sustained:8.1f} T/s" if row.burst else " " * 23
+        sizes = "x".join(map(str, row.sizes))
+        print(f"{row.dtype:10} {sizes:18} {row.data:8} {row.name:9} {rate}  error {row.largest:9.3g} / {row.mean:9.3g} eps", flush=True)
+    if asked.out:
+        Path(asked.out).write_text(json.dumps(rows))
+
+
+def _rows(device: Device, asked: argparse.Namespace) -> Iterator[Row]:
+    for dtype in asked.dtypes.split(","):
+        for text in asked.sizes.split(","):
+            shape = tuple(map(int, text.split("x"))) if "x" in text else (int(text),) * 3
+            for place, data in enumerate(asked.data.split(",")):
+                yield from _compared(device, dtype, shape, data, asked if place == 0 else None)
+
+
+def _compared(device: Device, dtype: str, sizes: tuple[int, ...], data: str, timing: argparse.Namespace | None) -> Iterator[Row]:
+    """Residues, the native product and cuBLAS on one pair of operands; times of the first data only."""
+    m, n, k = sizes
+    a, b = _operands(dtype, (m, n, k), data)
+    on_device = [Buffer.from_numpy(x, device.info.id) for x in (a, b)]
+    out = Buffer.from_numpy(np.zeros((m, n), dtype), device.info.id)
+
+    def by(precision: Any) -> Callable[[], Any]:
+        return lambda: portatile.matmul(*on_device, out=out, precision=precision)
+
+    for name, call in (("residues", by("reproducible")), ("native", by(None))):
+        call()
+        largest, mean = _error(a, b, out.numpy())
+        burst, sustained = _rates(device, call, (m, n, k), dtype, timing)
+        yield Row(dtype, (m, n, k), data, name, burst, sustained, largest, mean)
+    if timing is not None and timing.steps:
+        _show_steps(device, dtype, (m, n, k), on_device, out)
+    if device.info.backend == "cuda":
+        yield from _cublas(a, b, (m, n, k), data, timing)
+
+
+def _operands(dtype: str, sizes: tuple[int, int, int], data: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """op(A) and op(B): normal, uniform in [0, 1), or graded by powers of two along rows, columns and k."""
+    m, n, k = sizes
+    rng = np.random.default_rng(m + n + k)
+    real = np.float64 if dtype in ("float64", "complex128") else np.float32
+
+    def drawn(shape: tuple[int, int]) -> NDArray[Any]:
+        one = [rng.random(shape, real) if data == "uniform" else rng.standard_normal(shape, real) for _ in range(2)]
+        return one[0] if dtype.startswith("float") else one[0] + one[1] * dtype_of(dtype).type(1j)
+
+    a, b = drawn((m, k)), drawn((k, n))
+    if data == "graded":
+        steps = [2.0 ** rng.integers(-limit, limit + 1, size).astype(real) for limit, size in ((20, m), (5, k), (20, n), (5, k))]
+        a, b = a * steps[0][:, None] * steps[1], b * steps[2] * steps[3][:, None]
+    return a.astype(dtype), b.astype(dtype)
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """NumPy's type."""
+    return np.dtype(name)
+
+
+def _error(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> tuple[float, float]:
+    """The largest and the mean error at sampled places, in eps of sum |a| |b|."""
+    rng = np.random.default_rng(1)
+    rows, columns = (rng.choice(size, min(size, SAMPLED), replace=False) for size in c.shape)
+    wide = np.clongdouble if a.dtype.kind == "c" else np.longdouble
+    x, y = a[rows].astype(wide), b[:, columns].astype(wide)
+    off = np.abs(c[np.ix_(rows, columns)] - x @ y) / (np.abs(x) @ np.abs(y)) / np.finfo(a.dtype).eps
+    return float(off.max()), float(off.mean())
+
+
+def _rates(
+    device: Device, call: Callable[[], Any], sizes: tuple[int, int, int], dtype: str, timing: argparse.Namespace | None
+) -> tuple[float, float]:
+    """Operations a second of the best of three bursts, and of calls one after the other for some time."""
+    if timing is None or timing.burst < 1:
+        return 0.0, 0.0
+    queue = device.default_queue()
+    flops = (8.0 if dtype.startswith("complex") else 2.0) * sizes[0] * sizes[1] * sizes[2] / 1e12
+
+    def seconds(count: int) -> float:
+        queue.finish()
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        queue.finish()
+        return (time.perf_counter() - start) / count
+
+    seconds(3)  # warm, and recorded
+    best = min(seconds(timing.burst) for _ in range(3))
+    long = seconds(max(int(timing.sustained / best), 1)) if timing.sustained else best
+    return flops / best, flops / long
+
+
+def _show_steps(device: Device, dtype: str, sizes: tuple[int, int, int], operands: list[Buffer], out: Buffer) -> None:
+    """The device time of each launch, the best of five runs, where the device tells it."""
+    problem = workloads.get("gemm_residues").problem(dict(zip("mnk", sizes, strict=True)), dtype)
+    executable = engine_of(device).prepare(problem).executable
+    memory = dict(zip("abc", (buffer.memory for buffer in (*operands, out)), strict=True))
+    best: list[float] = []
+    with device.queue(profiling=True) as queue:
+        for _ in range(5):
+            events: list[Any] = []
+            executable.run(queue, memory, {"alpha": 1.0, "beta": 0.0}, events)
+            queue.finish()
+            took = [event.duration or event.seconds_since(before) for before, event in pairwise(events)]
+            best = [min(pair) for pair in zip(best or took, took, strict=True)]
+    names = [getattr(step, "kernel", "") for step in executable.plan.steps][1:]
+    print("    " + ", ".join(f"{name} {1e3 * seconds:.3f} ms" for name, seconds in zip(names, best, strict=False)))
+
+
+def _cublas(a: NDArray[Any], b: NDArray[Any], sizes: tuple[int, int, int], data: str, timing: argparse.Namespace | None) -> Iterator[Row]:
+    try:
+        import torch
+    except ImportError:
+        return
+    torch.backends.cuda.matmul.allow_tf32 = False
+    x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+    out = torch.empty(sizes[:2], dtype=x.dtype, device="cuda")
+
+    class Stream:
+        """PyTorch's stream, waited for as a queue is."""
+
+        @staticmethod
+        def default_queue() -> Any:
+            return Stream
+
+        @staticmethod
+        def finish() -> None:
+            torch.cuda.synchronize()
+
+    torch.mm(x, y, out=out)
+    largest, mean = _error(a, b, out.cpu().numpy())
+    burst, sustained = _rates(Stream, lambda: torch.mm(x, y, out=out), sizes, a.dtype.name, timing)  # type: ignore[arg-type]
+    yield Row(a.dtype.name, sizes, data, "cuBLAS", burst, sustained, largest, mean)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The numbers of the residue scheme, and what its kernels take of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd, prod
+
+import pytest
+
+from portatile import program, workloads
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.errors import ArgumentError
+from portatile.records import Launch
+from portatile.workloads.gemm_residues import numbers
+from support.devices import DEVICES
+
+WORKLOAD = workloads.get("gemm_residues")
+
+
+@pytest.mark.parametrize("dtype", numbers.COUNT)
+def test_sums_are_told_apart_by_their_remainders(dtype: str) -> None:
+    """The largest sums are below half the product of coprime moduli, and int32 and float32 hold what is formed on the way."""
+    parts = 2 if dtype.startswith("complex") else 1
+    found = numbers.numbers(dtype)
+    moduli, whole = found.moduli, prod(found.moduli)
+    assert all(gcd(one, other) == 1 for place, one in enumerate(moduli) for other in moduli[:place])
+    assert (2**found.bits + numbers.LONGEST**0.5) ** 2 <= (numbers.MARGIN + 0.01) * whole  # rounding adds to a norm
+    assert found.bits + 1 < numbers.DIGIT * found.digits
+    assert (2 * parts - 1) * numbers.LONGEST * 128**2 < 2**31
+    assert all(sum(2 ** (numbers.DIGIT - 1) * abs(weight) for weight in row) < 2**20 for row in found.tables["weights"])
+    for p, inverses, cofactors in zip(moduli, found.tables["inverses"], found.tables["cofactors"], strict=True):
+        cofactor = sum(limb << (numbers.LIMB * place) for place, limb in enumerate(cofactors))
+        assert cofactor == whole // p
+        assert (inverses[0] * cofactor) % p == 1
+        assert [(inverses[place] - inverses[0] * 2 ** (12 * place)) % p for place in range(3)] == [0, 0, 0]
+
+
+def test_any_sum_follows_from_its_remainders() -> None:
+    """As the kernels put it together, in Python's integers."""
+    found = numbers.numbers("float64")
+    whole = prod(found.moduli)
+    for value in (0, 1, -1, int(numbers.MARGIN * whole), -int(numbers.MARGIN * whole), 3**60):
+        y = [numbers.centred(value * inverse[0], p) for p, inverse in zip(found.moduli, found.tables["inverses"], strict=True)]
+        turns = round(sum(one / p for one, p in zip(y, found.moduli, strict=True)))
+        assert sum(one * (whole // p) for one, p in zip(y, found.moduli, strict=True)) - turns * whole == value
+
+
+def test_a_device_without_float64_is_told_what_to_do() -> None:
+    problem = WORKLOAD.problem({"m": 8, "n": 8, "k": 8}, "float32")
+    device = replace(DEVICES["gpu"], fp64=False)
+    with pytest.raises(ArgumentError, match="leave precision out"):
+        WORKLOAD.plan(problem, WORKLOAD.default(problem, device), device)
+
+
+@pytest.mark.drawn(1 / 4)
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+@pytest.mark.parametrize("dtype", numbers.COUNT)
+def test_kernels_fit_the_registers(dtype: str) -> None:
+    problem = WORKLOAD.problem({"m": 4096, "n": 4096, "k": 4096}, dtype, {"trans_b": "T"})
+    plan = WORKLOAD.plan(problem, WORKLOAD.default(problem, DEVICES["gpu"]), DEVICES["gpu"])
+    for source in dict.fromkeys(step.source for step in plan.steps if isinstance(step, Launch)):
+        for used in program.build(source, cuda_compiler.CudaTarget("sm_90"), None).resources.values():
+            assert (used.spill_stores, used.spill_loads) == (0, 0)
+            assert used.registers <= 128
