@@ -21,24 +21,23 @@ WORKLOAD = workloads.get("gemm_residues")
 def test_sums_are_told_apart_by_their_remainders(dtype: str) -> None:
     """The largest sums are below half the product of coprime moduli, and int32 and float32 hold what is formed on the way."""
     parts = 2 if dtype.startswith("complex") else 1
-    for terms in (1, 5, 4096, numbers.LONGEST):
-        found = numbers.numbers(dtype, terms)
-        moduli, whole = found.moduli, prod(found.moduli)
-        assert all(gcd(one, other) == 1 for place, one in enumerate(moduli) for other in moduli[:place])
-        assert parts * terms * 4**found.bits <= numbers.MARGIN * whole
-        assert found.bits + 1 < numbers.DIGIT * found.digits
-        assert (2 * parts - 1) * numbers.LONGEST * 128**2 < 2**31
-        assert all(sum(2 ** (numbers.DIGIT - 1) * abs(weight) for weight in row) < 2**20 for row in found.tables["weights"])
-        for p, inverses, cofactors in zip(moduli, found.tables["inverses"], found.tables["cofactors"], strict=True):
-            cofactor = sum(limb << (numbers.LIMB * place) for place, limb in enumerate(cofactors))
-            assert cofactor == whole // p
-            assert (inverses[0] * cofactor) % p == 1
-            assert [(inverses[place] - inverses[0] * 2 ** (12 * place)) % p for place in range(3)] == [0, 0, 0]
+    found = numbers.numbers(dtype)
+    moduli, whole = found.moduli, prod(found.moduli)
+    assert all(gcd(one, other) == 1 for place, one in enumerate(moduli) for other in moduli[:place])
+    assert (2**found.bits + numbers.LONGEST**0.5) ** 2 <= (numbers.MARGIN + 0.01) * whole  # rounding adds to a norm
+    assert found.bits + 1 < numbers.DIGIT * found.digits
+    assert (2 * parts - 1) * numbers.LONGEST * 128**2 < 2**31
+    assert all(sum(2 ** (numbers.DIGIT - 1) * abs(weight) for weight in row) < 2**20 for row in found.tables["weights"])
+    for p, inverses, cofactors in zip(moduli, found.tables["inverses"], found.tables["cofactors"], strict=True):
+        cofactor = sum(limb << (numbers.LIMB * place) for place, limb in enumerate(cofactors))
+        assert cofactor == whole // p
+        assert (inverses[0] * cofactor) % p == 1
+        assert [(inverses[place] - inverses[0] * 2 ** (12 * place)) % p for place in range(3)] == [0, 0, 0]
 
 
 def test_any_sum_follows_from_its_remainders() -> None:
     """As the kernels put it together, in Python's integers."""
-    found = numbers.numbers("float64", 4096)
+    found = numbers.numbers("float64")
     whole = prod(found.moduli)
     for value in (0, 1, -1, int(numbers.MARGIN * whole), -int(numbers.MARGIN * whole), 3**60):
         y = [numbers.centred(value * inverse[0], p) for p, inverse in zip(found.moduli, found.tables["inverses"], strict=True)]

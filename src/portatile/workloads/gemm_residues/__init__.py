@@ -19,13 +19,13 @@ from portatile.workloads.gemm_residues import plan
 class GemmResidues(Workload):
     """C (m x n) = alpha op(A) op(B) + beta C by Ozaki scheme II (arXiv 2504.08009), the same bits on every device and in every run.
 
-    Rows of op(A) and columns of op(B), scaled by powers of two, become integers of 58 bits for short sums of float64 to 51 for long ones
-    (31 to 24 of float32); 15 (8) products of bytes give their product modulo as many numbers, from which it is put together exactly and
-    rounded once. Of complex numbers three products of bytes take the place of each: modulo a number nothing is lost by adding parts.
-    One more product, of leading bits, bounds |A| |B| from below: an element for which rounding to integers may have cost more than
-    k u |A| |B|, or that has infinities, NaN or a sum that is no normal number, is computed again as k multiply-adds in float64. So the
-    error is at most gamma_(k + 3) |A| |B|, of complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come
-    out where they do natively. Sums of more than 16384 terms are added piece by piece.
+    Rows of op(A) and columns of op(B), scaled by powers of two, become integers with norms of 58 bits, of float32 27; 15 products of bytes,
+    of float32 7, give their product modulo as many numbers, from which it is put together exactly and rounded once. Of complex numbers
+    three products of bytes take the place of each: modulo a number nothing is lost by adding parts. One more product, of leading bits,
+    bounds |A| |B| from below: an element for which rounding to integers may have cost more than k u |A| |B|, or that has infinities, NaN or
+    a sum that is no normal number, is computed again as k multiply-adds in float64. So the error is at most gamma_(k + 3) |A| |B|, of
+    complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come out where they do natively. Sums of more than
+    16384 terms are added piece by piece.
 
     Parameters: SLAB: steps of k that a work-group makes bytes of. LANES: work-items along k, of four steps each. ROWS: rows of the group.
     WGS: work-group that puts sums together.

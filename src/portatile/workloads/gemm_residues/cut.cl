@@ -1,13 +1,14 @@
 // Rows of op(A), or columns of op(B), as integers, and these modulo each of {{ count }} numbers, a byte each, with k fast.
 //
-// Element a of a row whose largest one is below 2^e is rounded to the integer x = a 2^(keep - e), |x| <= 2^keep. It is taken apart by its
-// bits, so that no device rounds it otherwise and none needs arithmetic of its type. What is written:
+// Element a of a row whose largest one is below 2^e, and whose norm is at most 2^(e + gap), is rounded to the integer x = a 2^(keep - e - gap).
+// So the norm of the integers is at most 2^keep, and that of all their products with another such row 4^keep (Cauchy and Schwarz).
+// Elements are taken apart by their bits, so that no device rounds them otherwise and none needs arithmetic of their type. What is written:
 //
 //   planes, plane l:  x mod p_l, in -p_l/2 .. p_l/2; of complex numbers three planes: real part, imaginary part, their sum
 //   tops:             |a| 2^(7 - e), rounded down: 0 .. 127; of every fourth step of k where `sampled`; of a complex number its larger part
 //
-// Of each row sums[] has what |a| 2^(7 - e), rounded up, adds up to, all bits flipped where some x is not a 2^(keep - e) itself.
-// One row of `peaks` or `sums` belongs to a slab of `length` steps of k.
+// Of each row sums[] has what |a| 2^(7 - e), rounded up, adds up to, all bits flipped where some x is not exact.
+// One row of `sums` belongs to a slab of `length` steps of k.
 {% from "scalars.cl" import nothing with context %}
 {% from "tables.cl" import tables, entry with context %}
 {% set names = ["re", "im"][:parts] %}
@@ -62,41 +63,88 @@
 #endif
 #define READ(i, h, part) ((i) < across && (h) < k ? source[{{ parts }} * (offset + PLACE(i, h)) + part] : (BITS)0)
 
-// The largest exponent of each row within a slab, at least that of the smallest normal number.
+// |a| 2^(7 - e) of a mantissa below 2^e by `below` powers of two, rounded down; `last` bits are cut off.
+#define LAST(below) min((below) + PRECISION - 7, PRECISION + 1)
+
+// Of each row within a stretch of {{ stretch }} steps of k, whatever the work-group: the largest exponent e, at least that of the smallest
+// normal number, and the sum of squares of |a| 2^(7 - e), rounded up.
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void residues_scan(const int across, const int k, const int length, const SCALAR alpha,
-                   __global const BITS* restrict source, const long offset, const long ld, __global int* restrict peaks)
+void residues_scan(const int across, const int k, const SCALAR alpha, __global const BITS* restrict source, const long offset,
+                   const long ld, __global int* restrict peaks, __global uint* restrict squares)
 {
     __local int found[ROWS][LANES];
-    const int lane = (int)get_local_id(0), row = (int)get_local_id(1), slab = (int)get_group_id(0);
+    __local uint added[ROWS][LANES];
+    const int lane = (int)get_local_id(0), row = (int)get_local_id(1), first = (int)get_group_id(0) * {{ stretch }};
 #if K_FAST
     const int r = row, h = lane;
 #else
     const int id = row * LANES + lane, r = id % ROWS, h = id / ROWS;  // neighbours read neighbouring rows
 #endif
     const long corner = (long)get_group_id(1) * ROWS;
-    const int end = {{ nothing("alpha") }} ? 0 : min(slab * length + length, k);  // then nothing is read
+    const int end = {{ nothing("alpha") }} ? 0 : min(first + {{ stretch }}, k);  // then nothing is read
     int peak = 1;
-    for (int step = slab * length + h; step < end; step += LANES) {
+    for (int step = first + h; step < end; step += LANES) {
 {% for part in range(parts) %}
         peak = max(peak, EXPONENT(READ(corner + r, (long)step, {{ part }})));
 {% endfor %}
     }
     found[r][h] = peak;
     barrier(CLK_LOCAL_MEM_FENCE);
+    for (int t = 0; t < LANES; ++t)
+        peak = max(peak, found[r][t]);
+    uint sum = 0;
+    for (int step = first + h; step < end; step += LANES) {
+{% for part in range(parts) %}
+        {
+            const BITS bits = READ(corner + r, (long)step, {{ part }});
+            const int exponent = EXPONENT(bits);
+            const BITS mantissa = (bits & FRACTION) | (exponent ? FRACTION + 1 : (BITS)0);
+            const int last = LAST(peak - max(exponent, 1));
+            const uint top = (uint)(mantissa >> last), up = top + (((BITS)top << last) != mantissa);
+            sum += up * up;
+        }
+{% endfor %}
+    }
+    added[r][h] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
     const long i = corner + row;
     if (lane == 0 && i < across) {
         int most = 1;
-        for (int t = 0; t < LANES; ++t)
+        uint total = 0;
+        for (int t = 0; t < LANES; ++t) {
             most = max(most, found[row][t]);
-        peaks[(long)slab * across + i] = most;
+            total += added[row][t];
+        }
+        peaks[(long)get_group_id(0) * across + i] = most;
+        squares[(long)get_group_id(0) * across + i] = total;
     }
 }
 
+// facts[4 i], facts[4 i + 1]: the exponent e of a row's largest element, and the least gap >= 0 such that its norm is at most 2^(e + gap).
+__kernel __attribute__((reqd_work_group_size(LANES * ROWS, 1, 1)))
+void residues_norm(const int across, const int stretches, __global const int* restrict peaks, __global const uint* restrict squares,
+                   __global int* restrict facts)
+{
+    const int i = (int)get_global_id(0);
+    if (i >= across)
+        return;
+    int peak = 1;
+    for (int s = 0; s < stretches; ++s)
+        peak = max(peak, peaks[(long)s * across + i]);
+    ulong sum = 0;
+    for (int s = 0; s < stretches; ++s) {
+        const int down = min(2 * (peak - peaks[(long)s * across + i]), 32);
+        sum += ((ulong)squares[(long)s * across + i] + ((1UL << down) - 1)) >> down;  // each rounded up by itself: the order does not count
+    }
+    const int bits = sum > 1 ? 64 - (int)clz(sum - 1) : 0;  // sum <= 2^bits
+    facts[4 * (long)i] = peak;
+    facts[4 * (long)i + 1] = max((bits + 1) / 2 - 7, 0);
+}
+
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void residues_cut(const int across, const int k, const int depth, const int slabs, const int length, const int keep, const int sampled,
+void residues_cut(const int across, const int k, const int depth, const int length, const int keep, const int sampled,
                   const int conjugate, const SCALAR alpha, __global const BITS* restrict source, const long offset, const long ld,
-                  __global const int* restrict peaks, __global int* restrict sums, __global uint* restrict planes, __global uint* restrict tops)
+                  __global const int* restrict facts, __global int* restrict sums, __global uint* restrict planes, __global uint* restrict tops)
 {
     __local BITS tile[{{ parts }}][ROWS][PITCH];
     __local int added[ROWS][LANES];
@@ -104,10 +152,7 @@ void residues_cut(const int across, const int k, const int depth, const int slab
     const int lane = (int)get_local_id(0), row = (int)get_local_id(1), slab = (int)get_group_id(0);
     const int id = row * LANES + lane;
     const long corner = (long)get_group_id(1) * ROWS, i = corner + row;
-    int peak = 1;
-    if (i < across)
-        for (int s = 0; s < slabs; ++s)
-            peak = max(peak, peaks[(long)s * across + i]);
+    const int peak = i < across ? facts[4 * i] : 1, gap = i < across ? facts[4 * i + 1] : 0;
     const int end = {{ nothing("alpha") }} ? 0 : min(slab * length + length, depth);
     int sum = 0, inexact = 0;
     for (int start = slab * length; start < end; start += STEPS) {
@@ -135,10 +180,11 @@ void residues_cut(const int across, const int k, const int depth, const int slab
                 const int exponent = EXPONENT(bits);
                 const BITS mantissa = (bits & FRACTION) | (exponent ? FRACTION + 1 : (BITS)0);
                 const int below = peak - max(exponent, 1);  // powers of two below the row's largest
-                const int drop = below + PRECISION - keep, down = min(max(drop, 1), PRECISION + 1);
-                const long size = drop <= 0 ? (long)mantissa << min(-drop, 11) : (long)((mantissa + ((BITS)1 << (down - 1))) >> down);
+                const int drop = below + gap + PRECISION - keep, down = min(max(drop, 1), PRECISION + 1);
+                // half to even, so that no bias adds up
+                const long size = drop <= 0 ? (long)mantissa << min(-drop, 11) : (long)((mantissa + ((BITS)1 << (down - 1)) - 1 + ((mantissa >> down) & 1)) >> down);
                 inexact |= drop > 0 && (drop > PRECISION ? mantissa != 0 : ((BITS)size << down) != mantissa);
-                const int last = min(below + PRECISION - 7, PRECISION + 1);
+                const int last = LAST(below);
                 const BITS top = mantissa >> last;
                 sum += (int)top + ((top << last) != mantissa);
                 largest = max(largest, (uint)top);
@@ -186,21 +232,18 @@ void residues_cut(const int across, const int k, const int depth, const int slab
     }
 }
 
-// What the slabs of a row come to: its exponent, and the sum, all bits flipped where some x is not exact.
+// facts[4 i + 2]: what the slabs of a row add up to, all bits flipped where some x is not exact.
 __kernel __attribute__((reqd_work_group_size(LANES * ROWS, 1, 1)))
-void residues_fold(const int across, const int slabs, __global const int* restrict peaks, __global const int* restrict sums,
-                   __global int* restrict facts)
+void residues_fold(const int across, const int slabs, __global const int* restrict sums, __global int* restrict facts)
 {
     const int i = (int)get_global_id(0);
     if (i >= across)
         return;
-    int peak = 1, sum = 0, inexact = 0;
+    int sum = 0, inexact = 0;
     for (int s = 0; s < slabs; ++s) {
         const int found = sums[(long)s * across + i];
-        peak = max(peak, peaks[(long)s * across + i]);
         sum += found < 0 ? ~found : found;
         inexact |= found < 0;
     }
-    facts[2 * (long)i] = peak;
-    facts[2 * (long)i + 1] = inexact ? ~sum : sum;
+    facts[4 * (long)i + 2] = inexact ? ~sum : sum;
 }

@@ -1,6 +1,6 @@
 // C = alpha S + beta C of the sums S = op(A) op(B), which are put together from what they are modulo {{ count }} numbers.
 //
-// S 2^(2 keep - e_i - f_j) = V is an integer with |V| < {{ margin }} M, where M is the product of the moduli p_l, and
+// S 2^(2 keep - e_i - f_j) = V, where e_i and f_j bound the norms of a row of A and a column of B, is an integer with |V| < {{ margin }} M, where M is the product of the moduli p_l, and
 //
 //   V = sum_l W_l y_l - Q M,   W_l = M / p_l,   y_l = V / W_l mod p_l,   Q = round(sum_l y_l / p_l)
 //
@@ -96,10 +96,12 @@ void residues_join(const int m, const int n, const int k, const int keep, const 
         return;
     }
     const long plane = (long)m * n;
-    const int e = rows[2 * i], f = columns[2 * (long)j], a = rows[2 * i + 1], b = columns[2 * (long)j + 1];
-    const int cost = (a < 0 ? (b < 0 ? ~b : b) : 0) + (b < 0 ? (a < 0 ? ~a : a) : 0) + (a < 0 && b < 0);
+    const int e = rows[4 * i], f = columns[4 * (long)j], a = rows[4 * i + 2], b = columns[4 * (long)j + 2];
+    const int up_a = rows[4 * i + 1], up_b = columns[4 * (long)j + 1];
+    const ulong cost = ((ulong)(a < 0 ? (b < 0 ? ~b : b) : 0) << up_a) + ((ulong)(b < 0 ? (a < 0 ? ~a : a) : 0) << up_b)
+        + ((ulong)(a < 0 && b < 0) << (up_a + up_b));
     const ulong known = (ulong)(uint)terms[i * n + j] * (ulong)(uint)k;
-    int marked = e == LARGEST || f == LARGEST || (ulong)(uint)cost << slack > known;
+    int marked = e == LARGEST || f == LARGEST || cost << slack > known;
 {% for name in names %}
     double {{ name }} = 0.0;
     {
@@ -144,7 +146,7 @@ void residues_join(const int m, const int n, const int k, const int keep, const 
             low <<= up;
         }
         high |= low != 0;
-        scale += 64 - up + e + f - 2 * (LARGEST / 2 - 1) - 2 * keep;
+        scale += 64 - up + e + up_a + f + up_b - 2 * (LARGEST / 2 - 1) - 2 * keep;
 #if LARGEST == 2047
         marked |= high != 0 && (scale + 63 < -1022 || scale + 64 > 1023);
 #endif

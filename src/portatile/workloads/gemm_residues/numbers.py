@@ -1,6 +1,6 @@
 """The numbers of the residue scheme: moduli, bits that operands keep, weights of digits, cofactors of the Chinese remainder theorem.
 
-Ozaki scheme II (Ozaki, Uchino, Imamura, arXiv 2504.08009): rows of A and columns of B become integers of so many bits that each sum of
+Ozaki scheme II (Ozaki, Uchino, Imamura, arXiv 2504.08009): rows of A and columns of B become integers with norms so small that each sum of
 their products is less than half the product of the moduli; it follows from what it is modulo each of them, which int8 products give.
 """
 
@@ -13,8 +13,10 @@ from typing import Any
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193)
 """Pairwise coprime, the largest first; remainders around 0 are bytes."""
-COUNT = {"float32": 8, "float64": 15, "complex64": 8, "complex128": 15}
-"""How many of them: the rounding of A and B is then less than a native product's on random matrices, up to the longest sums."""
+STRETCH = 256
+"""Steps of k of which the sum of squares is formed together, whatever the configuration, so that all agree on a row's norm."""
+COUNT = {"float32": 7, "float64": 15, "complex64": 7, "complex128": 15}
+"""How many of them: on random matrices rounding A and B then costs less than a native product does; 14 would not do for float64."""
 PRECISION = {"float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
 LARGEST = {"float32": 255, "float64": 2047, "complex64": 255, "complex128": 2047}
 """Bits of a fraction, and the exponent that stands for infinities and NaN."""
@@ -42,10 +44,9 @@ def limbs(value: int, count: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What kernels are told, for sums of ``terms`` products of rounded elements of ``dtype``."""
+    """What kernels are told of products of ``dtype``."""
 
     dtype: str
-    terms: int
 
     @property
     def moduli(self) -> tuple[int, ...]:
@@ -54,9 +55,8 @@ class Numbers:
 
     @cached_property
     def bits(self) -> int:
-        """The most bits with ``terms * 4**bits <= MARGIN * M``, or half of that for complex numbers, whose terms are two products."""
-        products = self.terms * (2 if self.dtype.startswith("complex") else 1)
-        return ((int(MARGIN * prod(self.moduli)) // products).bit_length() - 1) // 2
+        """The most bits with ``4**bits <= MARGIN * M``: norms of rows and columns of integers are at most ``2**bits``."""
+        return (int(MARGIN * prod(self.moduli)).bit_length() - 1) // 2
 
     @property
     def digits(self) -> int:
@@ -72,7 +72,7 @@ class Numbers:
         """
         return max(PRECISION[self.dtype] + 6 - self.bits, 0)
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, list[Any]]:
         """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count; ``inverses``: what the three digits of a sum
         of bytes count, times the inverse of the cofactor; ``cofactors``: the limbs of the product of the other moduli.
@@ -91,8 +91,8 @@ class Numbers:
 
     @property
     def wide(self) -> int:
-        """Limbs of a sum, with a bit for its sign."""
-        return ceil((prod(self.moduli).bit_length() + 1) / LIMB)
+        """Limbs of a sum, with a bit for its sign; kernels want three."""
+        return max(ceil((prod(self.moduli).bit_length() + 1) / LIMB), 3)
 
     @property
     def product(self) -> tuple[int, ...]:
@@ -100,7 +100,7 @@ class Numbers:
         return limbs(prod(self.moduli), self.wide)
 
 
-@lru_cache(maxsize=64)
-def numbers(dtype: str, terms: int) -> Numbers:
-    """The numbers for sums of up to ``terms`` products: those of the next power of two, so that few kernel texts serve all sizes."""
-    return Numbers(dtype, 1 << max(terms - 1, 0).bit_length())
+@lru_cache(maxsize=8)
+def numbers(dtype: str) -> Numbers:
+    """The numbers for a type, formed once."""
+    return Numbers(dtype)

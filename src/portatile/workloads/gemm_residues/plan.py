@@ -13,7 +13,7 @@ from portatile.template import load
 from portatile.workloads import blocks
 from portatile.workloads.gemm import plan as native
 from portatile.workloads.gemm.passing import ceil_div, long_scalar, scalar
-from portatile.workloads.gemm_residues.numbers import LARGEST, LONGEST, MARGIN, PRECISION, Numbers, numbers
+from portatile.workloads.gemm_residues.numbers import LARGEST, LONGEST, MARGIN, PRECISION, STRETCH, Numbers, numbers
 
 _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes, at a time
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
@@ -71,7 +71,8 @@ class _Steps:
         wide = PRECISION[self.dtype] == 53
         self.types: dict[str, Value] = {"REAL": "double" if wide else "float", "LARGEST": LARGEST[self.dtype]}
         self.types["SCALAR"] = f"{self.types['REAL']}{2 if self.parts == 2 else ''}"
-        self.count = len(numbers(self.dtype, 1).moduli)
+        self.numbers = numbers(self.dtype)
+        self.count = len(self.numbers.moduli)
         self.planes = self.count * (3 if self.parts == 2 else 1)
         self.sizes: dict[str, int] = {}
 
@@ -90,7 +91,7 @@ class _Steps:
 
     def _piece(self, piece: Piece, new_rows: bool, new_columns: bool) -> list[Launch | Call]:
         """The steps of a piece; rows or columns that the piece before had are still there as bytes."""
-        found = numbers(self.dtype, piece.sizes[2])
+        found = self.numbers
         steps: list[Launch | Call] = []
         if new_rows:
             steps += self._bytes("a", piece, found)
@@ -127,23 +128,27 @@ class _Steps:
         depth = padded(k)
         slabs = ceil_div(depth, self.slab)
         source = self._cut(name, found)
-        peaks, sums = (self._temporary(label, 4 * slabs * across) for label in ("peaks", "sums"))
-        facts = self._temporary(f"facts_{name}", 8 * across)
+        stretches = ceil_div(k, STRETCH)
+        peaks, squares = (self._temporary(label, 4 * stretches * across) for label in ("peaks", "squares"))
+        sums = self._temporary("sums", 4 * slabs * across)
+        facts = self._temporary(f"facts_{name}", 16 * across)
         planes = self._temporary(f"bytes_{name}", self.planes * across * depth)
         tops = self._temporary(f"tops_{name}", across * sampled(depth))
-        size = (slabs * self.lanes, ceil_div(across, self.rows) * self.rows, 1)
+        down = ceil_div(across, self.rows) * self.rows
         group = (self.lanes, self.rows, 1)
         read = (self._factor("alpha"), *self._operand(name, piece))
         given, length = (scalar("across", across), scalar("k", k)), scalar("length", self.slab)
         facts_of = {"keep": found.bits, "sampled": int(sampled(depth) < depth), "conjugate": int(self._conjugated(name))}
         asked = tuple(scalar(label, value) for label, value in facts_of.items())
-        cutting = (*given, scalar("depth", depth), scalar("slabs", slabs), length, *asked, *read, peaks, sums, planes, tops)
+        cutting = (*given, scalar("depth", depth), length, *asked, *read, facts, sums, planes, tops)
         items = self.lanes * self.rows
-        folding = (scalar("across", across), scalar("slabs", slabs), peaks, sums, facts)
+        lines = (ceil_div(across, items) * items, 1, 1), (items, 1, 1)
+        norms = (scalar("across", across), scalar("stretches", stretches), peaks, squares, facts)
         return [
-            Launch(source, "residues_scan", size, group, (*given, length, *read, peaks)),
-            Launch(source, "residues_cut", size, group, cutting),
-            Launch(source, "residues_fold", (ceil_div(across, items) * items, 1, 1), (items, 1, 1), folding),
+            Launch(source, "residues_scan", (stretches * self.lanes, down, 1), group, (*given, *read, peaks, squares)),
+            Launch(source, "residues_norm", *lines, norms),
+            Launch(source, "residues_cut", (slabs * self.lanes, down, 1), group, cutting),
+            Launch(source, "residues_fold", *lines, (scalar("across", across), scalar("slabs", slabs), sums, facts)),
         ]
 
     def _load(self, name: str, found: Numbers, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
@@ -155,7 +160,7 @@ class _Steps:
     def _cut(self, name: str, found: Numbers) -> Source:
         defines: dict[str, Value] = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": self._transposed(name) == (name == "b")}
         defines["PRECISION"] = PRECISION[self.dtype]
-        return self._load("cut.cl", found, defines, ("weights",), limbs=found.digits)
+        return self._load("cut.cl", found, defines, ("weights",), limbs=found.digits, stretch=STRETCH)
 
     def _products(self, piece: Piece) -> list[Call]:
         """The stack of products of bytes, and that of the leading bits."""
