@@ -1,7 +1,7 @@
 """Every experiment by its one command: what it prints, what it draws, and how long it takes.
 
     python bench/experiments.py --device pocl --gallery experiments.html
-    python bench/experiments.py --device cuda:0 --device nvidia --budget 540 --gallery gallery.html
+    python bench/experiments.py --budget 540 --gallery gallery.html  # the best device, its other back ends, a processor
     python bench/experiments.py --list
 
 Commands run in processes of their own, one after another, with sizes for processors or for GPUs; only the first device of each kind that a
@@ -45,6 +45,7 @@ class Experiment:
     several: bool = False
     between: str = ""
     no_device: bool = False
+    hosts: bool = False
 
 
 def experiments() -> list[Experiment]:
@@ -53,12 +54,19 @@ def experiments() -> list[Experiment]:
     return [Experiment(**one) for one in listed["experiment"]]
 
 
+def usual(best: Any, found: Sequence[Any]) -> list[Any]:
+    """The best device, the other back ends of its hardware, and a processor if it is none."""
+    others = [one for one in found if one is not best and one.info.physical_id == best.info.physical_id]
+    hosts = [one for one in found if one.info.kind == "cpu" and one is not best and "oclgrind" not in one.info.platform.lower()]
+    return [best, *others, *hosts[:1]] if best.info.kind != "cpu" else [best]
+
+
 def command(one: Experiment, devices: Sequence[Any], folder: Path) -> list[str]:
     """The words after ``portatile`` on these devices, in which files of recorded trials are those of ``folder``."""
     gpu = any(device.info.kind == "gpu" for device in devices)
     files = {"folder": str(folder), "recording": str(folder / "recording.json"), "known": str(folder / "known.json")}
     words = [word.format(**files) for word in shlex.split(f"{one.words} {one.large if gpu else one.small}")]
-    ids = [device.info.id for device in devices]
+    ids = [device.info.id for device in devices if one.hosts or not gpu or device.info.kind == "gpu"]
     if "gap" in words and gpu:
         same = [device.info.id for device in devices if device.info.physical_id == devices[0].info.physical_id]
         return [*words, "--between", *same[:2]] if len(same) > 1 else [*words, "--device", ids[0]]
@@ -200,7 +208,7 @@ def outcome(done: dict[str, Any], devices: Sequence[Any], folder: Path) -> Any:
 
 
 def parse() -> argparse.Namespace:
-    commands = parser(__doc__, "the best one")
+    commands = parser(__doc__, "the best one, its other back ends, and a processor")
     commands.add_argument("--only", default="", help="experiments, separated by commas: D3.2,gap")
     commands.add_argument("--budget", type=float, help="seconds for all together")
     commands.add_argument("--gallery", type=Path, help="write the studies as one page here")
@@ -214,7 +222,7 @@ def main() -> None:
     from portatile import device as every
     from portatile.studies.form import page
 
-    devices = [every.get(name) for name in options.device] or [every.get()]
+    devices = [every.get(name) for name in options.device] or usual(every.get(), every.devices())
     wanted = {word.strip() for word in options.only.split(",") if word.strip()}
     chosen = [one for one in experiments() if not wanted or wanted & {*one.ids.split(", "), *one.words.split()}]
     rows: list[dict[str, Any]] = []

@@ -263,6 +263,49 @@ def test_a_device_that_fails_leaves_its_part_to_the_others(
     np.testing.assert_allclose(found, [expected] * len(found), rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("error", [DeviceError, KeyboardInterrupt])
+def test_operands_stay_whole_where_another_device_fails(
+    both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """The device to which parts travel fails, or the user stops all: what is there afterwards is right, and the next call too."""
+    monkeypatch.setattr(rates, "of", lambda *asked: None)
+    a, b, c = drawn(1, 300, 40), drawn(2, 40, 30), drawn(3, 300, 30)
+    there = [portatile.Buffer.from_numpy(array, twins[0]) for array in (a, b, c)]
+    launch, failed = ClQueue.launch, threading.Event()
+
+    def failing(queue: ClQueue, *args: Any, **rest: Any) -> Any:
+        if queue.device is twins[1]:
+            failed.set()
+            raise DeviceError("it fell off the bus")
+        failed.wait(60)
+        return launch(queue, *args, **rest)
+
+    if error is DeviceError:
+        monkeypatch.setattr(ClQueue, "launch", failing)
+        with pytest.warns(RuntimeWarning, match="opencl:9:0 failed .*fell off the bus"):
+            found = portatile.gemm(*there, beta=0.5, out=there[2], device=both)
+        np.testing.assert_allclose(found.numpy(), a @ b + 0.5 * c, rtol=2e-4, atol=1e-5)
+    else:
+        monkeypatch.setattr(threading.Thread, "join", _interrupted(threading.Thread.join))
+        with pytest.raises(KeyboardInterrupt):
+            portatile.gemm(*there, beta=0.5, out=there[2], device=both)
+        assert not [one for one in threading.enumerate() if one.name.startswith("portatile-opencl")]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(there[0].numpy(), a)
+
+
+def _interrupted(join: Callable[..., None]) -> Callable[..., None]:
+    """``Thread.join`` into whose first call Ctrl-C comes."""
+    calls = iter(range(10**6))
+
+    def joined(thread: threading.Thread, *args: Any) -> None:
+        if next(calls) == 0:
+            raise KeyboardInterrupt
+        join(thread, *args)
+
+    return joined
+
+
 def test_all_that_fail_raise(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*args: Any, **rest: Any) -> Any:
         raise DeviceError("nobody works")

@@ -15,7 +15,7 @@ from portatile.measure.runs import Length
 from portatile.studies import gap
 from portatile.studies.form.conduct import Conditions, conduct
 from portatile.studies.form.study import Asked
-from portatile.studies.gap_rows import BETWEEN, EMPTY_LAUNCH
+from portatile.studies.gap_rows import BETWEEN, EMPTY_LAUNCH, LEVELLED
 from portatile.workloads.matmul import BASE
 
 PROBLEM = workloads.get("matmul").problem({"m": 4, "n": 4, "k": 4})
@@ -40,6 +40,21 @@ def test_two_configurations_are_compared(gpu: Device, tmp_path: Path) -> None:
     assert [row.fused for row in built if row.on == "nothing"] == [0, 0]
     assert all(row.fused for row in built if row.set == frozenset(row.names))
     assert len([row for row in rows if row.order == BETWEEN]) == 3
+
+
+def test_two_back_ends_are_compared(gpu: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled ahead where that disturbs nobody, both sides by turns; a side whose code the other's driver does not take is not swapped."""
+    other = next((one for one in device.devices() if one.info.backend != gpu.info.backend), None)
+    if other is None:
+        pytest.skip("there is no other back end")
+    monkeypatch.setattr(optimisations, "OPTIMISATIONS", tuple(one for one in optimisations.OPTIMISATIONS if one.name == "multiply-add"))
+    asked = gap.GapOptions(between=("cuda:0", other.info.id), config=PLAIN, quick=True)
+    rows = conduct(gap.STUDY, Asked((gpu,), asked, PROBLEM), Conditions(folder=tmp_path)).rows
+    built = [row for row in rows if not row.order]
+    assert [row.status for row in built] == ["ok"] * 6
+    assert [row.side for row in built] == ["cuda:0", other.info.id] * 3
+    assert {row.on for row in built} == {"nothing", "multiply-add", EMPTY_LAUNCH}
+    assert [row.order for row in rows].count(LEVELLED) == 1  # equal times: nothing is taken
 
 
 def test_code_from_elsewhere_runs(gpu: Device) -> None:

@@ -41,14 +41,18 @@ def test_every_row_has_its_command(bench: Any) -> None:
 
 def test_sizes_and_devices_of_a_command(bench: Any, tmp_path: Path) -> None:
     def named(name: str, kind: str, hardware: str) -> Any:
-        return SimpleNamespace(info=SimpleNamespace(id=name, kind=kind, physical_id=hardware, name=DEVICE.name))
+        return SimpleNamespace(info=SimpleNamespace(id=name, kind=kind, physical_id=hardware, platform="", name=DEVICE.name))
 
     cuda, other, host = named("cuda:0", "gpu", "a"), named("opencl:0:0", "gpu", "a"), named("opencl:1:0", "cpu", "b")
     gap = bench.Experiment("D3.2", "study gap matmul", "-m 8", "-m 64", between="BLOCK=8")
     assert bench.command(gap, [cuda, other, host], tmp_path)[-4:] == ["64", "--between", "cuda:0", "opencl:0:0"]
     assert bench.command(gap, [cuda, host], tmp_path)[-3:] == ["64", "--device", "cuda:0"]
     assert bench.command(gap, [host], tmp_path)[-4:] == ["8", "--between", "opencl:1:0", "opencl:1:0/BLOCK=8"]
-    wide = bench.Experiment("D4.6", "study hybrid gemm", several=True)
+    assert bench.usual(cuda, [host, cuda, other]) == [cuda, other, host]
+    assert bench.usual(host, [host]) == [host]
+    only = bench.Experiment("D5.3", "study ladder", several=True)
+    assert bench.command(only, [cuda, other, host], tmp_path)[2:] == ["--device", "cuda:0", "--device", "opencl:0:0"]
+    wide = bench.Experiment("D4.6", "study hybrid gemm", several=True, hosts=True)
     assert bench.command(wide, [cuda, host], tmp_path).count("--device") == 2
     alone = bench.Experiment("D4.6", "study strategies {recording}", no_device=True)
     assert bench.command(alone, [cuda], tmp_path) == ["study", "strategies", str(tmp_path / "recording.json")]

@@ -25,7 +25,7 @@ def problem(m: int, n: int, k: int) -> Problem:
     return WORKLOAD.problem({"m": m, "n": n, "k": k})
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
 @pytest.mark.parametrize(("form", "device", "architecture"), [("hopper", HOPPER, "sm_90"), ("matrix", AMPERE, "sm_80")])
 def test_sums_stay_in_registers(form: str, device: DeviceInfo, architecture: str) -> None:

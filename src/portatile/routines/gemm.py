@@ -147,7 +147,7 @@ def _plan(call: Call) -> Planned:
     (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
     wanted, precision = (rest[0], rest[2]) if rest else (None, "")
     if stacks.stacked(a) or stacks.stacked(b):
-        if precisions.one_by_one(precision, str(a.dtype).rpartition(".")[2], prod(a.shape[-2:]) * max(b.shape[-2:])):
+        if precisions.one_by_one(precision, str(a.dtype).rpartition(".")[2], prod(a.shape[-2:]) * max(b.shape[-2:], default=1)):
             names = ("a", "b", "c")[: len(call.arrays)]
             return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))

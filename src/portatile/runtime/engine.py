@@ -22,11 +22,9 @@ _PATIENCE = 10.0  # seconds that the end of the interpreter waits for a call
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A problem that is compiled and loaded on its device."""
+class Assembled:
+    """A plan that is compiled and loaded on its device: a routine's own, of several problems' launches, or that of one problem."""
 
-    problem: Problem
-    choice: Choice
     executable: execute.Executable
 
     def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> None:
@@ -36,22 +34,18 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Assembled:
-    """A routine's own plan of several problems' launches, compiled and loaded on its device."""
+class Prepared(Assembled):
+    """A problem that is compiled and loaded on its device."""
 
-    executable: execute.Executable
-
-    def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> None:
-        """Queue the computation; does not wait."""
-        waiting.calls += 1
-        self.executable.run(queue, operands, scalars)
+    problem: Problem
+    choice: Choice
 
 
 class Bound(NamedTuple):
     """Something prepared, and the names of its operands in the order of a request."""
 
     engine: Engine
-    prepared: Prepared | Assembled
+    prepared: Assembled
     names: tuple[str, ...]
 
 
@@ -98,7 +92,7 @@ class Engine:
                         self._prepared.clear()
                         self._called.clear()
                     executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
-                    prepared = self._prepared[key] = Prepared(problem, settled, executable)
+                    prepared = self._prepared[key] = Prepared(executable, problem, settled)
         return prepared
 
     def assembled(self, key: Hashable, make: Callable[[], Plan]) -> Assembled:

@@ -124,9 +124,7 @@ def _mixed(places: Iterable[Device | None]) -> ArgumentError:
     return ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
 
 
-def start(
-    engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
-) -> None:
+def start(engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
     """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
@@ -149,9 +147,7 @@ def start(
                     operand.release()
 
 
-def launch(
-    engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any
-) -> None:
+def launch(engine: Engine, prepared: Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
     """Launch what is prepared, as ``start`` does, on operands that all lie in the device's memory."""
     if prepared.executable.plan.steps:
         with engine.lock:

@@ -12,7 +12,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import Begin
 from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
-from portatile.runtime.engine import Assembled, Engine, Prepared
+from portatile.runtime.engine import Assembled, Engine
 from portatile.runtime.in_flight import InFlight
 from portatile.runtime.perform import start
 from portatile.runtime.scratch import scratch
@@ -88,7 +88,7 @@ class Launches:
 
     def __init__(
         self,
-        prepared: Prepared | Assembled,
+        prepared: Assembled,
         operands: Mapping[str, Operand],
         factors: tuple[str, ...],
         fixed: Mapping[str, Any],
@@ -136,7 +136,7 @@ class OnHost(NamedTuple):
     """Prepared launches for arrays on the host: ``operands`` are templates for the matrices of a call, scalars as of ``Launches``."""
 
     engine: Engine
-    prepared: Prepared | Assembled
+    prepared: Assembled
     operands: Mapping[str, tuple[Operand, Matrix]]
     factors: tuple[str, ...]
     fixed: Mapping[str, Any]

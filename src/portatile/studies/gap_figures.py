@@ -140,7 +140,8 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     known = [row for row in parts if row.explained is not None]
     if not known:
         return [*said, "there is no difference worth explaining"]
-    said += _levelled([row for row in rows if row.order == LEVELLED and row.explained is not None])
+    whose = "compilers and drivers make of the same plain code" if one.config == other.config else "the configurations differ in"
+    said += _levelled([row for row in rows if row.order == LEVELLED and row.explained is not None], whose)
     rest = next((row.explained or 0.0 for row in known if row.added == REST), 0.0)
     said.append(f"averaged over all orders the optimisations explain {1 - rest:.0%} of the difference, {rest:.0%} is there without any")
     by_code = [f"{row.added} {row.explained:.0%}" for row in rows if row.order == BY_CODE and row.explained is not None]
@@ -149,7 +150,7 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     return [*said, f"as factors: {', '.join(factors)}"]
 
 
-def _levelled(parts: Sequence[GapRow]) -> list[str]:
+def _levelled(parts: Sequence[GapRow], whose: str) -> list[str]:
     """How much of the difference is gone when both sides do without some optimisations, and what remains."""
     if not parts:
         return []
@@ -157,5 +158,5 @@ def _levelled(parts: Sequence[GapRow]) -> list[str]:
     taken = [f"{row.added} {row.explained:.0%}" for row in parts if row.added != LEVEL]
     if not taken:
         return ["whatever is taken from both, the difference is as large: it is there in the plain code already"]
-    tail = "" if abs(left) <= 1 - _EXPLAINED else "; that is what the compilers and drivers make of the same plain code"
+    tail = "" if abs(left) <= 1 - _EXPLAINED else f"; that is what {whose}"
     return [f"{1 - abs(left):.0%} of the difference is gone when both do without {', '.join(taken)}; {left:.0%} remains{tail}"]
