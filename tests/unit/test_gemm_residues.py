@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd, prod
 
+import numpy as np
 import pytest
 
 from portatile import program, workloads
@@ -12,7 +13,10 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.records import Launch
 from portatile.workloads.gemm_residues import numbers
+from support.checking import check
 from support.devices import DEVICES
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm_residues")
 
@@ -62,3 +66,13 @@ def test_kernels_fit_the_registers(dtype: str) -> None:
         for used in program.build(source, cuda_compiler.CudaTarget("sm_90"), None).resources.values():
             assert (used.spill_stores, used.spill_loads) == (0, 0)
             assert used.registers <= 128
+
+
+@pytest.mark.drawn(1 / 16)
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+def test_the_text_for_gpus_is_right() -> None:
+    """In the interpreter of PTX, on a problem that is small enough for it."""
+    problem = WORKLOAD.problem({"m": 5, "n": 6, "k": 9}, "float32", {"trans_b": "T"})
+    config = {"SLAB": 256, "LANES": 8, "ROWS": 4, "WGS": 64}
+    verdict = check(PtxDevice(limit=3_000_000), WORKLOAD, problem, config, np.random.default_rng(new_seed("residues")))
+    assert verdict.ok, verdict.message

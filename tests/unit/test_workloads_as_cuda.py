@@ -35,7 +35,10 @@ def share(dtype: str) -> float:
 
 
 CASES = [
-    pytest.param(name, dtype, marks=pytest.mark.drawn(share(dtype))) for name in workloads.names() for dtype in workloads.get(name).dtypes
+    pytest.param(name, dtype, marks=pytest.mark.drawn(share(dtype)))
+    for name in workloads.names()
+    if name != "gemm_residues"  # has so many launches that test_gemm_residues.py takes a smaller problem
+    for dtype in workloads.get(name).dtypes
 ]
 
 

@@ -1,4 +1,9 @@
-"""The steps of a product by residues: A and B as bytes, one stack of products of bytes, the sums put together; pieces of bounded memory."""
+"""The steps of a product by residues: A and B as bytes, one stack of products of bytes, the sums put together; pieces of bounded memory.
+
+Predicted, not measured, for an H200 that multiplies bytes at 1441 T/s and moves 4 TB/s, float64 and squares of 4096 / 8192 / 16384, in ms:
+products 1.45 / 11.6 / 93, scan and cut 0.4 / 1.5 / 5.8, join 0.3 / 1.2 / 5.0: 64 / 77 / 85 Tflop/s. Likewise float32 126 / 156 / 175,
+complex128 88 / 104 / 115, complex64 186 / 221 / 244 Tflop/s.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@
 // ZEROS says what is known to be zero, and left out as far as tiles go: "a below" has it below the diagonal of A, and so on, "c below" is
 // what is not wanted of C, which keeps what is there. With FETCH the lines of C that a tile overwrites come to the cache while its sums are
 // made: the stores would wait for them.
-{% from "registers.cl" import multiply, store, realv with context %}
+{% from "registers.cl" import fetch, multiply, store, realv with context %}
 {% set panel = "__global" if PACK_B else "" %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -72,15 +72,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
     __global const {{ real }}* b = b_base + b_offset + (long)k0 * ldb + col;
     const int b_step = ldb;
 {% endif %}
-{% if FETCH and not TURN %}
-    __global const {{ real }}* place = c_base + c_offset + (long)row0 * ldc + col{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
-{% for r in range(TR) %}
-{% for j in range(0, TC, 64 // itemsize) %}
-    __builtin_prefetch(place + (long){{ r }} * ldc + {{ j }}, 1);
-{% endfor %}
-    __builtin_prefetch(place + (long){{ r }} * ldc + {{ TC - 1 }}, 1);
-{% endfor %}
-{% endif %}
-{{ multiply("k0", "k1", panel) }}
+{{ fetch(SPLIT) }}{{ multiply("k0", "k1", panel) }}
     const int end = min(TC, n - col);
 {{ store("beta", SPLIT) }}}

@@ -14,7 +14,10 @@ _BAND = 43  # rows of tiles, of six rows each: 256 of A, whose blocks of k then 
 _LONG_SUM = 4096  # steps of k from which they go in blocks whatever else
 _FEW = 64  # rows of C up to which B is read in place where ...
 _NEAR = 1024  # ... its rows lie no more bytes apart, so that the cache holds all of what is read again
+_SAVED = 1 / 16  # of the work that a smaller tile must save: each has fewer multiply-adds for what it loads
+_ROWS_IN_PLACE = 5  # rows of tiles that read the same columns of B sooner than a work-item has copied them
 _AGAIN = 4  # tiles of columns from which an A that is not contiguous along k had better be packed than read so by each of them
+_AGAIN_ALONG = 20  # the same for an A that is, and that takes many registers for addresses
 _DOTS = 4  # rows or columns of C up to which products along k are faster than any tile; with k fast and C wide, up to _DOTS_ROWS
 _DOTS_ROWS = 16
 _DOTS_WIDE = 256
@@ -87,17 +90,27 @@ def _shape(problem: Problem, registers: Registers) -> tuple[int, int, int]:
     m, n = problem.sizes["m"], problem.sizes["n"]
     lanes = _least(tuple(width for width in (1, 2, 4, 8, 16) if width <= registers.lanes), n)
     vectors = min(registers.vectors, max(-(-n // lanes), 1))
-    rows = _least(tuple(count for count in (1, 2, 3, 4, 5, 6, 8) if count * vectors >= 4 and count <= registers.rows[vectors]), m)
-    return lanes, vectors, rows
+    narrower = vectors - 1
+    if narrower >= 2 and _padded(n, lanes * narrower) * (1 + _SAVED) < _padded(n, lanes * vectors):
+        vectors = narrower
+    counts = tuple(count for count in (1, 2, 3, 4, 5, 6, 8) if count * vectors >= 4 and count <= registers.rows[vectors])
+    rows = _least(counts, m)
+    even = _least(counts, -(-m // -(-m // rows)) if m else 1)
+    return lanes, vectors, even if _padded(m, even) * (1 + _SAVED) < _padded(m, rows) else rows
+
+
+def _padded(size: int, tile: int) -> int:
+    """What whole tiles cover."""
+    return -(-size // tile) * tile
 
 
 def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
-    """For few rows of C: B is read once, in place where one row of tiles takes all of it."""
+    """For few rows of C: B is read in place where few rows of tiles take all of it, and copied by each work-item elsewhere."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     lanes, vectors, rows = _shape(problem, registers)
     if problem.options["trans_b"] == "N" and n >= lanes * vectors:
         step = problem.layout["b"].strides[0] * problem.itemsize
-        if m <= _FEW and step <= _NEAR:
+        if (m <= _FEW and step <= _NEAR) or rows < m <= _ROWS_IN_PLACE * rows:
             deep = thresholds(device, problem.itemsize).deep
             return replace(register(lanes, rows, vectors, block=deep if k > deep else 0), PACK_B=False)
         if m <= rows:
@@ -138,11 +151,13 @@ def _tile(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
     lanes, vectors, rows = _shape(problem, registers)
     long = min(m, n, k) > (near.banded_packed if slow else near.banded)
     band, block = near.band if long else 0, near.deep if (long and known.band_blocks) or k >= _LONG_SUM else 0
-    pack_a = slow or (known.packs_wide and n > _AGAIN * lanes * vectors)  # addresses that grow evenly cost few registers less
+    pack_a = slow or (known.packs_wide and n > _AGAIN_ALONG * lanes * vectors)  # addresses that grow evenly cost few registers less
     if slow and m * k * problem.itemsize > near.panels:
         band = band or _BAND
-    if (lanes, vectors) == (registers.lanes, 2) and k <= known.staged_deep.get(problem.itemsize, 0):
-        deep = replace(register(2 * lanes, rows, 1, block=_STAGE_DEEP), SM=True, PACK_A=pack_a, PACK_B=False)
+    if lanes == registers.lanes and vectors > 1 and k <= known.staged_deep.get(problem.itemsize, 0):
+        _, _, rows = _shape(problem, replace(registers, vectors=2))
+        wide = 2 if device.can.wide_arithmetic else 1
+        deep = replace(register(wide * lanes, rows, 2 // wide, block=_STAGE_DEEP), SM=True, PACK_A=pack_a, PACK_B=False)
         banded = _banded(problem, deep, device) if _STAGE_DEEP * deep.TC * problem.itemsize <= device.local_memory else None
         if banded is not None:
             return banded

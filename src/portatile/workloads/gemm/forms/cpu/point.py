@@ -199,8 +199,8 @@ class Cpu(Point):
         return replace(self, KB=steps)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """Whether lines of C are fetched early: in float64 nothing was gained, and compilers for GPUs may refuse what it is written in."""
-        return {"FETCH": problem.itemsize == 4 and device.kind == "cpu" and plain(problem)}
+        """Whether lines of C are fetched early: compilers for GPUs may refuse what it is written in."""
+        return {"FETCH": device.kind == "cpu" and plain(problem)}
 
 
 def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, band: int = 0) -> Cpu:

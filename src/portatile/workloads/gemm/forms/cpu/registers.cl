@@ -61,6 +61,18 @@
 {{ step(0, panel) }}
 {{ advance(1, panel) }}    }
 {% endmacro %}
+{# with FETCH the lines of C that the tile will overwrite come to the cache while its sums are made #}
+{% macro fetch(split) %}
+{% if FETCH and not TURN %}
+    __global const {{ real }}* place = c_base + c_offset + (long)row0 * ldc + col{{ " + (long)get_group_id(1) * m * n" if split }};
+{% for r in range(TR) %}
+{% for j in range(0, TC, 64 // itemsize) %}
+    __builtin_prefetch(place + (long){{ r }} * ldc + {{ j }}, 1);
+{% endfor %}
+    __builtin_prefetch(place + (long){{ r }} * ldc + {{ TC - 1 }}, 1);
+{% endfor %}
+{% endif %}
+{% endmacro %}
 {# C's tile at row0, col becomes alpha times the sums + `factor` times what it was; columns own .. end of it are the tile's to store #}
 {% macro store(factor, split) %}
 {% if not PLAIN %}

@@ -18,7 +18,7 @@
 // band; C is read and written once for every stage of k but the first. Columns past n are zeros in local memory. Group x: the columns
 // of bands of RASTER rows of tiles, one band after another (0: one band). `chunk` steps of k, at most KB, are a stage. A is read as in
 // cpu.cl, and TURN, too, is what it is there.
-{% from "registers.cl" import multiply, store, realv, vectors with context %}
+{% from "registers.cl" import fetch, multiply, store, realv, vectors with context %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
@@ -68,7 +68,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
         for (int tile_row = first; tile_row < last; ++tile_row) {
             const int row0 = tile_row * TR;
             __local const {{ real }}* b = panel;
-{{ multiply("k0", "k1", "__local") }}
+{{ fetch(False) }}{{ multiply("k0", "k1", "__local") }}
 {{ store("factor", False) }}        }
         k0 += chunk;
     } while (k0 < known);
