@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 LETTER = 7.4  # about the width of a capital, at the size of labels
 HUES = 9
+_NARROW = 480.0
 _TITLE = 34.0  # height of the line above each chart of a document
 _MARGIN = 16.0
 _SMALL = 6.2  # the width of a letter of a note, on average
@@ -50,8 +51,8 @@ def chart(caption: Caption, width: float, height: float, parts: Sequence[str], m
     head = f'<title id="{name}-t">{escape(caption.title)}</title><desc id="{name}-d">{escape(caption.text)}</desc>'
     labels = f'role="group" aria-labelledby="{name}-t" aria-describedby="{name}-d"'
     drawn = f'<g aria-hidden="true">{"".join(parts)}</g>{"".join(marks)}'
-    wide = f'style="--width: {width:.0f}px"'  # by which a page knows how small and how large it is legible
-    return Markup(f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {wide} {labels}>{head}{drawn}</svg>')
+    narrow = ' data-narrow=""' if width < _NARROW else ""  # what a page does not blow up
+    return Markup(f'<svg class="chart"{narrow} viewBox="0 0 {width:.0f} {height:.0f}" {labels}>{head}{drawn}</svg>')
 
 
 def text(x: float, y: float, words: str, anchor: str, kind: str) -> str:
