@@ -166,12 +166,13 @@ class ParameterSpace:
         """
         if self._configs is not None:
             return dict(self._configs[int(rng.integers(len(self._configs)))])
-        if self._common:
+        counting = None if self._common else self._counting(self._effort.few_states)
+        if counting is None and self._drawable:
             while True:
                 config = self._draw(rng)
                 if self._legal(config):
                     return self.named(config)
-        if (counting := self._counting(self._effort.states)) is not None:
+        if counting is not None or (counting := self._counting(self._effort.states)) is not None:
             if not counting.total:
                 raise SpaceError(self._empty_message())
             return self.named(counting.draw(rng))
@@ -189,7 +190,7 @@ class ParameterSpace:
 
         In a space too sparse to draw from and too large to be counted at once, each costs one random descent, and some may be missing.
         """
-        if self.recorded or self._common or self._counting(self._effort.few_states) is not None:
+        if self.recorded or self._drawable or self._counting(self._effort.few_states) is not None:
             return [self.sample(rng) for _ in range(count)]
         descents = (self._descend(rng) for _ in range(4 * count))
         return [config for config, _ in islice(filter(None, descents), count)] or [self.sample(rng)]
@@ -222,9 +223,18 @@ class ParameterSpace:
 
     @cached_property
     def _common(self) -> bool:
-        """Whether random combinations are legal often enough to draw them; with its own generator, so that a seed repeats."""
+        """Whether random combinations are legal so often that to draw them costs less than to count."""
+        return next(islice(self._tried(), self._effort.common - 1, None), None) is not None
+
+    @cached_property
+    def _drawable(self) -> bool:
+        """Whether a random combination is legal often enough to draw until one is."""
+        return next(self._tried(), None) is not None
+
+    def _tried(self) -> Iterator[dict[str, Value]]:
+        """The legal ones of some random combinations, of a generator of their own, so that a seed repeats."""
         rng = np.random.default_rng(0)
-        return any(self._legal(self._draw(rng)) for _ in range(self._effort.draws))
+        return filter(self._legal, (self._draw(rng) for _ in range(self._effort.draws)))
 
     def _counting(self, states: int) -> Counting | None:
         """Counts of the legal completions, or None where that takes more than so many states."""
