@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class Effort:
     """Limits, in tries. They decide how a configuration is found, never which are legal.
 
-    ``draws``: random combinations of which one must be legal, or legal ones count as rare; where fewer than ``common`` of them are, they are
-    counted rather than drawn if that is soon done. ``states``: partial configurations, when legal ones are counted; ``few_states`` where
-    that must be done soon. ``descents``: random ones, of which ``kept`` that reach the end are enough. ``dry``: partial configurations
-    without a legal one, after which it is asked of each whether it can become one.
+    ``draws``: random combinations of which one must be legal, or legal ones count as rare; where fewer than ``common`` of them are,
+    they are counted rather than drawn if that is soon done. ``states``: partial configurations, when legal ones are counted;
+    ``few_states`` where that must be done soon. ``descents``: random ones, of which ``kept`` that reach the end are enough.
+    ``dry``: partial configurations without a legal one, after which it is asked of each whether it can become one.
     """
 
     draws: int = 300
