@@ -20,7 +20,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 3
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(path)], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240)

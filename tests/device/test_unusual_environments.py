@@ -184,6 +184,7 @@ def test_arrays_that_do(tmp_path: Path) -> None:
     assert np.array_equal(portatile.wavelets.density(VOLUME, occupation=2.0), portatile.wavelets.density(VOLUME, occupation=[2.0]))  # type: ignore[arg-type]
 
 
+@pytest.mark.drawn(1 / 2)
 def test_a_result_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     found = portatile.tune("matmul", m=8, n=8, k=8, budget="2")

@@ -15,7 +15,7 @@ from support.checking import check, maybe
 from support.seeds import DRAWS, new_seed
 
 CASES = [
-    pytest.param(name, dtype, marks=[] if dtype in ("float32", "float64") else pytest.mark.drawn(1 / 4))
+    pytest.param(name, dtype, marks=[] if dtype in ("float32", "float64") else pytest.mark.drawn(1 / 8))
     for name in workloads.names()
     for dtype in workloads.get(name).dtypes
 ]

@@ -147,7 +147,7 @@ def _plan(call: Call) -> Planned:
     (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
     wanted, precision = (rest[0], rest[2]) if rest else (None, "")
     if stacks.stacked(a) or stacks.stacked(b):
-        if precisions.one_by_one(precision, str(a.dtype).rpartition(".")[2], prod(a.shape[-2:]) * max(b.shape[-2:], default=1)):
+        if precision and _goes_one_by_one(stacks.stack_of(a, "a"), stacks.stack_of(b, "b"), precision):
             names = ("a", "b", "c")[: len(call.arrays)]
             return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
@@ -192,6 +192,11 @@ def _plan_one(call: Call, result: Any) -> Planned:
 def _shape(given: Mapping[str, Any], trans: tuple[str, str]) -> tuple[int, int]:
     """The shape of each product of two stacks."""
     return given["a"].shape[-2 if trans[0] == "N" else -1], given["b"].shape[-1 if trans[1] == "N" else -2]
+
+
+def _goes_one_by_one(a: Any, b: Any, precision: str) -> bool:
+    """Whether each product of two stacks is a request of its own in a precision."""
+    return precisions.one_by_one(precision, name_of(a.dtype), prod(a.shape[-2:]) * max(b.shape[-2:]))
 
 
 _RECORDER = Recorder(("alpha", "beta"), product=True)

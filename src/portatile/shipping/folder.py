@@ -47,6 +47,9 @@ class ShippedItem:
         reason = workload.space(self.problem, self.info).violated(self.config)
         if reason is not None:
             raise UsageError(f"its configuration is not legal: {reason}")
+        kinds = {workload.element(self.problem, operand.name) for operand in workload.operands}
+        if foreign := sorted(kinds - set(loader._DTYPES)):
+            raise UsageError(f"NumPy has no {' and no '.join(foreign)}: programs without portatile could not pass such arrays")
         info, shipped = _elsewhere(self.info), self
         if info is not self.info and workload.space(self.problem, info).violated(self.config) is not None:
             shipped = replace(self, config=workload.default(self.problem, info), why="the default for any processor")

@@ -106,6 +106,7 @@ class Loaded:
         _check(problem)
         self.problem, self.hardware = problem, hardware
         self.operands = {operand["name"]: operand for operand in problem["operands"]}
+        self.complex = any(operand["dtype"].startswith("complex") for operand in problem["operands"])
         kernels: dict[str, Any] = {}
         self.memory = {name: hardware.buffer(o["elements"] * np.dtype(o["dtype"]).itemsize) for name, o in self.operands.items()}
         self.memory |= {
@@ -130,8 +131,8 @@ class Loaded:
         if wrong := scalars.keys() - self.problem["scalars"].keys():
             raise TypeError(f"unknown {sorted(wrong)}; arrays: {list(self.operands)}, scalars: {list(self.problem['scalars'])}")
         for name, value in scalars.items():
-            if not _is_number(value):
-                raise TypeError(f"the scalar {name} is {value!r}, which is no real number")
+            if not _is_number(value) and not (self.complex and isinstance(value, complex | np.complexfloating)):
+                raise TypeError(f"the scalar {name} is {value!r}, which is no {'' if self.complex else 'real '}number")
         hosts = {name: self._laid_out(name, given.get(name)) for name in self.operands}
         for name, host in hosts.items():
             self.hardware.upload(self.memory[name], host)
