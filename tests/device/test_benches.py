@@ -15,7 +15,7 @@ from portatile import device
 from support.seeds import new_seed
 from support.unoptimised import environment
 
-pytestmark = pytest.mark.drawn(1 / 3)
+pytestmark = pytest.mark.drawn(1 / 5)
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -133,7 +133,7 @@ def test_slabs_compares_the_whole_with_its_stages(tmp_path: Path) -> None:
     assert "apart / whole" in shown
 
 
-@pytest.mark.drawn(1 / 4)
+@pytest.mark.drawn(1 / 8)
 def test_warm_start_compares_searches(tmp_path: Path) -> None:
     document, shown = run("warm_start.py", tmp_path, "--workload", "matmul", "--shapes", "24x16x40,32x16x40", "--budget", "3")
     first, second = document["shapes"]

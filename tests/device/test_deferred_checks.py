@@ -56,7 +56,7 @@ def of_fault(result: TuningResult, fault: str) -> list[Trial]:
     return [trial for trial in result.trials if trial.config["fault"] == fault]
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("jobs", [0, 2])
 def test_only_rivals_are_checked_on_every_shape(device: Device, jobs: int) -> None:
     with ResultStore(None) as store:
@@ -86,14 +86,14 @@ def test_only_rivals_are_checked_on_every_shape(device: Device, jobs: int) -> No
     assert {trial.config["fault"] for trial in result.finalists} <= {"none"}
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 def test_without_the_model_everything_is_checked(device: Device) -> None:
     with ResultStore(None) as store:
         result = run(device, store, model=False)
     assert {trial.status for trial in of_fault(result, "lame")} == {"wrong"}
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 def test_what_was_no_rival_is_proven_before_it_may_win(device: Device, tmp_path: Path) -> None:
     """A time from an earlier run is answered from the store, and checked in full where it stands among the best of this one.
 
