@@ -42,6 +42,7 @@ while time.monotonic() < end:
             draw.choice(calls)(out)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+        time.sleep(0.001)  # a signal that another thread has received arrives a little later
     except KeyboardInterrupt:
         interrupted += 1
         before = out.copy()
