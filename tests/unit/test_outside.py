@@ -21,6 +21,8 @@ from portatile.tuning.search.supervisor import Setup, Supervisor
 def test_signals_from_outside_are_told_from_faults() -> None:
     assert outside.killed(-signal.SIGKILL)
     assert outside.killed(-signal.SIGTERM)
+    assert outside.killed(-signal.SIGABRT, "error: unable to execute command: Killed\nerror: linker command failed due to signal")
+    assert not outside.killed(-signal.SIGABRT, "error: unable to execute command: Segmentation fault (core dumped)")
     assert not any(outside.killed(code) for code in (None, 0, 1, 9, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE))
 
 

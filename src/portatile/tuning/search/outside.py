@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import signal
 import time
 from pathlib import Path
@@ -12,12 +13,15 @@ OUTSIDE = "ended_from_outside"
 
 _FOREIGN = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGPWR")  # which no kernel raises in its own process
 _SIGNALS = frozenset(int(getattr(signal, name)) for name in _FOREIGN if hasattr(signal, name))
+_COMPILER_KILLED = re.compile(r"unable to execute command: (?:Killed|Terminated)")  # Clang's driver, which links the kernels of PoCL
 _LATE = 1.0  # seconds by which a process that runs does not oversleep
 
 
-def killed(code: int | None) -> bool:
-    """Whether a process with this exit code was ended by a signal that came from outside, as from an out-of-memory killer."""
-    return code is not None and -code in _SIGNALS
+def killed(code: int | None, log: str = "") -> bool:
+    """Whether a process was ended by a signal that came from outside, as from an out-of-memory killer: itself, by its exit code, or, by the
+    last lines of its ``log``, the linker that its driver ran.
+    """
+    return code is not None and (-code in _SIGNALS or (code != 0 and _COMPILER_KILLED.search(log) is not None))
 
 
 def stopped(pid: int) -> bool:

@@ -349,7 +349,7 @@ class Supervisor:
         hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since
         halted = hung and outside.stopped(child.process.pid)
         fate = child.end(grace=0 if hung else 1)
-        foreign = halted or (not hung and outside.killed(child.code))
+        foreign = halted or (not hung and outside.killed(child.code, fate))
         child.deadline = math.inf
         if foreign and variant is not None and variant.number != _RACE:
             name = variant.number if child is self._timer else variant.sources[0].digest
