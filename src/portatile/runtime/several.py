@@ -195,8 +195,8 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
     """
     cuts = [cut for cut in workloads.get(problem.workload).cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
-    triangle = workloads.get(problem.workload).triangle
-    cuts = cuts or [Cut(triangle, {}, period=triangles.period(problem.sizes[triangle]))] if triangle else cuts
+    triangle = triangles.cut_of(problem)
+    cuts = cuts or ([triangle] if triangle else [])
     cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
