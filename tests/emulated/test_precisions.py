@@ -15,7 +15,11 @@ def test_reproducible_results_are_the_same_bits_on_a_gpu(gpu: Device) -> None:
     if processor is None:
         pytest.skip("no OpenCL device with double precision")
     rng = np.random.default_rng(5)
-    a, c = rng.random((5, 9), np.float32) - np.float32(0.5), rng.random((5, 5), np.float32)
-    a[2, 3] = 1e-30  # an element that is computed again
-    found = [portatile.syrk(a, c, alpha=0.3, beta=0.7, precision="reproducible", device=name).tobytes() for name in (gpu.info.id, processor)]
-    assert found[0] == found[1]
+    a, b, c = (rng.random(shape, np.float32) - np.float32(0.5) for shape in ((3, 4), (2, 4), (3, 2)))
+    a[1] *= 10.0 ** np.array([0, -20, -20, 0], np.float32)
+    b[1] *= 10.0 ** np.array([-20, 0, 0, -20], np.float32)  # so that an element is computed again
+    found = [
+        portatile.gemm(a, b, c, alpha=0.3, beta=0.7, trans_b="T", precision="reproducible", device=name)
+        for name in (gpu.info.id, processor)
+    ]
+    assert found[0].tobytes() == found[1].tobytes()
