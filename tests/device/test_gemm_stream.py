@@ -1,4 +1,4 @@
-"""Stream-K's division of work, by the text that kernels have of it: each tile of k is done once, and the last of a tile's groups adds up."""
+"""Stream-K, by the text that kernels have of it: each tile of k is done once, and the last of the groups of a tile adds up their sums."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ class Hopper(Point):
     STREAM: int = parameter(
         0,
         (0, 2, 4, 8),
-        "Stream-K: groups share the k of the tiles that fill no whole round of them, in even spans of so many tiles of k at least; the last "
-        "group of a tile adds up the sums of all, always in the same order. 0: whole tiles.",
+        "Stream-K: groups share the k of the tiles that fill no whole round of them, in even spans of so many tiles of k at least; the "
+        "last group of a tile adds up the sums of all, in the same order. 0: whole tiles.",
         must={
             "STREAM shares k by itself": "STREAM == 0 or (SPLIT_K == 1 and CLUSTER == 1)",
             "STREAM must be 0 or more": "STREAM >= 0",
