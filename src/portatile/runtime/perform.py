@@ -90,13 +90,16 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     chosen = devices.several(selector)
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
-    _settle(request, chosen)
     problem = _problem(request)
+    matrices = dict(zip(problem.layout, request.operands, strict=True))
+    if alone := several.settled(chosen, problem, matrices):
+        return _bound(request._replace(selector=alone))
+    _settle(request, chosen)
 
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
         start(engine, prepared, operands, scalars, request.result)
 
-    several.perform(chosen, problem, dict(zip(problem.layout, request.operands, strict=True)), request.scalars, compute)
+    several.perform(chosen, problem, matrices, request.scalars, compute)
     return None
 
 
