@@ -156,7 +156,7 @@ class Start:
         call = self._call
         scalars = {**dict(zip(call.factors, factors, strict=True)), **call.fixed}
         last, memories = self._last
-        if memories and places == last and all([memory.handle is not None for memory in memories.values()]):
+        if memories and places == last and all(memory.handle is not None for memory in memories.values()):
             with InFlight(call.engine.in_flight, queue, given):
                 call.prepared.run(queue, memories, scalars)
                 queue.finish()
