@@ -81,6 +81,15 @@ class Cut:
     saved: float
 
 
+@dataclass(frozen=True)
+class Spans:
+    """A launch whose groups share the k of tiles in even spans: ``groups``, the sums that they leave to each other, ``counters``."""
+
+    groups: int
+    sums: int
+    counters: int
+
+
 class Point:
     """A configuration of one form: a frozen record whose fields are the form's parameters, and the geometry that follows from them.
 
@@ -200,6 +209,10 @@ class Point:
         share = -(-k // self.SPLIT_K)
         chunk = -(-share // self.block) * self.block
         return Passes(chunk, -(-k // chunk))
+
+    def spans(self, problem: Problem, most: int) -> Spans | None:
+        """How at most so many groups share tiles in spans of k; None where each tile, or an even part of its k, is one group's."""
+        return None
 
     def roundings(self, k: int) -> int:
         """Roundings of a sum beside those of its terms: one for each part of it, and one more."""
