@@ -72,7 +72,7 @@ class Syrk(structured.OfElements):
         steps: list[Launch | Call] = [*self.diagonal(problem, nb), *self.beside(problem, nb)]
         source = load(__file__, "merge.cl", {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}, **kinds(problem))
         known = (blocks.integer("order", n), blocks.scalar(problem, "beta"), Arg("blocks", role="temporary"))
-        sizes = blocks.lines(n, min(nb, n), group)
+        sizes = blocks.lines(problem, n, min(nb, n), group)
         steps.append(Launch(source, "syrk_merge", *sizes, (*known, *blocks.matrix(problem, "c", "inout"))))
         return Plan(tuple(steps), (Temporary("blocks", -(-n // nb) * nb * nb * problem.itemsize),))
 
@@ -211,8 +211,8 @@ def hermitian(problem: Problem) -> bool:
 
 
 def kinds(problem: Problem) -> dict[str, bool]:
-    """The element type's facts for the kernel texts."""
-    return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem)}
+    """What the kernel texts are told of the element type, and whether they work on stacks."""
+    return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem), "BATCH": blocks.stacked(problem)}
 
 
 def _op(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
