@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import COMPLEX, check_factors, check_options, complex_factor
+from portatile.arguments.checks import COMPLEX, StructuredPrecision, check_factors, check_options, complex_factor, precision
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, letter, op
 from portatile.arguments.matrices import Array, Matrix, check_square
 from portatile.arguments.outputs import Begin
@@ -32,12 +32,14 @@ def symm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
 
     ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
     result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``, stacks too.
+    ``precision`` is that of the product: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -46,7 +48,7 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "T"), out, device)))
+    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "T"), precision, out, device)))
 
 
 def hemm(
@@ -59,6 +61,7 @@ def hemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``symm`` for a Hermitian ``a``, as BLAS's HEMM: imaginary parts on its diagonal are not used. Of real matrices it is ``symm``.
@@ -70,7 +73,7 @@ def hemm(
         array([[1.+0.j, 2.-1.j],
                [2.+1.j, 3.+0.j]])
     """
-    return cast(Array, _HEMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "C"), out, device)))
+    return cast(Array, _HEMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "C"), precision, out, device)))
 
 
 def syrk(
@@ -82,13 +85,14 @@ def syrk(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is the identity (N) or the transpose (T, C).
 
     op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
     ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``, stacks
-    too.
+    too. ``precision`` is that of the products: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -96,7 +100,7 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "T"), out, device)))
+    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)))
 
 
 def herk(
@@ -108,6 +112,7 @@ def herk(
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^H + beta c`` with real factors, as BLAS's HERK; the rest is as for ``syrk``.
@@ -120,7 +125,7 @@ def herk(
         array([[2.+0.j, 0.+0.j],
                [2.-2.j, 4.+0.j]])
     """
-    return cast(Array, _HERK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "C"), out, device)))
+    return cast(Array, _HERK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)))
 
 
 def syr2k(
@@ -133,6 +138,7 @@ def syr2k(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^T + alpha op(b) op(a)^T + beta c``, as BLAS's SYR2K; the rest is as for ``syrk``.
@@ -145,7 +151,7 @@ def syr2k(
         array([[ 6.,  0.],
                [11., 20.]])
     """
-    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "T"), out, device)))
+    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)))
 
 
 def her2k(
@@ -158,6 +164,7 @@ def her2k(
     alpha: complex = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^H + conj(alpha) op(b) op(a)^H + beta c``, as BLAS's HER2K; ``beta`` is real.
@@ -170,13 +177,22 @@ def her2k(
         array([[ 0.+0.j,  0.+0.j],
                [ 6.-5.j, 20.+0.j]])
     """
-    return cast(Array, _HER2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "C"), out, device)))
+    return cast(Array, _HER2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)))
 
 
-def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: tuple[str, ...], out: Any, device: Selector | None) -> Call:
-    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta."""
+def _call(
+    factors: tuple[Any, ...],
+    c: Any,
+    scalars: tuple[Any, Any],
+    letters: tuple[str, ...],
+    asked: StructuredPrecision | None,
+    out: Any,
+    device: Selector | None,
+) -> Call:
+    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta, ``asked`` is a precision."""
     alpha, beta = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
-    return Call(factors if c is None else (*factors, c), (alpha, beta), letters, out, device)
+    options = (*letters, precision(asked, get_args(StructuredPrecision)))
+    return Call(factors if c is None else (*factors, c), (alpha, beta), options, out, device)
 
 
 def _plan_symm(call: Call) -> Planned | Converted:
@@ -204,7 +220,11 @@ def _plan_symm_together(call: Call, found: Stacks) -> Planned | None:
 
 
 def _begins(call: Call, found: Stacks) -> str | None:
-    """The name of the stack with which the result of a call begins, empty if there is none; None where one is missing."""
+    """The name of the stack with which the result of a call begins, empty if there is none; None where matrices go one by one: where it
+    is missing, and in another precision.
+    """
+    if call.options[-1]:
+        return None
     if call.factors[1] == 0:
         return ""
     return None if "c" not in found.given else "" if call.arrays[-1] is found.result else "c"
@@ -223,7 +243,7 @@ def _plan_one_symm(call: Call, made: Any = None) -> Planned:
 
 def _check_symm(call: Call, a: Matrix, b: Matrix) -> None:
     """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
-    side, uplo, _ = call.options
+    side, uplo, *_ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
     check_factors(call.factors, name_of(b.array.dtype))
     check_square(a, side, b.shape)
@@ -232,7 +252,7 @@ def _check_symm(call: Call, a: Matrix, b: Matrix) -> None:
 
 def _symm(call: Call, operands: tuple[Matrix, ...], result: Any, begin: Begin | None) -> Request:
     """The request for a product of ``operands``, the output last, or for those of stacks."""
-    (alpha, beta), (side, uplo, mirror) = call.factors, call.options
+    (alpha, beta), (side, uplo, mirror, asked) = call.factors, call.options
     a, b, c = operands
     m, n = b.shape
     if a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows, of a Hermitian one its conjugate
@@ -242,7 +262,8 @@ def _symm(call: Call, operands: tuple[Matrix, ...], result: Any, begin: Begin | 
     options = (side, uplo, "T" if b.transposed else "N", mirror)
     workload, sizes = _named("symm", c, (m, n))
     read = a.read_if(alpha != 0), b.read_if(alpha != 0), c.read_if(beta != 0)
-    return Request(workload, sizes, options, read, result, call.device, {"alpha": alpha, "beta": beta}, begin)
+    scalars = {"alpha": alpha, "beta": beta}
+    return Request(workload, sizes, options, read, result, call.device, scalars, begin, precision=asked)
 
 
 def _named(workload: str, output: Matrix, sizes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
@@ -316,7 +337,7 @@ def _factors(workload: str, call: Call, given: Mapping[str, Matrix]) -> dict[str
 
 def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, result: Any, begin: Begin | None) -> Request:
     """The request for a triangle of ``c`` from the factors ``stored``, or for those of stacks."""
-    (alpha, beta), (uplo, _, mirror) = call.factors, call.options
+    (alpha, beta), (uplo, _, mirror, asked) = call.factors, call.options
     n, k = stored["a"].shape
     if c.transposed:  # the transpose of what is symmetric: the other triangle; of what is Hermitian its conjugate
         uplo = OTHER[uplo]
@@ -327,7 +348,8 @@ def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, 
     how = letters if len(set(letters)) > 1 else letters[0]
     operands = *(matrix.read_if(alpha != 0) for matrix in stored.values()), c
     known, sizes = _named(workload, c, (n, k))
-    return Request(known, sizes, (uplo, how, mirror), operands, result, call.device, {"alpha": alpha, "beta": beta}, begin)
+    scalars = {"alpha": alpha, "beta": beta}
+    return Request(known, sizes, (uplo, how, mirror), operands, result, call.device, scalars, begin, precision=asked)
 
 
 _plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))

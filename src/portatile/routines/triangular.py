@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from portatile.arguments import outputs, stacks
-from portatile.arguments.checks import COMPLEX, check_factors, check_options, complex_factor
+from portatile.arguments.checks import COMPLEX, SolvePrecision, StructuredPrecision, check_factors, check_options, complex_factor
+from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
 from portatile.arguments.matrices import Array, Matrix, alike, check_square, matrix
 from portatile.arguments.outputs import Begin
@@ -30,6 +31,7 @@ def trmm(
     diag: Diag = "N",
     alpha: complex = 1.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
@@ -37,6 +39,7 @@ def trmm(
     ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
     ``diag`` is U; vectors and stacks are as for ``trsm``. The result goes to ``out``, which may be ``b``; without it, to a new row-major
     array. An infinity in ``b`` may give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
+    ``precision`` is that of the products: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -44,7 +47,8 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (complex_factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
+    options = (side, uplo, trans, diag, checked(precision, get_args(StructuredPrecision)))
+    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
 def trsm(
@@ -57,6 +61,7 @@ def trsm(
     diag: Diag = "N",
     alpha: complex = 1.0,
     out: Array | None = None,
+    precision: SolvePrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
@@ -67,6 +72,9 @@ def trsm(
     may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
     errors are as for ``gemm``.
 
+    ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"3m"`` or ``"emulated"``, as for
+    ``matmul``. Of stacks each matrix is solved for by itself then.
+
     ``b`` may be a vector, a column (side L) or a row. Of stacks every matrix is solved for, and they broadcast as NumPy's do.
 
     Examples:
@@ -75,7 +83,8 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
+    options = (side, uplo, trans, diag, checked(precision, get_args(SolvePrecision)))
+    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
 def _plan(workload: str, call: Call) -> Planned | Converted:
@@ -95,6 +104,8 @@ def _plan(workload: str, call: Call) -> Planned | Converted:
 
 def _plan_together(workload: str, call: Call, found: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
+    if call.options[-1]:  # in another precision each matrix goes alone
+        return None
     b, copied = found.given["b"], found.result is not call.arrays[1]
     parts = stacked.parts(found, found.given["a"].shape[-1], _SMALL[workload], ("a",), "b" if copied else "")
     if parts is None:
@@ -120,7 +131,7 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
 
 def _check(call: Call, a: Matrix, b: Matrix) -> None:
     """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
-    side, uplo, trans, diag = call.options
+    side, uplo, trans, diag, _ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     check_factors(call.factors, name_of(b.array.dtype))
     check_square(a, side, b.shape)
@@ -129,7 +140,7 @@ def _check(call: Call, a: Matrix, b: Matrix) -> None:
 
 def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin: Begin | None) -> Request:
     """The request for a matrix ``b``, or a stack of them, over which the solution or product is written."""
-    (alpha,), (side, uplo, trans, diag) = call.factors, call.options
+    (alpha,), (side, uplo, trans, diag, asked) = call.factors, call.options
     outputs.apart(b, a, "a")
     m, n = b.shape
     transpose, conjugated = trans != "N", trans == "C" and b.array.dtype.kind == "c"
@@ -139,7 +150,8 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
     options = (side, uplo, named(transpose, conjugated), diag)
     sizes = (b.number, m, n) if workload.endswith("_batched") else (m, n)
-    return Request(workload, sizes, options, (a.read_if(alpha != 0), b), result, call.device, {"alpha": alpha}, begin)
+    operands, scalars = (a.read_if(alpha != 0), b), {"alpha": alpha}
+    return Request(workload, sizes, options, operands, result, call.device, scalars, begin, precision=asked)
 
 
 _plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")

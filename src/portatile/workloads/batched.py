@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from portatile.errors import ArgumentError
-from portatile.records import Call, Config, DeviceInfo, Launch, Layout, Plan, Problem
+from portatile.records import Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Workload, packed_layout
 from portatile.workloads import blocks, get, operands, structured
@@ -106,6 +106,11 @@ class Batched(Workload):
                 layout[name] = Layout((step, columns + pad, 1), pad, 16 if pad % 4 else 128)
             found.append(self.problem(bare.sizes, problem.dtype, problem.options, layout))
         return found
+
+
+def native(options: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
+    """The options without that of another precision, in which matrices go one by one."""
+    return {name: values for name, values in options.items() if name != "precision"}
 
 
 def one_of(problem: Problem) -> Problem:

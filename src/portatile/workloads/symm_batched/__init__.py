@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from portatile.records import Value
 from portatile.workloads import symm
-from portatile.workloads.batched import Batched
+from portatile.workloads.batched import Batched, native
 
 
 class SymmBatched(Batched, symm.Symm):
@@ -19,6 +20,7 @@ class SymmBatched(Batched, symm.Symm):
 
     name = "symm_batched"
     sizes: Mapping[str, str] = {"batch": "problems", **symm.Symm.sizes}
+    options: Mapping[str, tuple[Value, ...]] = native(symm.Symm.options)
     single = symm.workload
 
 

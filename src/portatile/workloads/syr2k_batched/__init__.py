@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from portatile.records import Value
 from portatile.workloads import syr2k
-from portatile.workloads.batched import Batched
+from portatile.workloads.batched import Batched, native
 
 
 class Syr2kBatched(Batched, syr2k.Syr2k):
@@ -19,6 +20,7 @@ class Syr2kBatched(Batched, syr2k.Syr2k):
 
     name = "syr2k_batched"
     sizes: Mapping[str, str] = {"batch": "problems", **syr2k.Syr2k.sizes}
+    options: Mapping[str, tuple[Value, ...]] = native(syr2k.Syr2k.options)
     single = syr2k.workload
 
 

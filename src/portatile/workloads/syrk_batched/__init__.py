@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from portatile.records import Value
 from portatile.workloads import syrk
-from portatile.workloads.batched import Batched
+from portatile.workloads.batched import Batched, native
 
 
 class SyrkBatched(Batched, syrk.Syrk):
@@ -19,6 +20,7 @@ class SyrkBatched(Batched, syrk.Syrk):
 
     name = "syrk_batched"
     sizes: Mapping[str, str] = {"batch": "problems", **syrk.Syrk.sizes}
+    options: Mapping[str, tuple[Value, ...]] = native(syrk.Syrk.options)
     single = syrk.workload
 
 

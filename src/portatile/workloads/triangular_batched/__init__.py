@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workloads.batched import MOST_GROUPS, Batched, check, one_of
+from portatile.workloads.batched import MOST_GROUPS, Batched, check, native, one_of
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import order
 from portatile.workloads.triangular import Triangular, reference, steps
@@ -30,6 +30,7 @@ class TriangularBatched(Batched, Triangular):
 
     name = "triangular_batched"
     aliases = ("trsm_batched",)
+    options: Mapping[str, tuple[Value, ...]] = native(Triangular.options)
     sizes: Mapping[str, str] = {"batch": "systems", "m": "rows of each B", "n": "columns of each B"}
     single = single
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from portatile.records import Value
 from portatile.workloads import trmm
-from portatile.workloads.batched import Batched
+from portatile.workloads.batched import Batched, native
 
 
 class TrmmBatched(Batched, trmm.Trmm):
@@ -19,6 +20,7 @@ class TrmmBatched(Batched, trmm.Trmm):
 
     name = "trmm_batched"
     sizes: Mapping[str, str] = {"batch": "problems", **trmm.Trmm.sizes}
+    options: Mapping[str, tuple[Value, ...]] = native(trmm.Trmm.options)
     single = trmm.workload
 
 
