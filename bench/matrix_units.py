@@ -43,6 +43,8 @@ POINTS: dict[str, Point] = {
     "h 64x256 c2": hopper.tile(64, 256, 4, cluster=2),
     "h 64x128": hopper.tile(64, 128, 6),
     "h 64x64": hopper.tile(64, 64, 6),
+    "h 64x128 stream 2": replace(hopper.tile(64, 128, 6), STREAM=2),
+    "h 128x256 stream 8": replace(hopper.tile(128, 256, 4), STREAM=8),
     "m 128x128": replace(matrix.tile((2, 2), (4, 4), 3), RASTER=8),
     "m 64x64": matrix.tile((2, 2), (2, 2), 4),
     "m 64x64 w8": matrix.tile((2, 4), (2, 1), 4),
@@ -250,7 +252,7 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
     import torch
 
     torch.zeros(1, device="cuda")
-    kernels: dict[str, Any] = {}
+    kernels: dict[Any, Any] = {}
     end.send("ready")
     while (job := end.recv()) is not None:
         try:
@@ -259,7 +261,7 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
             end.send(f"{type(error).__name__}: {str(error)[:300]}")
 
 
-def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[str, Any]) -> float:
+def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[Any, Any]) -> float:
     m, n, k = job.sizes
     problem, flops = job.problem(), 2.0 * m * n * k
     operands = {name: _operand(torch, job, problem, name) for name in problem.layout if name != "c"}
@@ -272,7 +274,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[str, Any]
         c = kept.clone()
         if beta == 0 and job.kind != "int8":
             c[: m * pitch].reshape(m, pitch)[:, :n] = float("nan")
-        call = _launches(torch, job, {**operands, "c": c}, {"alpha": alpha, "beta": beta}, built, kernels)
+        call = launches(torch, job.plan(_info()), {**operands, "c": c}, {"alpha": alpha, "beta": beta}, built, kernels)
         call()
         torch.cuda.synchronize()
         _check(torch, job, operands, c, kept, (alpha, beta), pitch)
@@ -314,14 +316,13 @@ def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
     return whole[:, : shape[1]]
 
 
-def _launches(
-    torch: Any, job: Job, operands: dict[str, Any], factors: dict[str, float], built: dict[str, Binary], kernels: dict[str, Any]
+def launches(
+    torch: Any, plan: Plan, operands: dict[str, Any], factors: Mapping[str, float], built: Mapping[str, Binary], kernels: dict[Any, Any]
 ) -> Callable[[], None]:
-    """What queues the steps of the plan in PyTorch's current stream."""
+    """What queues the steps of a plan in PyTorch's current stream; ``kernels`` keeps what was loaded."""
     from portatile import device
 
     gpu = device.get("cuda")
-    plan = job.plan(gpu.info)
     memory = dict(operands)
     for temporary in plan.temporaries:
         memory[temporary.name] = torch.zeros(max(temporary.nbytes, 4) + 256, dtype=torch.uint8, device="cuda")
@@ -331,7 +332,7 @@ def _launches(
         assert isinstance(step, Launch)
         digest = step.source.digest
         if (digest, step.kernel) not in kernels:
-            kernels[digest, step.kernel] = gpu.load(built[digest]).kernel(step.kernel)  # type: ignore[index]
+            kernels[digest, step.kernel] = gpu.load(built[digest]).kernel(step.kernel)
         args: list[Any] = []
         for arg in step.args:
             if arg.kind == "buffer":
@@ -340,7 +341,7 @@ def _launches(
                 args.append(int(arg.value or 0))
             else:
                 args.append(np.dtype(arg.dtype).type(factors[arg.name] if arg.value is None else arg.value))
-        ready.append((kernels[digest, step.kernel], step.global_size, step.local_size, args))  # type: ignore[index]
+        ready.append((kernels[digest, step.kernel], step.global_size, step.local_size, args))
 
     def call() -> None:
         queue = gpu.foreign_queue(torch.cuda.current_stream().cuda_stream)
