@@ -50,6 +50,7 @@ TILES = (
     *(hopper.tile(128, 256, 4), hopper.tile(256, 128, 4, blocks=2), hopper.tile(128, 128, 6), hopper.tile(128, 64, 8)),
     *(hopper.tile(64, 256, 4), hopper.tile(64, 128, 6), hopper.tile(64, 128, 8), hopper.tile(64, 64, 8), hopper.tile(64, 64, 12)),
 )
+_MORE = 8  # candidates of types on matrix units, whose shapes are few
 BETTER = 1.02  # the default's time over a candidate's from which it is worth choosing
 
 
@@ -80,7 +81,11 @@ def candidates(case: Case, device: DeviceInfo, most: int) -> dict[str, Config]:
     for config in _on_units(case, device) if case.dtype in UNITS else _plain(case, device):
         config = canonical(config, batched)
         # stages beyond those that a search tries are legal where local memory has them
-        if len(found) <= most and config not in found.values() and (case.dtype in UNITS or space.violated(config) is None):
+        if (
+            len(found) <= (most + _MORE if case.dtype in UNITS else most)
+            and config not in found.values()
+            and (case.dtype in UNITS or space.violated(config) is None)
+        ):
             found[named(config, default)] = config
     return found
 
@@ -114,8 +119,15 @@ def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
                 spans = point.spans(case.problem, device.compute_units)
                 assert spans is not None
                 found.append((waste * device.compute_units / spans.groups * 1.05, point))
-    for _, point in sorted(found, key=lambda one: one[0]):
-        yield point.config(batched=case.batch > 1)
+    points = [point for _, point in sorted(found, key=lambda one: one[0])]
+    default = case.workload.default(case.problem, device)
+    if case.batch == 1 and default["FORM"] == "hopper":
+        yield {**default, "MAPS": 1}
+    for place, point in enumerate(points):  # the host's maps cost a group nothing: the others only for comparison
+        if case.batch == 1:
+            yield replace(point, MAPS=1).config()
+        if case.batch > 1 or place < 2:
+            yield point.config(batched=case.batch > 1)
 
 
 def _plain(case: Case, device: DeviceInfo) -> Iterator[Config]:
@@ -168,7 +180,7 @@ def main() -> None:
     options.add_argument("--losers", default=LOSERS)
     options.add_argument("--draws", type=int, default=30)
     options.add_argument("--seed", type=int, default=11)
-    options.add_argument("--most", type=int, default=12, help="candidates of a shape beside the default")
+    options.add_argument("--most", type=int, default=14, help="candidates of a shape beside the default")
     options.add_argument("--limit", type=float, default=220.0, help="seconds")
     options.add_argument("--patience", type=float, default=10.0, help="seconds that a candidate may be silent")
     options.add_argument("--commit", help="where this is no git repository")

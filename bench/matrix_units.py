@@ -337,6 +337,8 @@ def launches(
         for arg in step.args:
             if arg.kind == "buffer":
                 args.append(adopted[arg.name])
+            elif arg.kind == "tensor_map":
+                args.append(gpu.tensor_map(adopted[arg.name], arg.map))
             elif arg.kind == "local":
                 args.append(int(arg.value or 0))
             else:
