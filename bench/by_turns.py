@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import multiprocessing as mp
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from matrix_units import compiled, launches
+import in_torch
 from portatile import workloads
 from portatile.records import Binary, Config, DeviceInfo, Launch, Problem
 from portatile.workload import Workload
@@ -49,7 +47,7 @@ class Case:
 
 
 def built_of(work: Mapping[Case, Mapping[str, Config]], info: DeviceInfo) -> dict[str, Binary]:
-    """Every kernel text, compiled on all cores."""
+    """Every kernel text of every candidate, compiled."""
     texts = {
         step.source
         for case, configs in work.items()
@@ -57,15 +55,7 @@ def built_of(work: Mapping[Case, Mapping[str, Config]], info: DeviceInfo) -> dic
         for step in case.workload.plan(case.problem, config, info).steps
         if isinstance(step, Launch)
     }
-    built: dict[str, Binary] = {}
-    with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 1), mp_context=mp.get_context("spawn")) as pool:
-        waiting = {pool.submit(compiled, text, info.architecture): text for text in texts}
-        for future in as_completed(waiting):
-            try:
-                built[waiting[future].digest] = future.result()
-            except Exception as error:  # what does not build is a result
-                print("does not build", str(error)[:300])
-    return built
+    return in_torch.compiled(texts, info.architecture)
 
 
 class Child:
@@ -119,19 +109,16 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
     import torch
 
     torch.zeros(1, device="cuda")
-    kernels: dict[Any, Any] = {}
     end.send(("ready",))
     while True:
         case, configs = end.recv()
         try:
-            end.send(("times", _case(torch, end, case, configs, built, kernels)))
+            end.send(("times", _case(torch, end, case, configs, built)))
         except Exception as error:  # the parent goes on with another child
             end.send(("bad", "cuBLAS", f"CUDA: {type(error).__name__}: {str(error)[:200]}"))
 
 
-def _case(
-    torch: Any, end: Any, case: Case, configs: Mapping[str, Config], built: Mapping[str, Binary], kernels: dict[Any, Any]
-) -> dict[str, list[float]]:
+def _case(torch: Any, end: Any, case: Case, configs: Mapping[str, Config], built: Mapping[str, Binary]) -> dict[str, list[float]]:
     from portatile import device
 
     info = device.get("cuda").info
@@ -165,7 +152,7 @@ def _case(
         try:
             c = torch.empty(shapes["c"], dtype=result, device="cuda").fill_(77 if case.dtype == "int8" else math.nan)
             plan = case.workload.plan(case.problem, config, info)
-            call = launches(torch, plan, {**operands, "c": c}, {"alpha": 1.0, "beta": 0.0}, built, kernels)
+            call = in_torch.launches(torch, plan, {**operands, "c": c}, {"alpha": 1.0, "beta": 0.0}, built)
             call()
             _check(torch, c[..., rows, :], expected, allowed)
             calls[name], graphs[name], results[name] = call, _graph(torch, call, count), c  # a call keeps its memory

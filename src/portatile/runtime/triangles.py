@@ -13,6 +13,7 @@ import numpy as np
 from portatile import workloads
 from portatile.arguments.matrices import MAX_ALIGNMENT, Matrix
 from portatile.device.buffer import Buffer
+from portatile.records import Problem
 from portatile.runtime import memory_limit, slabs
 from portatile.runtime.engine import Engine, Prepared
 from portatile.runtime.pieces import Pieces
@@ -27,10 +28,16 @@ _OPERANDS = 3  # copies of a part's rows that a device may hold at once
 
 def cut(task: slabs.Task) -> Cut | None:
     """The size along which a triangle is shared, in as many steps of equal area; None for what is no triangle, or lies on devices."""
-    size = workloads.get(task.problem.workload).triangle
-    if not size or task.problem.sizes[size] < 2 or any(stored.on_device for stored in task.matrices.values()):
+    return None if any(stored.on_device for stored in task.matrices.values()) else cut_of(task.problem)
+
+
+def cut_of(problem: Problem) -> Cut | None:
+    """The size along which a problem's output is shared if it is a triangle whose rows may be computed by themselves; else None."""
+    workload = workloads.get(problem.workload)
+    size = workload.triangle
+    if not size or problem.sizes[size] < 2 or not workload.members(problem, 0, 1):
         return None
-    return Cut(size, {}, period=period(task.problem.sizes[size]))
+    return Cut(size, {}, period=period(problem.sizes[size]))
 
 
 def period(n: int) -> int:
@@ -39,7 +46,7 @@ def period(n: int) -> int:
 
 
 def most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
-    """The steps of the largest part that a device with memory of its own has room for, beside the operands that are only read."""
+    """The steps of the largest part that fits the memory of a device which has its own, beside the operands that are only read."""
     n, limit = task.problem.sizes[cut.size], memory_limit.limit_of(engine.device) or engine.device.info.global_memory
     nbytes = {name: stored.extent * stored.array.itemsize for name, stored in task.matrices.items()}
     row = max(nbytes.pop(task.output) // n, 1)

@@ -263,6 +263,38 @@ class Point:
         return {}
 
 
+class RegisterTile(Point):
+    """A point for processors: a group is one work-item, which keeps a tile of TR rows x TC columns of C in vector registers."""
+
+    SERIAL: ClassVar[bool] = True
+    TR: int
+    TC: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the register tile, which is a group's."""
+        return self.TR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the register tile, which is a group's."""
+        return self.TC
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C that a work-item computes."""
+        return self.TR, self.TC
+
+    @property
+    def items(self) -> int:
+        """One work-item to a group."""
+        return 1
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """One work-item."""
+        return (1, 1, 1)
+
+
 @dataclass(frozen=True)
 class Declaration:
     """The parameters that a form declares, in the order of their fields, and tables made of them once.
