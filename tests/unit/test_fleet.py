@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import socket
 import sys
 import time
 from collections import Counter
@@ -27,6 +26,7 @@ distributed = pytest.importorskip("distributed", reason="Dask distributed is not
 from portatile.fleet import agreement, members, search, serve  # noqa: E402 - only where Dask is
 from support import fleets  # noqa: E402
 from support.fleets import each_once, request, winner_is_as_alone  # noqa: E402
+from support.ports import free_port  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*leaked semaphore", "ignore:Port")
 SEARCH = 12
@@ -109,9 +109,7 @@ def test_a_worker_that_joins_late_gets_work(threads: Any) -> None:
 
 @pytest.mark.drawn(1 / 2)
 def test_the_scheduler_is_restarted() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"tcp://127.0.0.1:{port}"
 
     def started() -> Any:
@@ -143,7 +141,7 @@ def test_the_scheduler_is_restarted() -> None:
 
 def _once_there(address: str) -> str:
     """The address, as soon as a worker with a device is there."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while True:
         try:
             with members.connected(address) as fleet:
