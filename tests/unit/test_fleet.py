@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import sys
 import time
@@ -150,6 +151,29 @@ def _once_there(address: str) -> str:
         except (UsageError, DeviceNotFoundError):
             assert time.monotonic() < until
             time.sleep(0.1)
+
+
+@pytest.mark.parametrize(("cause", "calls"), [(OSError("timed out"), 2), (ValueError("a mistake"), 1)])
+def test_a_scheduler_that_does_not_answer_is_waited_for(cause: Exception, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask tells it by an error of another kind, behind which the cause is; any other ends the workers."""
+    begun = []
+
+    class Nanny:
+        def __init__(self, address: str, **given: Any) -> None:
+            begun.append(address)
+
+        async def __aenter__(self) -> None:
+            if len(begun) == 2:
+                raise asyncio.CancelledError  # as by Ctrl-C
+            raise RuntimeError("Nanny failed to start.") from cause
+
+        async def __aexit__(self, *ended: object) -> None: ...
+
+    monkeypatch.setattr(distributed, "Nanny", Nanny)
+    monkeypatch.setattr(serve, "_AGAIN", 0.0)
+    with pytest.raises((asyncio.CancelledError, RuntimeError)):
+        asyncio.run(serve.keep_workers("tcp://x:1", [fleets.INFO], 0, fleets.silent))
+    assert len(begun) == calls
 
 
 def test_wrong_use_says_what_to_do(threads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
