@@ -11,7 +11,7 @@ import portatile
 from portatile import Buffer, device
 from portatile.device.base import Device, Rows
 from portatile.device.cuda.compiler import CudaTarget
-from portatile.runtime import several
+from portatile.runtime import forecast
 from support.cuda_driver import EmulatedDriver
 
 
@@ -19,7 +19,7 @@ from support.cuda_driver import EmulatedDriver
 def pair(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     other = device.get("cuda:1")
     other.target = CudaTarget(other.info.architecture, "ptx")
-    monkeypatch.setattr(several, "_WORTH", 0.0)
+    monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")
     return [gpu, other]
 
 

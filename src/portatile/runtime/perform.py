@@ -90,13 +90,16 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     chosen = devices.several(selector)
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
-    _settle(request, chosen)
     problem = _problem(request)
+    matrices = dict(zip(problem.layout, request.operands, strict=True))
+    if alone := several.settled(chosen, problem, matrices):
+        return _bound(request._replace(selector=alone))
+    _settle(request, chosen)
 
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
         start(engine, prepared, operands, scalars, request.result)
 
-    several.perform(chosen, problem, dict(zip(problem.layout, request.operands, strict=True)), request.scalars, compute)
+    several.perform(chosen, problem, matrices, request.scalars, compute)
     return None
 
 
@@ -124,10 +127,15 @@ def _mixed(places: Iterable[Device | None]) -> ArgumentError:
     return ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
 
 
-def start(engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
-    """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last."""
+def start(
+    engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
+) -> Mapping[str, Memory]:
+    """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last.
+
+    Gives the memory of arrays on the host if kernels reach all of them where they lie and it outlasts the call, else nothing.
+    """
     if not prepared.executable.plan.steps:
-        return
+        return {}
     with engine.lock:
         queue = _queue(engine.device, result)
         placed: dict[str, Placed] = {}
@@ -145,6 +153,8 @@ def start(engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], s
             finally:
                 for operand in placed.values():
                     operand.release()
+        lasting = all(operand.own and not operand.made and not operand.stored.on_device for operand in placed.values())
+        return {name: operand.memory for name, operand in placed.items()} if lasting else {}
 
 
 def launch(engine: Engine, prepared: Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
@@ -239,9 +249,9 @@ def _problem(request: Request) -> Problem:
     """The problem of operands in the order of the workload's, where they lie."""
     workload = workloads.get(request.workload)
     layout = {operand.name: stored.layout for operand, stored in zip(workload.operands, request.operands, strict=True)}
-    options = dict(zip(workload.options, request.options, strict=True))
+    options = dict(zip((name for name in workload.options if name != "precision"), request.options, strict=True))
     sizes = dict(zip(workload.sizes, request.sizes, strict=True))
     first, last = (name_of(request.operands[place].array.dtype) for place in (0, -1))
     dtype = last if first == last else product_name(first, last)
     found = precisions.computed(request.precision, request.workload, dtype)
-    return workloads.get(found.workload).problem(sizes, found.dtype, options, layout)
+    return workloads.get(found.workload).problem(sizes, found.dtype, {**options, **found.options}, layout)

@@ -1,9 +1,13 @@
-"""The rates that devices showed when they shared problems, transfers included; kept in a file for each device, for the next process."""
+"""The rates that devices showed when they shared problems, and seconds of whole ones; kept in a file for each device, for the next process.
+
+Transfers are included.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,36 +18,70 @@ from portatile.cache import replace_file
 from portatile.records import DeviceInfo, Problem, canonical, digest, from_json, to_json
 from portatile.store import device_key
 
-_CHANGE = 0.2  # by which a rate differs from the stored one before it is stored again
+_CHANGE = 0.2  # by which a rate differs from the one before when it is stored again,
+_SELDOM = 10.0  # seconds after the file was written at least: noise may change each rate at every call
+_MANY = 4096  # kinds of problems in a file
+_WHOLE = 0  # in place of a decade, where the kind says all
 _Rates = dict[str, dict[int, float]]  # by workload and dtype, by decade of the work
 
 _lock = threading.Lock()
 _known: dict[tuple[str, Path], _Rates] = {}
+_written: dict[Path, float] = {}  # when each file was, by a clock that only goes on
 
 
-def of(device: DeviceInfo, problem: Problem, work: float, where: str = "") -> float | None:
+def of(device: DeviceInfo, problem: Problem, work: float, where: str = "", least: float = 0.0) -> float | None:
     """Work a second that the device showed for such problems: of the nearest size, where several are known; None for nothing known.
 
     ``where``: what of the operands' place it depends on, nothing for arrays on the host.
+    ``least``: not of smaller work than this, by decades.
     """
     with _lock:
         sizes = _rates(device).get(_kind(problem, where), {})
     wanted = _decade(work)
+    if least:
+        sizes = {decade: rate for decade, rate in sizes.items() if decade >= _decade(least)}
     return sizes[min(sizes, key=lambda decade: abs(decade - wanted))] if sizes else None
 
 
 def learn(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
     """Remember a rate, and store one that has changed. What cannot be stored is known in this process only."""
     with _lock:
-        rates = _rates(device)
-        sizes = rates.setdefault(_kind(problem, where), {})
-        before = sizes.get(_decade(work), 0.0)
-        sizes[_decade(work)] = rate
-        if abs(rate - before) > _CHANGE * before:
-            with suppress(OSError):
-                path = _path(device)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(path, to_json(rates))
+        _store(device, _kind(problem, where), _decade(work), rate)
+
+
+def seconds(device: DeviceInfo, problem: Problem, what: str) -> float | None:
+    """Seconds that a whole problem of about these sizes took; ``what`` says how it was computed. None for nothing known."""
+    with _lock:
+        return _rates(device).get(_about(problem, what), {}).get(_WHOLE)
+
+
+def took(device: DeviceInfo, problem: Problem, what: str, taken: float) -> None:
+    """Remember the seconds of a whole problem: a shorter time at once, half of what it took longer than before."""
+    before = seconds(device, problem, what)
+    with _lock:
+        _store(device, _about(problem, what), _WHOLE, taken if before is None else min(taken, (before + taken) / 2))
+
+
+def _store(device: DeviceInfo, kind: str, place: int, value: float) -> None:
+    rates = _rates(device)
+    if kind not in rates and len(rates) >= _MANY:
+        rates.pop(next(iter(rates)))
+    sizes = rates.setdefault(kind, {})
+    before = sizes.get(place)
+    sizes[place] = value
+    path, now = _path(device), time.monotonic()
+    if before is None or (abs(value - before) > _CHANGE * before and now > _written.get(path, 0.0) + _SELDOM):
+        _written[path] = now
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, to_json(rates))
+
+
+def _about(problem: Problem, what: str) -> str:
+    """A kind of problems whose sizes differ by a fifth at most."""
+    sizes = " ".join(f"{name}~{round(4 * math.log2(max(size, 1)))}" for name, size in problem.sizes.items())
+    options = " ".join(str(value) for value in problem.options.values())
+    return f"{_kind(problem, what)}: {sizes} {options}".rstrip()
 
 
 def _kind(problem: Problem, where: str) -> str:

@@ -81,6 +81,8 @@ class Recorder:
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
+        if type(device) is list:
+            device = tuple(device)  # by which a call can be found again
         kind = type(arrays[0])
         library = described.known.get(kind) or described.library_of(kind)
         if library is None:

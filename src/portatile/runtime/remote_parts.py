@@ -217,6 +217,16 @@ class RemoteParts:
         return self._elsewhere[device]
 
 
+def described(stored: Matrix) -> Matrix:
+    """The matrix with the stride that its array has; a piece's rows may lie further apart than the whole's packed ones."""
+    array = stored.array
+    if array.size == 0 or stored.number > 1:
+        return stored
+    down = array.strides[0] // array.itemsize if array.shape[0] > 1 else max(stored.columns, 1)
+    pointer = array.__array_interface__["data"][0]
+    return stored._replace(stride=down, alignment=min(pointer & -pointer, stored.alignment) or stored.alignment)
+
+
 def layout_of(stored: Matrix, packed: Layout) -> Layout:
     """How a part of an operand lies in memory; one matrix of a stack is a stack too."""
     strides = (stored.step, stored.stride, 1) if len(packed.strides) > len(stored.layout.strides) else stored.layout.strides

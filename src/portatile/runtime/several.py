@@ -24,10 +24,11 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem, duration
-from portatile.runtime import memory_limit, rates, slabs, triangles
+from portatile.runtime import forecast, memory_limit, slabs, triangles
 from portatile.runtime.engine import Engine, Prepared, engine_of
+from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, in_time
-from portatile.runtime.remote_parts import RemoteParts, best_cut, is_local, layout_of, resident
+from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.triangles import TriangleParts
 from portatile.workload import Cut
 
@@ -57,7 +58,7 @@ class Split:
 
     ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was expected of a split that has run; 0
     where somebody's rate was not known. One that is ``expected`` has not run: its shares follow from the rates that
-    the devices showed before, or with what was tuned for them.
+    the devices showed before, or with what was tuned for them. ``forecast`` is what all of them and each alone were expected to take.
     """
 
     problem: Problem
@@ -67,6 +68,7 @@ class Split:
     note: str = ""
     expected: bool = False
     predicted: float = 0.0
+    forecast: Forecast | None = None
 
     @property
     def efficiency(self) -> float:
@@ -82,7 +84,8 @@ class Split:
         if self.predicted:
             how += f" where {self.predicted:.2f} was expected"
         told = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
-        return "; ".join(filter(None, (told, *failed, self.note)))
+        before = str(self.forecast) if self.forecast is not None and self.forecast.alone else ""
+        return "; ".join(filter(None, (told, *failed, self.note, before)))
 
 
 @dataclass
@@ -98,10 +101,8 @@ class _Worker:
 
     @property
     def where(self) -> str:
-        """What of the operands' place a rate depends on: they are on the host, here, or on another device."""
-        if not self.task.matrices[self.task.output].on_device:
-            return ""
-        return "local" if is_local(self.task, self.engine.device) else "remote"
+        """What of the operands' place a rate depends on."""
+        return forecast.where(self.task.matrices, self.engine.device)
 
     def run(self, pieces: Pieces, start: Start) -> None:
         """Take piece after piece until nothing is left. Raises what the device raises, after handing back what is not finished."""
@@ -124,7 +125,7 @@ class _Worker:
                 output = part.matrices[part.output]
                 kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
                 matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
-                matrices = {name: _described(stored) for name, stored in matrices.items()}
+                matrices = {name: described(stored) for name, stored in matrices.items()}
                 layout = {name: layout_of(stored, part.problem.layout[name]) for name, stored in matrices.items()}
                 problem = workloads.get(part.problem.workload).problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout)
                 prepared = self.engine.prepare(problem)
@@ -169,18 +170,6 @@ class _Worker:
         self.share.seconds += seconds
 
 
-def _described(stored: Matrix) -> Matrix:
-    """The matrix with the stride that its array has; a piece's rows may lie further apart than the whole's packed ones."""
-    array = stored.array
-    if array.size == 0 or stored.number > 1:
-        return stored
-    down = array.strides[0] // array.itemsize if array.shape[0] > 1 else max(stored.columns, 1)
-    pointer = array.__array_interface__["data"][0]
-    return stored._replace(stride=down, alignment=min(pointer & -pointer, stored.alignment) or stored.alignment)
-
-
-_WORTH = 8e-3
-"""Seconds that the fastest device takes for a problem that is worth sharing: several pieces whose starts cost little."""
 _last: dict[tuple[str, tuple[str, ...]], Split] = {}
 
 
@@ -190,39 +179,40 @@ def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
 
 
 def expected(devices: Sequence[Device], problem: Problem) -> Split:
-    """How these devices would share a problem.
+    """How these devices would share a problem, or which of them would compute it alone because that is expected to be faster.
 
     ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
     """
-    cuts = [cut for cut in workloads.get(problem.workload).cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
-    triangle = workloads.get(problem.workload).triangle
-    cuts = cuts or [Cut(triangle, {}, period=triangles.period(problem.sizes[triangle]))] if triangle else cuts
-    cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
+    cut = forecast.cut_of(devices, problem)
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
-    work = _work(problem, cut)
-    known = {device.info.id: _known(engine_of(device), problem) / work for device in devices}
+    told = forecast.of(devices, problem)
     size = problem.sizes[cut.size]
+    if told.quickest:
+        return _expected_of_one(problem, told)
+    work = _work(problem, cut)
+    known = {device.info.id: forecast.known(engine_of(device), problem) / work for device in devices}
     seconds, busy = in_time(size, max(cut.period, 1), known)
     shares = tuple(Share(name, round(rate * busy[name]), 0, busy[name]) for name, rate in known.items())
     unknown = ", ".join(name for name, rate in known.items() if not rate)
-    return Split(problem, cut.size, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True)
+    if told.together is not None:
+        seconds = told.together.seconds
+    return Split(problem, cut.size, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True, forecast=told)
+
+
+def _expected_of_one(problem: Problem, told: Forecast) -> Split:
+    name, seconds = told.quickest, told.alone[told.quickest].seconds
+    share = Share(name, max(problem.sizes.values(), default=0), 1, seconds)
+    return Split(problem, "", seconds, (share,), _one(name, told), True, forecast=told)
+
+
+def _one(name: str, told: Forecast) -> str:
+    return f"{name} computes it alone, " + ("which is faster" if told.alone[name].measured else "which was not tried yet")
 
 
 def _work(problem: Problem, cut: Cut) -> float:
     """Flops of one step of the size that is cut; 1 where the workload counts none."""
     return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
-
-
-def _known(engine: Engine, problem: Problem, where: str = "") -> float:
-    """Flops a second that a device showed for such problems with operands there, or when it was tuned; 0 for nothing known."""
-    shown = rates.of(engine.device.info, problem, workloads.get(problem.workload).flops(problem), where)
-    if shown is not None:
-        return shown
-    choice = engine.choose(problem)
-    if choice.trial is None or choice.reason not in ("tuned", "near problem"):
-        return 0.0
-    return workloads.get(problem.workload).flops(choice.trial.problem) / choice.trial.comparable
 
 
 def perform(
@@ -234,43 +224,60 @@ def perform(
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    began = time.perf_counter()
-    workers, note = _workers(devices, problem, matrices, scalars)
-    alone = _first(devices, matrices)
-    if len(workers) >= FEWEST and (quick := _quick(workers, problem)) is not None:
-        workers, alone = [], quick.engine.device
-        note = f"{alone.info.id} computed it alone, so quickly that sharing would cost more"
+    told = forecast.of(devices, problem, matrices)
+    alone = next((device for device in devices if device.info.id == told.quickest), None)
+    workers, note = _workers(devices, problem, matrices, scalars) if alone is None else ([], _one(told.quickest, told))
     if len(workers) < FEWEST:
-        share = Share(alone.info.id, max(problem.sizes.values(), default=0), 1)
-        _alone(alone, problem, matrices, scalars, start)
-        share.seconds = time.perf_counter() - began
-        split = Split(problem, "", share.seconds, (share,), note)
+        split = _by_one(alone or _first(devices, matrices), problem, matrices, scalars, start, note)
     else:
-        cut = workers[0].cut
-        size = problem.sizes[cut.size]
-        work = _work(problem, cut)
-        known = {worker.share.device: _known(worker.engine, problem, worker.where) / work for worker in workers}
-        period = lcm(*(max(worker.cut.period, 1) for worker in workers))
-        pieces, predicted = Pieces(size, period, known), 0.0
-        if all(known.values()):
-            predicted = size / (in_time(size, period, known)[0] * sum(known.values()))
-        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
-        whole = workloads.get(problem.workload).flops(problem)
-        for worker in workers:
-            if (rate := pieces.rates.get(worker.share.device)) and worker.share.pieces:
-                rates.learn(worker.engine.device.info, problem, whole, rate * work, worker.where)
-        shares = tuple(worker.share for worker in workers)
-        split = Split(problem, cut.size, time.perf_counter() - began, shares, note, predicted=predicted)
-    _last[_name(problem), tuple(device.info.id for device in devices)] = split
+        split = _shared(devices, workers, problem, matrices, start, note)
+    split = _last[_name(problem), tuple(device.info.id for device in devices)] = replace(split, forecast=told)
     return split
 
 
-def _quick(workers: Sequence[_Worker], problem: Problem) -> _Worker | None:
-    """The fastest device where it is known to take no longer than sharing is worth; None where it does, or somebody's rate is unknown."""
-    known = [_known(worker.engine, problem, worker.where) for worker in workers]
-    fastest = max(known)
-    quick = all(known) and _work(problem, workers[0].cut) * problem.sizes[workers[0].cut.size] / fastest < _WORTH
-    return workers[known.index(fastest)] if quick else None
+def settled(devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> str:
+    """The device that computes a problem of host arrays alone from now on, for both ways were measured; "" where that is not settled."""
+    if any(stored.on_device for stored in matrices.values()) or not (told := forecast.of(devices, problem, matrices)).settled:
+        return ""
+    _last[_name(problem), tuple(device.info.id for device in devices)] = _expected_of_one(problem, told)
+    return told.quickest
+
+
+def _by_one(
+    device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start, note: str
+) -> Split:
+    began = time.perf_counter()
+    _alone(device, problem, matrices, scalars, start)
+    seconds = time.perf_counter() - began
+    forecast.learn_alone(device, problem, matrices, seconds)
+    return Split(problem, "", seconds, (Share(device.info.id, max(problem.sizes.values(), default=0), 1, seconds),), note)
+
+
+def _shared(
+    devices: Sequence[Device],
+    workers: Sequence[_Worker],
+    problem: Problem,
+    matrices: Mapping[str, Matrix],
+    start: Start,
+    note: str,
+) -> Split:
+    began = time.perf_counter()
+    cut = workers[0].cut
+    size, work = problem.sizes[cut.size], _work(problem, cut)
+    known = {worker.share.device: forecast.known(worker.engine, problem, worker.where) / work for worker in workers}
+    period = lcm(*(max(worker.cut.period, 1) for worker in workers))
+    pieces, predicted = Pieces(size, period, known), 0.0
+    if all(known.values()):
+        predicted = size / (in_time(size, period, known)[0] * sum(known.values()))
+    together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
+    seconds = time.perf_counter() - began
+    shown = {
+        worker.share.device: pieces.rates[worker.share.device] * work
+        for worker in workers
+        if worker.share.pieces and not worker.share.failure
+    }
+    forecast.learn_together(devices, problem, matrices, seconds, shown, in_time(size, period, pieces.rates)[0])
+    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
 
 
 class Part(NamedTuple):

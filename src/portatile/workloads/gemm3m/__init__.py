@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import sqrt
-
-import numpy as np
 
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import blocks, get, operands, structured
-from portatile.workloads.gemm import reference
-from portatile.workloads.gemm import workload as gemm
 from portatile.workloads.gemm.passing import operand_shapes
+from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm.reals import TRANSPOSED
 
 _PLANES = 3  # real parts, imaginary parts, and their sums; the products of each
 _PARTS = {"complex64": ("float32", "float", 4), "complex128": ("float64", "double", 8)}
 
 
-class Gemm3m(Workload):
+class Gemm3m(Product):
     """Complex matrix product: C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C by three real products, a quarter less work.
 
     With X = re(op A) re(op B), Y = im(op A) im(op B) and Z = (re + im)(op A) (re + im)(op B), the real part of op(A) op(B) is X - Y and the
@@ -33,16 +28,7 @@ class Gemm3m(Workload):
     """
 
     name = "gemm3m"
-    products = True
-    sizes = gemm.sizes
-    options = gemm.options
     dtypes = tuple(_PARTS)
-    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
-    scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
-
-    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """The shapes of A, B and C as they are stored."""
-        return dict(operand_shapes(problem))
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Any work-group of the device's."""
@@ -78,14 +64,6 @@ class Gemm3m(Workload):
             tuple(temporaries),
         )
 
-    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Random operands, as those of ``gemm``."""
-        return reference.inputs(problem, rng)
-
-    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """C in complex128, everywhere or where sampled rows meet sampled columns."""
-        return {"c": reference.reference(problem, inputs, sample)}
-
     def bound(self, problem: Problem, config: Config) -> float:
         """sqrt(10) gamma_(k + 108), relative to the sums of moduli; the reference's own is added.
 
@@ -95,26 +73,6 @@ class Gemm3m(Workload):
         """
         k = problem.sizes["k"]
         return sqrt(10) * operands.gamma(k + 108, _PARTS[problem.dtype][0]) + 2 * operands.gamma(k + 7, "float64")
-
-    def flops(self, problem: Problem) -> float:
-        """8 m n k, as of an ordinary complex product, though fewer are done."""
-        return gemm.flops(problem)
-
-    def traffic(self, problem: Problem) -> float:
-        """A and B read once, C written once."""
-        return gemm.traffic(problem)
-
-    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """A and B unless alpha is 0, C unless beta is 0."""
-        return gemm.reads(problem, scalars)
-
-    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """By rows and by columns of C."""
-        return gemm.cuts(problem, config)
-
-    def awkward(self, problem: Problem) -> list[Problem]:
-        """Shapes that nothing divides, with padded rows and offsets."""
-        return reference.awkward(self, problem)
 
 
 def _types(problem: Problem) -> dict[str, Value]:

@@ -9,21 +9,21 @@ from math import gcd
 import numpy as np
 
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
 from portatile.space import ParameterSpace
-from portatile.workload import Cut, Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs
 from portatile.workloads.gemm import forms, plan, space, waste
 from portatile.workloads.gemm import reference as single_reference
 from portatile.workloads.gemm import workload as single
 from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.plan import Batch
-from portatile.workloads.gemm.reals import without_conjugates
+from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm_batched import reference
 
 _WORKSPACE = 1 << 28  # bytes of panels and partial sums at a time; batches that need more go in several launches
 
 
-class GemmBatched(Workload):
+class GemmBatched(Product):
     """A stack of products: C_i (m x n) = alpha op(A_i) op(B_i) + beta C_i for ``batch`` problems of one shape, one launch for all.
 
     The operands are stacks: A is batch x m x k (batch x k x m with ``trans_a="T"``), B batch x k x n (batch x n x k), C batch x m
@@ -32,33 +32,15 @@ class GemmBatched(Workload):
     """
 
     name = "gemm_batched"
-    products = True
     sizes: Mapping[str, str] = {"batch": "problems", "m": "rows of each C", "n": "columns of each C", "k": "terms of each sum"}
-    options: Mapping[str, tuple[Value, ...]] = single.options
     dtypes = single.dtypes
-    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
-    scalars: Mapping[str, float] = single.scalars
     meanings = forms.meanings(batched=True)
     most_groups = 65535
     """Work-groups in the third dimension of a launch, CUDA's limit; beyond, there is a second launch."""
 
-    def problem(
-        self,
-        sizes: Mapping[str, int],
-        dtype: str = "float32",
-        options: Mapping[str, Value] | None = None,
-        layout: Mapping[str, Layout] | None = None,
-    ) -> Problem:
-        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
-        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
-
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of the stacks as they are stored."""
-        return {name: (problem.sizes["batch"], *shape) for name, shape in operand_shapes(problem).items()}
-
-    def element(self, problem: Problem, operand: str) -> str:
-        """The operands' type, or the result's."""
-        return single_reference.element(problem, operand).name
+        return {name: (problem.sizes["batch"], *shape) for name, shape in super().shapes(problem).items()}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
@@ -106,7 +88,7 @@ class GemmBatched(Workload):
 
     def flops(self, problem: Problem) -> float:
         """2 m n k for each problem."""
-        return problem.sizes["batch"] * single.flops(_first(problem))
+        return problem.sizes["batch"] * super().flops(problem)
 
     def traffic(self, problem: Problem) -> float:
         """Every matrix once; one that is shared once for all."""
@@ -123,10 +105,6 @@ class GemmBatched(Workload):
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
         """The waste as for ``gemm``, where the groups of the whole batch share the device."""
         return waste.waste(_first(problem), forms.read(config), device, problem.sizes["batch"])
-
-    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """The operands that are read, as for ``gemm``."""
-        return single.reads(problem, scalars)
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """Along the batch; an operand that all problems share stays whole."""

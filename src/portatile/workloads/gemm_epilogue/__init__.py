@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from portatile import dtypes
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import operands
 from portatile.workloads.gemm import epilogue, forms, plan, space, waste
 from portatile.workloads.gemm import reference as of_gemm
-from portatile.workloads.gemm import workload as single
-from portatile.workloads.gemm.passing import operand_shapes
-from portatile.workloads.gemm.reals import without_conjugates
+from portatile.workloads.gemm.product import Product
 
 
-class GemmEpilogue(Workload):
+class GemmEpilogue(Product):
     """C (m x n) = activation(s_i t_j alpha op(A) op(B) + beta C + bias), of real types, in the launches of a product.
 
     The vectors ``scale_a`` (s, one for each row), ``scale_b`` (t, one for each column) and ``bias``, for each row or column as the option
@@ -30,36 +28,23 @@ class GemmEpilogue(Workload):
     """
 
     name = "gemm_epilogue"
-    products = True
-    sizes: Mapping[str, str] = single.sizes
-    options: Mapping[str, tuple[Value, ...]] = {**single.options, **epilogue.CHOICES}
+    options: Mapping[str, tuple[Value, ...]] = {**Product.options, **epilogue.CHOICES}
     dtypes = tuple(
         name for name in dtypes.PRODUCTS if not name.startswith(("complex", "tfloat")) and dtypes.product(name).scalar != "int32"
     )
     operands = (Operand("a"), Operand("b"), *(Operand(name) for name in epilogue.VECTORS), Operand("c", "inout"))
-    scalars: Mapping[str, float] = single.scalars
     meanings = forms.meanings()
-
-    def problem(
-        self,
-        sizes: Mapping[str, int],
-        dtype: str = "float32",
-        options: Mapping[str, Value] | None = None,
-        layout: Mapping[str, Layout] | None = None,
-    ) -> Problem:
-        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
-        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """A, B and C as they are stored; a vector is a row, and has no elements where it is not there."""
-        found = operand_shapes(problem)
+        found = super().shapes(problem)
         vectors = {name: (1, self._length(problem, name)) for name in epilogue.VECTORS}
         return {"a": found["a"], "b": found["b"], **vectors, "c": found["c"]}
 
     def element(self, problem: Problem, operand: str) -> str:
         """The operands' type, the result's, or of vectors that of the sums."""
         types = dtypes.product(problem.dtype)
-        return epilogue.real(types) if operand in epilogue.VECTORS else of_gemm.element(problem, operand).name
+        return epilogue.real(types) if operand in epilogue.VECTORS else super().element(problem, operand)
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
@@ -87,7 +72,7 @@ class GemmEpilogue(Workload):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands as those of ``gemm``, and random vectors."""
-        given = of_gemm.inputs(problem, rng)
+        given = super().inputs(problem, rng)
         kind, shapes = epilogue.real(dtypes.product(problem.dtype)), self.shapes(problem)
         vectors = {name: operands.random(rng, problem.layout[name], shapes[name], kind) for name in epilogue.VECTORS}
         return Inputs({**given.operands, **vectors}, given.scalars)
@@ -128,26 +113,22 @@ class GemmEpilogue(Workload):
         last = types.result.unit if types.result.stored not in ("float", "double") else 0.0
         return (epilogue.LIPSCHITZ * sums + function) * (1 + last) + last * epilogue.LIPSCHITZ
 
-    def flops(self, problem: Problem) -> float:
-        """2 m n k, as of the product."""
-        return single.flops(problem)
-
-    def traffic(self, problem: Problem) -> float:
-        """The traffic of the product; vectors are little beside it."""
-        return single.traffic(problem)
-
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
         """The waste as for ``gemm``."""
         return waste.waste(problem, forms.read(config), device)
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """The operands that are read, as for ``gemm``, and the vectors."""
-        return single.reads(problem, scalars) | {name for name in epilogue.VECTORS if problem.options[name] != "none"}
+        return super().reads(problem, scalars) | {name for name in epilogue.VECTORS if problem.options[name] != "none"}
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """None: a part would need its piece of each vector."""
+        return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """The edge-case problems of ``gemm``, with vectors that begin somewhere."""
         found = []
-        for one in of_gemm.awkward(self, problem):
+        for one in super().awkward(problem):
             lengths = {name: self._length(one, name) for name in epilogue.VECTORS}
             layout = {name: Layout((max(length, 1), 1), one.layout["a"].offset) for name, length in lengths.items()}
             found.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
+from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import reference
-from portatile.workloads.gemm import workload as native
-from portatile.workloads.gemm.passing import operand_shapes
-from portatile.workloads.gemm.reals import without_conjugates
+from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm_residues import plan
 
 
-class GemmResidues(Workload):
+class GemmResidues(Product):
     """C (m x n) = alpha op(A) op(B) + beta C by Ozaki scheme II (arXiv 2504.08009), the same bits on every device and in every run.
 
     Rows of op(A) and columns of op(B), scaled by powers of two, become integers with norms of 58 bits, of float32 27; 15 products of bytes,
@@ -32,26 +25,7 @@ class GemmResidues(Workload):
     """
 
     name = "gemm_residues"
-    products = True
-    sizes: Mapping[str, str] = native.sizes
-    options: Mapping[str, tuple[Value, ...]] = native.options
     dtypes = ("float32", "float64", "complex64", "complex128")
-    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
-    scalars: Mapping[str, float] = native.scalars
-
-    def problem(
-        self,
-        sizes: Mapping[str, int],
-        dtype: str = "float32",
-        options: Mapping[str, Value] | None = None,
-        layout: Mapping[str, Layout] | None = None,
-    ) -> Problem:
-        """As of any workload; conjugates of real matrices are these themselves."""
-        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
-
-    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """The shapes of A, B and C as they are stored."""
-        return dict(operand_shapes(problem))
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Work-groups that the device takes, slabs of whole tiles."""
@@ -82,14 +56,6 @@ class GemmResidues(Workload):
             return ""
         return f"{device.name} has no units for products of bytes: this takes longer than the native product"
 
-    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Random operands as those of ``gemm``."""
-        return reference.inputs(problem, rng)
-
-    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """C in float64, everywhere or where sampled rows meet sampled columns."""
-        return {"c": reference.reference(problem, inputs, sample)}
-
     def bound(self, problem: Problem, config: Config) -> float:
         """That of a native product whose sum is not divided.
 
@@ -97,26 +63,6 @@ class GemmResidues(Workload):
         more rounds the sum, or that of two pieces of k, and two (complex: four) come of alpha and beta.
         """
         return reference.bound(problem, 1)
-
-    def flops(self, problem: Problem) -> float:
-        """2 m n k, as of a native product, so that speeds compare."""
-        return native.flops(problem)
-
-    def traffic(self, problem: Problem) -> float:
-        """A and B read once, C written once."""
-        return native.traffic(problem)
-
-    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """A and B unless alpha is 0, C unless beta is 0."""
-        return native.reads(problem, scalars)
-
-    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """By rows and by columns of C: each part has the bits of the whole."""
-        return native.cuts(problem, config)
-
-    def awkward(self, problem: Problem) -> list[Problem]:
-        """Shapes that nothing divides, with padded rows and offsets."""
-        return reference.awkward(self, problem)
 
 
 workload = GemmResidues()

@@ -1,0 +1,101 @@
+"""Whether several devices share a problem or one computes it: in the end what was measured to be faster, for any true times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portatile import workloads
+from portatile.device import datasheet
+from portatile.records import DeviceInfo, Problem
+from portatile.runtime import forecast, rates
+from portatile.runtime.forecast import Expected
+from portatile.runtime.pieces import in_time
+from portatile.workload import Cut
+from support.seeds import new_seed
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A device of which only the record is there, with the seconds that it takes alone and the rate that its pieces show."""
+
+    info: DeviceInfo
+    alone: float
+    shown: float
+
+
+def simulated(number: int, alone: float, shown: float) -> Any:
+    info = datasheet("sm_90", "cuda")
+    return Simulated(replace(info, id=f"cuda:{number}", physical_id=f"gpu {number}"), alone, shown)
+
+
+@pytest.fixture
+def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
+    """A product whose rates are those that the simulated devices show, in a store of its own."""
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(rates, "_known", {})
+    monkeypatch.setattr(forecast, "_warm", set())
+    monkeypatch.setattr(forecast, "engine_of", lambda device: device)
+    monkeypatch.setattr(forecast, "known", lambda device, problem, place, least: device.shown)
+    monkeypatch.setattr(forecast, "cut_of", lambda devices, problem: Cut("m", {}))
+    return workloads.problem("gemm", "float32", {"m": 512, "n": 512, "k": 512})
+
+
+def computed(chosen: Sequence[Any], problem: Problem, together: float) -> str:
+    """One call: who computed it, which is learned."""
+    told = forecast.of(chosen, problem)
+    if told.quickest:
+        (device,) = [one for one in chosen if one.info.id == told.quickest]
+        forecast.learn_alone(device, problem, {}, device.alone)
+    else:
+        forecast.learn_together(chosen, problem, {}, together, {one.info.id: one.shown for one in chosen}, 0.5 * together)
+    return told.quickest
+
+
+def test_the_faster_way_is_found_and_kept(problem: Problem) -> None:
+    """Small pieces show a quarter to all of a device's rate; a split costs what nobody predicts."""
+    rng, flops = np.random.default_rng(new_seed("times")), workloads.get("gemm").flops(problem)
+    for _ in range(20):
+        rates._known.clear()
+        forecast._warm.clear()
+        for file in (rates.settings.load().data_dir / "rates").glob("*"):
+            file.unlink()
+        alone = [float(10 ** rng.uniform(-4.5, -1.5))]
+        alone += [alone[0] * float(rng.uniform(1, 3)) for _ in range(int(rng.integers(1, 3)))]
+        hidden = float(rng.uniform(0.25, 1))
+        chosen = [simulated(number, took, hidden * flops / took) for number, took in enumerate(alone)]
+        pieces, _ = in_time(512, 1, {one.info.id: 512 / one.alone for one in chosen})
+        together = pieces + float(10 ** rng.uniform(-3.99, -2))
+        ways = [computed(chosen, problem, together) for _ in range(14)]
+        fastest = "" if together < min(alone) else "cuda:0"
+        assert set(ways[-4:]) == {fastest}, (alone, together, ways)
+
+
+def test_a_long_split_is_compared_with_what_pieces_show(problem: Problem) -> None:
+    """A device with nearly all of the rate is tried alone; one of two equal ones is not."""
+    shared = Expected(1.0, True)
+    assert forecast._quickest(shared, {"gpu": Expected(1.03), "cpu": Expected(30.0)}) == "gpu"
+    assert forecast._quickest(shared, {"gpu": Expected(1.03, True), "cpu": Expected(30.0)}) == ""
+    assert forecast._quickest(shared, {"one": Expected(1.9), "other": Expected(1.9)}) == ""
+
+
+def test_both_times_are_told(problem: Problem) -> None:
+    chosen = [simulated(0, 1e-3, 1e12), simulated(1, 2e-3, 5e11)]
+    told = forecast.of(chosen, problem)
+    assert told.together is not None
+    assert not told.together.measured
+    assert told.together.seconds > 512**3 * 2 / 1.5e12
+    assert told.quickest == "cuda:0", "it is short, and was never tried"
+    assert "shared: " in str(told)
+    assert "cuda:0 alone: 268 us (predicted)" in str(told)
+    for _ in range(8):
+        computed(chosen, problem, 0.1)
+    assert "cuda:0 alone: 1 ms (measured)" in str(forecast.of(chosen, problem))
+    unknown = forecast.of([*chosen, simulated(2, 1.0, 0.0)], problem)
+    assert unknown.together is None
+    assert unknown.quickest == "", "who is not known takes part, so that it is known"
