@@ -7,6 +7,9 @@ from typing import Literal
 
 Language = Literal["OpenCL C", "CUDA C++"]
 
+MOST_GROUPS = 65535
+"""Work-groups along the second or third axis of a launch, CUDA's limit."""
+
 _SINCE_80 = ("float16", "bfloat16", "tfloat32", "int8")  # types of matrix units since this compute capability
 _SINCE_89 = ("float8_e4m3fn", "float8_e5m2")
 _STATIC_LOCAL = 48 << 10  # bytes that CUDA C++ may declare; more is an argument of the launch

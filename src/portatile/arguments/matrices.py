@@ -119,10 +119,14 @@ def _host_matrix(array: NDArray[Any], name: str, types: tuple[str, ...]) -> Matr
         advice = remedy(name, f"convert it, for example with {name}.astype('float64')")
         raise ArgumentError(f"{name} holds Python objects; {advice}")
     _check_kind(array.dtype, array.shape, name, types)
-    if not array.flags.aligned:
-        raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
+    _check_aligned(array, name)
     transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)
     return Matrix(array.T if transposed else array, transposed, rows, columns, stride, 0, _alignment(array))
+
+
+def _check_aligned(array: NDArray[Any], name: str) -> None:
+    if not array.flags.aligned:
+        raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
 
 
 def _alignment(array: NDArray[Any]) -> int:
@@ -179,8 +183,7 @@ def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
     if isinstance(array, Buffer):
         first = _device_matrix(Buffer(array.memory, array.shape[1:], array.dtype, array.strides[1:], array.offset), name, ALL)
         return first._replace(array=array, number=count, step=step // size)
-    if not array.flags.aligned:
-        raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
+    _check_aligned(array, name)
     stored = array.swapaxes(1, 2) if transposed else array
     return Matrix(stored, transposed, rows, columns, stride, 0, _alignment(array), count, step // size)
 

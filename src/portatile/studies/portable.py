@@ -124,7 +124,7 @@ def _candidates(
     while True:
         known = [text for text in sums if math.isfinite(sums[text])]
         centre = configs[min(known, key=lambda text: sums[text])] if known else None
-        nearby = [] if centre is None else _neighbours(asked, spaces, centre)
+        nearby = [] if centre is None else _neighbours(spaces, centre)
         rng.shuffle(nearby)
         new = [*islice(fresh(nearby), _GROUP - _RANDOM)]
         new += islice(fresh(_scattered(spaces, rng)), _GROUP - len(new))
@@ -139,7 +139,7 @@ def _scattered(spaces: Sequence[ParameterSpace], rng: np.random.Generator) -> It
         yield from spaces[place % len(spaces)].scatter(rng, _CHUNK)
 
 
-def _neighbours(asked: Search, spaces: Sequence[ParameterSpace], config: Config) -> list[Config]:
+def _neighbours(spaces: Sequence[ParameterSpace], config: Config) -> list[Config]:
     """The neighbours in any device's space that holds the configuration: rules differ, and so do values."""
     return [other for space in spaces if config in space for other in space.neighbours(config)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import gcd
 from typing import ClassVar
@@ -10,14 +10,13 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from portatile.capabilities import MOST_GROUPS
 from portatile.errors import ArgumentError
 from portatile.records import Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Workload, packed_layout
 from portatile.workloads import blocks, get, operands, structured
 
-MOST_GROUPS = 65535
-"""Work-groups in the third dimension of a launch, CUDA's limit; beyond, there is a second launch."""
 _WORKSPACE = 1 << 28  # bytes of it at a time; stacks that need more go in several launches
 _SAMPLE = 16  # problems of a sampled reference
 
@@ -55,13 +54,11 @@ class Batched(Workload):
         whole = {"JOIN": False, "NB": max(blocks.padded(order), 32), **config}
         steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
         first = one_of(problem)
-        most = max(1, min(MOST_GROUPS, _WORKSPACE // max(self.single.plan(first, whole, device).workspace, 1)))
-        parts = []
-        for start in range(0, count, most):
-            moved = {name: replace(layout, offset=layout.offset + start * steps[name]) for name, layout in first.layout.items()}
-            part = replace(first, sizes={**first.sizes, "batch": min(most, count - start)}, layout=moved)
-            parts.append(_spread(self.single.plan(part, whole, device), part, steps))
-        return Plan(tuple(step for part in parts for step in part.steps), parts[0].temporaries)
+        made = []
+        for moved, own in parts(problem, first, self.single.plan(first, whole, device).workspace):
+            part = replace(moved, sizes={**first.sizes, "batch": own})
+            made.append(_spread(self.single.plan(part, whole, device), part, steps))
+        return Plan(tuple(step for plan in made for step in plan.steps), made[0].temporaries)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """The results of each problem in float64; with ``sample``, of some of them."""
@@ -92,7 +89,7 @@ class Batched(Workload):
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """Along the stack; a matrix that all problems share stays whole."""
-        return (Cut("batch", {name: "matrices" for name, layout in problem.layout.items() if layout.strides[0]}),)
+        return cuts(problem)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Gaps between rows and between matrices, offsets, a shared first operand, orders that nothing divides."""
@@ -111,6 +108,20 @@ class Batched(Workload):
 def native(options: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
     """The options without that of another precision, in which matrices go one by one."""
     return {name: values for name, values in options.items() if name != "precision"}
+
+
+def cuts(problem: Problem) -> tuple[Cut, ...]:
+    """Along the stack; a matrix that all problems share stays whole."""
+    return (Cut("batch", {name: "matrices" for name, layout in problem.layout.items() if layout.strides[0]}),)
+
+
+def parts(problem: Problem, first: Problem, workspace: int = 0, most_groups: int = MOST_GROUPS) -> Iterator[tuple[Problem, int]]:
+    """The ``first`` problem of each launch, and how many problems it has, where one takes so many bytes of ``workspace``."""
+    count = problem.sizes["batch"]
+    most = max(1, min(count, most_groups, _WORKSPACE // max(workspace, 1)))
+    for start in range(0, count, most):
+        layout = {name: replace(own, offset=own.offset + start * problem.layout[name].strides[0]) for name, own in first.layout.items()}
+        yield replace(first, layout=layout), min(most, count - start)
 
 
 def one_of(problem: Problem) -> Problem:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import msgspec
 
+from portatile.capabilities import MOST_GROUPS
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.plan import Triangle, build
 
-MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
 Factor = float | str
 
@@ -135,7 +135,7 @@ def stacked(problem: Problem) -> bool:
 
 def lines(problem: Problem, rows: int, columns: int, group: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Global and local size of a kernel whose groups take ``group`` columns of a row, and every so many rows where there are many."""
-    most = max(1, _STACK_GROUPS // problem.sizes["batch"]) if stacked(problem) else MAX_GROUPS
+    most = max(1, _STACK_GROUPS // problem.sizes["batch"]) if stacked(problem) else MOST_GROUPS
     return (-(-columns // group) * group, min(rows, most), 1), (group, 1, 1)
 
 

@@ -32,7 +32,7 @@ def modernise(tokens: Tokens, places: Places) -> Tokens:
     overloads: dict[tuple[str, ...], _Function] = {}
     for function in _functions(tokens):
         if tokens[tokens.partner[function.opening] + 1].kind == "name":
-            changed |= _declare_inside(tokens, function, places)
+            changed |= _declare_inside(tokens, function)
         if not _is_overload(tokens, function):
             continue
         other = overloads.setdefault(_signature(tokens, function), function)
@@ -80,7 +80,7 @@ def _old(tokens: Tokens, opening: int | None) -> bool:
     )
 
 
-def _declare_inside(tokens: Tokens, function: _Function, places: Places) -> bool:
+def _declare_inside(tokens: Tokens, function: _Function) -> bool:
     """Move the declarations between bracket and body into the bracket."""
     if not _old(tokens, function.opening):
         return False

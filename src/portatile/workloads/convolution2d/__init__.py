@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from portatile.capabilities import MOST_GROUPS
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Value
 from portatile.space import ParameterSpace
@@ -22,7 +23,6 @@ from portatile.workloads.convolution2d.reference import axes
 
 MAX_TAPS = 20  # an item keeps a window of them in registers
 SPARE = 8  # a tile fits an axis that it is at most this fraction too long for
-_MAX_GROUPS = 2**16 - 1  # along the second and third axis of a launch
 _TILES: tuple[Config, ...] = tuple(
     {"T1": t1, "T2": t2, "TJ": tj}
     for t1, t2, tj in ((128, 64, 8), (64, 64, 8), (64, 32, 8), (32, 32, 8), (32, 32, 4), (16, 32, 4), (16, 16, 4), (16, 8, 4), (16, 8, 2))
@@ -113,7 +113,7 @@ class Convolution2d(Workload):
         groups = (-(-problem.sizes["ndat"] // tj), -(-one.length // t1), -(-two.length // t2))
         arguments.check_rows(problem, shapes)
         index = arguments.index_type(problem, shapes)
-        if max(groups[1:]) > _MAX_GROUPS:
+        if max(groups[1:]) > MOST_GROUPS:
             raise ArgumentError(f"convolution2d: an output of the shape {shapes['out']} is too long for one launch; filter axis by axis")
         writes = vector if problem.options["bank"] != "analysis" else 1
         writes = min(writes, layout["out"].vector_width(problem.itemsize))

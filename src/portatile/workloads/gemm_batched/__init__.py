@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import gcd
 
 import numpy as np
 
-from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
+from portatile.capabilities import MOST_GROUPS
+from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs
+from portatile.workloads import batched
 from portatile.workloads.gemm import forms, plan, space, waste
 from portatile.workloads.gemm import reference as single_reference
 from portatile.workloads.gemm import workload as single
@@ -19,8 +19,6 @@ from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.plan import Batch
 from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm_batched import reference
-
-_WORKSPACE = 1 << 28  # bytes of panels and partial sums at a time; batches that need more go in several launches
 
 
 class GemmBatched(Product):
@@ -35,8 +33,7 @@ class GemmBatched(Product):
     sizes: Mapping[str, str] = {"batch": "problems", "m": "rows of each C", "n": "columns of each C", "k": "terms of each sum"}
     dtypes = single.dtypes
     meanings = forms.meanings(batched=True)
-    most_groups = 65535
-    """Work-groups in the third dimension of a launch, CUDA's limit; beyond, there is a second launch."""
+    most_groups = MOST_GROUPS
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of the stacks as they are stored."""
@@ -60,18 +57,17 @@ class GemmBatched(Product):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps of one problem, each over the whole batch; a batch that is too long for a launch or its workspace goes in parts."""
-        _check(problem)
+        batched.check(problem)
         count = problem.sizes["batch"]
         if count == 0:
             return Plan(())
         first, point = _first(problem), forms.read(config)
         steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
         one = plan.build(first, point, device, Batch(1, **steps))
-        most = max(1, min(count, self.most_groups, _WORKSPACE // max(one.workspace, 1)))
-        parts = []
-        for start in range(0, count, most):
-            moved = {name: replace(layout, offset=layout.offset + start * steps[name]) for name, layout in first.layout.items()}
-            parts.append(plan.build(replace(first, layout=moved), point, device, Batch(min(most, count - start), **steps)))
+        parts = [
+            plan.build(part, point, device, Batch(own, **steps))
+            for part, own in batched.parts(problem, first, one.workspace, self.most_groups)
+        ]
         return Plan(tuple(step for part in parts for step in part.steps), parts[0].temporaries)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -108,7 +104,7 @@ class GemmBatched(Product):
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """Along the batch; an operand that all problems share stays whole."""
-        return (Cut("batch", {name: "matrices" for name, layout in problem.layout.items() if layout.strides[0]}),)
+        return batched.cuts(problem)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Short batches of shapes that nothing divides: gaps, matrices that interleave, operands that all problems share."""
@@ -118,22 +114,7 @@ class GemmBatched(Product):
 def _first(problem: Problem) -> Problem:
     """The first problem of the batch, aligned no better than the worst of them."""
     sizes = {name: problem.sizes[name] for name in "mnk"}
-    layout = {}
-    for name, stored in problem.layout.items():
-        step, *strides = stored.strides
-        layout[name] = Layout(tuple(strides), stored.offset, gcd(stored.alignment, step * problem.itemsize))
-    return Problem(single.name, sizes, problem.dtype, problem.options, layout)
-
-
-def _check(problem: Problem) -> None:
-    """Raise ArgumentError for layouts that are no stacks, or whose results overlap."""
-    for name, layout in problem.layout.items():
-        if len(layout.strides) != 3 or layout.strides[0] < 0:
-            raise ArgumentError(f"gemm_batched: operand {name} must be a stack of matrices, its strides are {layout.strides}")
-    (step, stride, _), (count, rows, columns) = problem.layout["c"].strides, (problem.sizes[name] for name in ("batch", "m", "n"))
-    apart = step >= (rows - 1) * stride + columns or (step >= columns and stride >= (count - 1) * step + columns)
-    if count > 1 and rows and columns and not apart:
-        raise ArgumentError(f"gemm_batched: the matrices of c overlap: {rows} x {columns} elements with strides {(step, stride)}")
+    return replace(batched.one_of(problem), workload=single.name, sizes=sizes)
 
 
 workload = GemmBatched()

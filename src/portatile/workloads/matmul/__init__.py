@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.capabilities import MOST_GROUPS
 from portatile.device.target import CARVEOUT
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Size3, Source, Temporary, Value
@@ -22,7 +23,6 @@ from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
 
-_MAX_GROUPS = 65535  # of work-groups along a column of C, CUDA's limit; a group goes on where they end
 _TRANSPOSE_TILE = 16
 _WARP = 32  # lanes that may exchange values
 
@@ -282,7 +282,7 @@ def _shared(block: int, config: Config) -> int:
 
 def _covering(columns: int, rows: int, block: int, local: Size3) -> Size3:
     """Work-items of the groups of ``local`` that cover rows x columns in square blocks."""
-    return (-(-columns // block) * local[0], min(-(-rows // block), _MAX_GROUPS) * local[1], 1)
+    return (-(-columns // block) * local[0], min(-(-rows // block), MOST_GROUPS) * local[1], 1)
 
 
 def _bc(problem: Problem, index: str) -> tuple[Arg, ...]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from portatile.capabilities import MOST_GROUPS
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
@@ -23,7 +24,6 @@ from portatile.workloads.stencil import reference
 from portatile.workloads.stencil.reference import axes
 
 MAX_TAPS = 32  # an item keeps a window of them in registers
-_MAX_GROUPS = 2**16 - 1  # along the second axis of a launch
 _MAX_LOCAL = 49152  # bytes that every GPU grants
 _MOST_PRIVATE = 2**20  # bytes of an item's own arrays, which lie on the stack of a thread
 _DEPTH = 64  # planes that an item goes through
@@ -190,7 +190,7 @@ class Stencil(Workload):
         items: int,
     ) -> Launch:
         """The launch over the groups along each axis; raises ArgumentError where they are too many."""
-        if max(groups[1:]) > _MAX_GROUPS or groups[0] * items >= 2**31:
+        if max(groups[1:]) > MOST_GROUPS or groups[0] * items >= 2**31:
             raise ArgumentError(f"stencil: a volume of {tuple(problem.sizes.values())} points is too long for one launch; cut it")
         index = str(defines["INDEX"])
         passed = (

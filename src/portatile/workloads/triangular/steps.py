@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from portatile.capabilities import MOST_GROUPS
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
 from portatile.workloads import blocks
@@ -15,7 +16,6 @@ from portatile.workloads.structured import order
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
 _REGISTERS_WIDE = 16  # the same where there are twice as many
-_MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
 
 
 def forward(problem: Problem) -> bool:
@@ -240,7 +240,7 @@ class _Inverses(_Recursion):
         group = int(self.config["WGS"])
         solution = (Arg("solution", role="temporary"), long_integer("ldx", self.ld))
         arguments = (integer("m", m), integer("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
-        size = (-(-n // group) * group, min(m, _MAX_GROUPS), 1)
+        size = (-(-n // group) * group, min(m, MOST_GROUPS), 1)
         self.steps.append(Launch(self.text, "triangular_write", size, (group, 1, 1), arguments))
         names = ("inverses", "blocks") if self.refine else ("inverses",)
         squares = (Temporary(name, -(-self.order // self.nb) * self.nb**2 * itemsize) for name in names)
@@ -265,7 +265,7 @@ class _Inverses(_Recursion):
         size, group, panel = int(self.config["IB"]), int(self.config["WGS"]), int(self.config["PANEL"])
         known = (self.alpha, *self.matrix("a", "in"))
         if self.refine:
-            everything = (-(-self.nb // group) * group, min(self.order, _MAX_GROUPS), 1)
+            everything = (-(-self.nb // group) * group, min(self.order, MOST_GROUPS), 1)
             arguments = (integer("order", self.order), *known, Arg("blocks", role="temporary"))
             self.steps.append(Launch(self.text, "triangular_copy", everything, (group, 1, 1), arguments))
         rest = (*known, Arg("inverses", role="temporary"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workloads.batched import MOST_GROUPS, Batched, check, native, one_of
+from portatile.workloads.batched import Batched, check, native, one_of, parts
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import order
 from portatile.workloads.triangular import Triangular, reference, steps
@@ -60,16 +59,9 @@ class TriangularBatched(Batched, Triangular):
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps of one system, each over the whole batch; a batch that is too long for a launch goes in parts."""
         check(problem)
-        first, count = one_of(problem), problem.sizes["batch"]
         a, b = (problem.layout[name].strides[0] for name in "ab")
-        parts = []
-        for start in range(0, count, MOST_GROUPS):
-            moved = {
-                name: replace(first.layout[name], offset=first.layout[name].offset + start * step) for name, step in (("a", a), ("b", b))
-            }
-            batch = Batch(min(MOST_GROUPS, count - start), a, b)
-            parts.append(steps.plan(replace(first, layout=moved), config, device, batch))
-        return Plan(tuple(step for part in parts for step in part.steps))
+        plans = [steps.plan(part, config, device, Batch(own, a, b)) for part, own in parts(problem, one_of(problem))]
+        return Plan(tuple(step for plan in plans for step in plan.steps))
 
     def bound(self, problem: Problem, config: Config) -> float:
         """The rounding of the substitution; see ``triangular``."""

@@ -72,7 +72,7 @@ def judged(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") ->
     for tile, rate in zip(tiles(problem), costs.rates, strict=True):
         if tile.point.items > device.max_work_group_size or tile.point.local_bytes(problem.itemsize) > limit:
             continue
-        for point in variants(problem, shape, tile, device):
+        for point in variants(shape, tile, device):
             saved = None
             if (zeros and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN))) or point.local_bytes(problem.itemsize) > limit:
                 continue
@@ -151,7 +151,7 @@ def _tiles(shape: Shape, rows: int, columns: int) -> int:
     return ceil_div(down * across, 2) if shape.zeros else down * across
 
 
-def variants(problem: Problem, shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
+def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
     tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
     coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)

@@ -120,7 +120,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
         if tile.point.items > device.max_work_group_size:
             continue
         guessed = []
-        for point in estimate.variants(problem, shape, tile, device):
+        for point in estimate.variants(shape, tile, device):
             cut = point.cut(problem, device)
             if point.local_bytes(problem.itemsize) <= limit and (not point.TAIL or cut is not None):
                 saved = None if cut is None else cut.saved
