@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import overload
@@ -15,6 +16,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
 from portatile.measure import first_ceilings
+from portatile.records import Call, Problem
 from portatile.runtime import host_blas, perform, several, splits
 from portatile.runtime.engine import Engine
 from portatile.runtime.splits import Split
@@ -70,6 +72,7 @@ def tune(
     *,
     dtype: str = "float32",
     device: str | None = None,
+    precision: Precision | None = None,
     budget: str | float = "60s",
     strategy: str = "auto",
     seed: int = 0,
@@ -85,6 +88,7 @@ def tune(
     *,
     dtype: str = "float32",
     device: list[str] | tuple[str, ...],
+    precision: Precision | None = None,
     budget: str | float = "60s",
     strategy: str = "auto",
     seed: int = 0,
@@ -99,6 +103,7 @@ def tune(
     *,
     dtype: str = "float32",
     device: Selector | None = None,
+    precision: Precision | None = None,
     budget: str | float = "60s",
     strategy: str = "auto",
     seed: int = 0,
@@ -108,7 +113,8 @@ def tune(
 ) -> TuningResult | list[TuningResult]:
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
-    ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
+    ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). With ``precision``, as for ``matmul``, it
+    is tuned what computes the product in that way. ``budget`` is
     ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds. ``listen`` is called
     after every trial; ``listen=print`` shows the progress, and a notebook
     shows it by itself.
@@ -128,10 +134,12 @@ def tune(
     if isinstance(workload, Kernel):
         if sizes:
             raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
+        if precision is not None:
+            raise ArgumentError("a Kernel has no precision but its own; leave precision out")
         if not isinstance(device, str | None):
             raise ArgumentError("a Kernel is tuned on one device at a time; name one")
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
-    problem = workloads.problem(workload, dtype, sizes)
+    problem, _ = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if isinstance(device, list | tuple):
         infos = [one.info for one in device_module.several(device)]
         for info in infos:
@@ -192,9 +200,21 @@ def explain(
     """
     problem, said = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
-        choice = Engine(device_module.get(device)).choose(problem)
-        said = said or workloads.get(problem.workload).note(problem, choice.config, Engine(device_module.get(device)).device.info)
+        engine = Engine(device_module.get(device))
+        choice = engine.choose(problem)
+        said = said or _note(engine, problem, choice)
         note = host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""
         return replace(choice, explanation="; ".join(filter(None, (choice.explanation, said, note)))) if said or note else choice
     chosen = device_module.several(device)
     return splits.last(problem, chosen) or several.expected(chosen, problem)
+
+
+def _note(engine: Engine, problem: Problem, choice: Choice) -> str:
+    """What is to be said of a choice: of the workload itself, or of the products that it consists of, each reason once."""
+    workload, info = workloads.get(problem.workload), engine.device.info
+    own = workload.note(problem, choice.config, info)
+    if own or problem.options.get("precision", precisions.NATIVE) == precisions.NATIVE:
+        return own
+    products = [step.problem for step in workload.plan(problem, choice.config, info).steps if isinstance(step, Call)]
+    of_products = Counter(_note(engine, product, engine.choose(product)) for product in products)
+    return "; ".join(f"{count} of {len(products)} products: {said}" for said, count in of_products.items() if said)

@@ -38,6 +38,8 @@ GROUPS: dict[str, Point] = {
     "two blocks of rows each": hopper.tile(256, 128, 4, blocks=2),
     "192 columns": replace(hopper.tile(128, 192, 4), RASTER=0),
     "split k": replace(hopper.tile(64, 64, 4), SPLIT_K=3, RASTER=1),
+    "spans of k": replace(hopper.tile(64, 64, 4), STREAM=1),
+    "spans of k, two warp groups": replace(hopper.tile(128, 128, 4), STREAM=2),
 }
 
 

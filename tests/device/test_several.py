@@ -196,6 +196,38 @@ def test_triangles_are_shared(both: list[str], case: Callable[[int, Any], Any], 
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
 
 
+def same_product(seed: int, device: Any) -> Any:
+    """Exponents that differ, so that some elements are computed again natively."""
+    a, b, c = drawn(seed, 90, 40) * np.exp(9 * drawn(seed + 3, 90, 40)), drawn(seed + 1, 33, 40), drawn(seed + 2, 90, 33)
+    return portatile.gemm(a, b, c, beta=0.5, trans_b="T", precision="reproducible", device=device)
+
+
+def same_triangle(seed: int, device: Any) -> Any:
+    a, c = drawn(seed, 90, 40), drawn(seed + 1, 90, 90)
+    triangle = portatile.syrk(a, c, alpha=0.3, beta=0.7, precision="reproducible", device=device)
+    return triangle + portatile.syr2k(a, a[::-1].copy(), uplo="U", precision="reproducible", device=device)
+
+
+def same_trapezoid(seed: int, device: Any) -> Any:
+    return portatile.trmm(drawn(seed, 40, 40), drawn(seed + 1, 90, 40), side="R", trans="T", precision="reproducible", device=device)
+
+
+@pytest.mark.drawn(1 / 3)
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("case", [same_product, same_triangle, same_trapezoid], ids=lambda case: case.__name__)
+def test_reproducible_results_are_the_same_bits(both: list[str], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one device, by the other, shared, and in slabs where there is little memory."""
+    monkeypatch.setattr(triangles, "PARTS", 4)
+    monkeypatch.setattr(rates, "of", lambda *asked: None)
+    seed = new_seed(case.__name__)
+    expected = case(seed, both[0]).tobytes()
+    assert case(seed, both).tobytes() == expected
+    assert case(seed, both[1]).tobytes() == expected
+    if case is not same_triangle:  # which is not cut for want of memory
+        with portatile.memory_limit(150_000):
+            assert case(seed, both[0]).tobytes() == expected
+
+
 def test_the_parts_of_a_triangle_cover_it() -> None:
     for n, upper in ((1, True), (150, False), (5000, True), (5000, False)):
         bounds = [triangles.rows(n, low, low + 1, upper) for low in range(n)]

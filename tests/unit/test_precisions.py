@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 
 import portatile
+from portatile import workloads
 from portatile.errors import ArgumentError
+from portatile.records import Call
 from portatile.workloads import precisions
+from support.devices import CPU, GPU
 
 
 def test_a_precision_chooses_what_computes():
-    assert precisions.computed("", "gemm", "float32") == ("gemm", "float32", "")
-    assert precisions.computed("tf32", "gemm_batched", "float32") == ("gemm_batched", "tfloat32", "")
-    assert precisions.computed("emulated", "trmm", "float32") == ("trmm", "float32", "")
-    workload, dtype, note = precisions.computed("emulated", "gemm", "float16")
+    assert precisions.computed("", "gemm", "float32") == ("gemm", "float32", "", {})
+    assert precisions.computed("tf32", "gemm_batched", "float32") == ("gemm_batched", "tfloat32", "", {})
+    assert precisions.computed("emulated", "trmm", "float32") == ("trmm", "float32", "", {"precision": "emulated"})
+    workload, dtype, note, _ = precisions.computed("emulated", "gemm", "float16")
     assert (workload, dtype) == ("gemm", "float16")
     assert "native" in note
     assert precisions.computed("reproducible", "gemm", "int8").workload == "gemm"
@@ -25,8 +28,19 @@ def test_what_cannot_be_as_asked_is_refused():
         precisions.computed("reproducible", "gemm", "float16")
     with pytest.raises(ArgumentError, match="'tf32', '3m', 'emulated' or 'reproducible'"):
         portatile.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="exact")  # type: ignore[arg-type]
+    square = np.eye(2)
     with pytest.raises(ArgumentError, match="no precision"):
-        portatile.explain("trmm", m=8, n=8, precision="emulated")
+        portatile.explain("stencil", n1=8, n2=8, n3=8, precision="emulated")
+    with pytest.raises(ArgumentError, match="'3m', 'emulated' or 'reproducible'"):
+        portatile.syrk(square, precision="tf32")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="'3m' or 'emulated'"):
+        portatile.trsm(square, square, precision="reproducible")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="3m, emulated and its own"):
+        portatile.compile("trsm", m=2, n=2, precision="reproducible")
+    with pytest.raises(ArgumentError, match="complex64"):
+        portatile.symm(square, square, precision="3m")
+    with pytest.raises(ArgumentError, match="complex64"):
+        portatile.tune("trmm", m=2, n=2, precision="3m", budget="1")
     with pytest.raises(ArgumentError, match="bias"):
         portatile.gemm(np.ones((2, 2)), np.ones((2, 2)), activation="relu", precision="reproducible")
 
@@ -37,3 +51,45 @@ def test_explain_says_where_the_native_product_runs():
 
 def test_explain_says_what_residues_cost_without_units():
     assert "takes longer than the native" in portatile.explain("gemm", dtype="float64", m=8, n=8, k=8, precision="emulated").explanation
+
+
+def test_explain_names_the_products_of_a_routine():
+    said = portatile.explain("trsm", m=1024, n=64, dtype="float64", precision="emulated").explanation
+    assert "products: " in said
+    assert "takes longer than the native" in said
+    assert "products" not in portatile.explain("trsm", m=1024, n=64, dtype="float64").explanation
+
+
+COMPOSED = [name for name in workloads.names() if "precision" in workloads.get(name).options]
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_all_products_of_a_routine_are_formed_as_asked(name: str, dtype: str):
+    workload, wanted = workloads.get(name), {"3m": {"gemm3m"}, "emulated": {"gemm_residues"}, "reproducible": {"gemm_residues"}}
+    for precision in precisions.choices(name):
+        if precision == "3m" and dtype == "float64":
+            continue
+        problem, _ = precisions.problem(precision, name, dtype, dict.fromkeys(workload.sizes, 1000))
+        calls = set()
+        for device in (GPU, CPU):
+            config = workload.default(problem, device)
+            assert workload.space(problem, device).violated(config) is None
+            calls |= {step.problem.workload for step in workload.plan(problem, config, device).steps if isinstance(step, Call)}
+        assert calls - {"gemm"} == wanted[precision], precision
+        assert name == "triangular" or "gemm" not in calls  # which multiplies by inverses of its diagonal's blocks natively
+    native = workload.problem(dict.fromkeys(workload.sizes, 1000), dtype)
+    assert "precision" not in native.options  # so that what was stored of it is found
+    assert workload.problem(native.sizes, dtype, {"precision": "native"}) == native
+
+
+@pytest.mark.parametrize("name", [name for name in COMPOSED if "reproducible" in precisions.choices(name)])
+def test_reproducible_results_come_of_the_same_products_everywhere(name: str):
+    workload = workloads.get(name)
+    problem, _ = precisions.problem("reproducible", name, "float64", dict.fromkeys(workload.sizes, 1000))
+    found = []
+    for device in (GPU, CPU):
+        for config in (workload.default(problem, device), *workload.space(problem, device).scatter(np.random.default_rng(1), 4)):
+            plan = workload.plan(problem, config, device)
+            found.append([step.problem for step in plan.steps if isinstance(step, Call)])
+    assert all(calls == found[0] for calls in found)

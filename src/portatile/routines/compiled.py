@@ -11,6 +11,7 @@ import numpy as np
 from portatile import device as devices
 from portatile import workloads
 from portatile.arguments import checks, matrices, outputs
+from portatile.arguments.checks import Precision
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer, is_cuda_array
@@ -22,6 +23,7 @@ from portatile.runtime.engine import Bound, engine_of
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 from portatile.select import Choice
+from portatile.workloads import precisions
 
 # What a routine is called where its workload has another name, with the options that make the difference.
 ROUTINES: Mapping[str, tuple[str, Mapping[str, Value]]] = {
@@ -204,13 +206,15 @@ class Compiled:
         return Matrix(np.empty((rows, 1), self._kinds[name]), False, rows, 1, 1, 0, self._alignment)
 
 
-def compile(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Compiled:
+def compile(
+    workload: str, *, dtype: str = "float32", device: str | None = None, precision: Precision | None = None, **sizes: int | str | bool
+) -> Compiled:
     """Settle a computation once: a callable that takes arrays of exactly this problem and looks nothing up.
 
     ``workload`` is one of those that ``tune`` takes, or ``trsm``, ``mri_q``, ``mri_fhd``; ``sizes`` are its sizes and options by name
-    (``m=512, n=512, k=512, trans_a="T"``). The best configuration known now is compiled and loaded; compile again to use
-    what was tuned since. Operands are packed and row-major, as they are stored: with ``trans_a="T"``, ``a`` is k x m. The
-    call returns when a NumPy result is there; on a device the work is queued. Raises UnknownNameError, ArgumentError or
+    (``m=512, n=512, k=512, trans_a="T"``), ``precision`` is as for ``matmul``. The best configuration known now is compiled and loaded;
+    compile again to use what was tuned since. Operands are packed and row-major, as they are stored: with ``trans_a="T"``, ``a`` is k x m.
+    The call returns when a NumPy result is there; on a device the work is queued. Raises UnknownNameError, ArgumentError or
     DeviceNotFoundError for what does not fit.
 
     Examples:
@@ -224,4 +228,5 @@ def compile(workload: str, *, dtype: str = "float32", device: str | None = None,
         np.float32(7.0)
     """
     name, options = ROUTINES.get(workload, (workload, {}))
-    return Compiled(devices.get(device), workloads.problem(name, dtype, {**options, **sizes}))
+    problem, _ = precisions.problem(checks.precision(precision), name, dtype, {**options, **sizes})
+    return Compiled(devices.get(device), problem)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import COMPLEX, check_factors, check_options, complex_factor
+from portatile.arguments.checks import COMPLEX, StructuredPrecision, check_factors, check_options, complex_factor, precision
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, letter, op
 from portatile.arguments.matrices import Array, check_square
 from portatile.arguments.outputs import Begin
@@ -28,12 +28,14 @@ def symm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
 
     ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
     result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``, stacks too.
+    ``precision`` is that of the product: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -42,7 +44,7 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "T"), out, device)))
+    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "T"), precision, out, device)))
 
 
 def hemm(
@@ -55,6 +57,7 @@ def hemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``symm`` for a Hermitian ``a``, as BLAS's HEMM: imaginary parts on its diagonal are not used. Of real matrices it is ``symm``.
@@ -66,7 +69,7 @@ def hemm(
         array([[1.+0.j, 2.-1.j],
                [2.+1.j, 3.+0.j]])
     """
-    return cast(Array, _HEMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "C"), out, device)))
+    return cast(Array, _HEMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "C"), precision, out, device)))
 
 
 def syrk(
@@ -78,13 +81,14 @@ def syrk(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is the identity (N) or the transpose (T, C).
 
     op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
     ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``, stacks
-    too.
+    too. ``precision`` is that of the products: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -92,7 +96,7 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "T"), out, device)))
+    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)))
 
 
 def herk(
@@ -104,6 +108,7 @@ def herk(
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^H + beta c`` with real factors, as BLAS's HERK; the rest is as for ``syrk``.
@@ -116,7 +121,7 @@ def herk(
         array([[2.+0.j, 0.+0.j],
                [2.-2.j, 4.+0.j]])
     """
-    return cast(Array, _HERK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "C"), out, device)))
+    return cast(Array, _HERK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)))
 
 
 def syr2k(
@@ -129,6 +134,7 @@ def syr2k(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^T + alpha op(b) op(a)^T + beta c``, as BLAS's SYR2K; the rest is as for ``syrk``.
@@ -141,7 +147,7 @@ def syr2k(
         array([[ 6.,  0.],
                [11., 20.]])
     """
-    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "T"), out, device)))
+    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)))
 
 
 def her2k(
@@ -154,6 +160,7 @@ def her2k(
     alpha: complex = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^H + conj(alpha) op(b) op(a)^H + beta c``, as BLAS's HER2K; ``beta`` is real.
@@ -166,13 +173,22 @@ def her2k(
         array([[ 0.+0.j,  0.+0.j],
                [ 6.-5.j, 20.+0.j]])
     """
-    return cast(Array, _HER2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "C"), out, device)))
+    return cast(Array, _HER2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)))
 
 
-def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: tuple[str, ...], out: Any, device: Selector | None) -> Call:
-    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta."""
+def _call(
+    factors: tuple[Any, ...],
+    c: Any,
+    scalars: tuple[Any, Any],
+    letters: tuple[str, ...],
+    asked: StructuredPrecision | None,
+    out: Any,
+    device: Selector | None,
+) -> Call:
+    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta, ``asked`` is a precision."""
     alpha, beta = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
-    return Call(factors if c is None else (*factors, c), (alpha, beta), letters, out, device)
+    options = (*letters, precision(asked, get_args(StructuredPrecision)))
+    return Call(factors if c is None else (*factors, c), (alpha, beta), options, out, device)
 
 
 def _plan_symm(call: Call) -> Planned | Converted:
@@ -189,7 +205,7 @@ def _plan_symm(call: Call) -> Planned | Converted:
 def _plan_one_symm(call: Call, made: Any = None) -> Planned:
     """The request for one product; the result goes to ``made`` if it is given."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
-    (alpha, beta), (side, uplo, mirror) = call.factors, call.options
+    (alpha, beta), (side, uplo, mirror, asked) = call.factors, call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
     stored_a, stored_b = matrices.matrix(a, "a", COMPLEX), matrices.matrix(b, "b", COMPLEX)
     check_factors(call.factors, name_of(stored_b.array.dtype))
@@ -203,7 +219,8 @@ def _plan_one_symm(call: Call, made: Any = None) -> Planned:
         side, m, n, stored_b, mirror = OPPOSITE[side], n, m, stored_b.flipped(), _CONJUGATE[mirror]
     options = (side, uplo, "T" if stored_b.transposed else "N", mirror)
     operands = stored_a.read_if(alpha != 0), stored_b.read_if(alpha != 0), stored_c.read_if(beta != 0)
-    return Planned(result, [Request("symm", (m, n), options, operands, result, call.device, {"alpha": alpha, "beta": beta}, begin)])
+    scalars = {"alpha": alpha, "beta": beta}
+    return Planned(result, [Request("symm", (m, n), options, operands, result, call.device, scalars, begin, precision=asked)])
 
 
 def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
@@ -224,7 +241,7 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: An
     """The request for one triangle; the result goes to ``made`` if it is given."""
     given = dict(zip(names, call.arrays, strict=False))
     c = call.arrays[-1] if len(call.arrays) > len(names) else None
-    (alpha, beta), (uplo, trans, mirror), out = call.factors, call.options, call.out
+    (alpha, beta), (uplo, trans, mirror, asked), out = call.factors, call.options, call.out
     check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
     stored = {name: op(matrices.matrix(array, name, COMPLEX), trans, "trans") for name, array in given.items()}
     first = stored["a"]
@@ -250,8 +267,8 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: An
     letters = "".join(map(letter, stored.values()))
     how = letters if len(set(letters)) > 1 else letters[0]
     operands = *(matrix.read_if(alpha != 0) for matrix in stored.values()), stored_c
-    scalars = {"alpha": alpha, "beta": beta}
-    return Planned(result, [Request(workload, (n, k), (uplo, how, mirror), operands, result, call.device, scalars, begin)])
+    scalars, options = {"alpha": alpha, "beta": beta}, (uplo, how, mirror)
+    return Planned(result, [Request(workload, (n, k), options, operands, result, call.device, scalars, begin, precision=asked)])
 
 
 _plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import COMPLEX, check_factors, check_options, complex_factor
+from portatile.arguments.checks import COMPLEX, SolvePrecision, StructuredPrecision, check_factors, check_options, complex_factor
+from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
 from portatile.arguments.matrices import Array, Matrix, alike, check_square, matrix
 from portatile.arguments.outputs import Begin
@@ -33,6 +34,7 @@ def trmm(
     diag: Diag = "N",
     alpha: complex = 1.0,
     out: Array | None = None,
+    precision: StructuredPrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
@@ -40,6 +42,7 @@ def trmm(
     ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
     ``diag`` is U; vectors and stacks are as for ``trsm``. The result goes to ``out``, which may be ``b``; without it, to a new row-major
     array. An infinity in ``b`` may give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
+    ``precision`` is that of the products: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -47,7 +50,8 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (complex_factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
+    options = (side, uplo, trans, diag, checked(precision, get_args(StructuredPrecision)))
+    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
 def trsm(
@@ -60,6 +64,7 @@ def trsm(
     diag: Diag = "N",
     alpha: complex = 1.0,
     out: Array | None = None,
+    precision: SolvePrecision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
@@ -70,6 +75,9 @@ def trsm(
     may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
     errors are as for ``gemm``.
 
+    ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"3m"`` or ``"emulated"``, as for
+    ``matmul``. Of stacks each matrix is solved for by itself then.
+
     ``b`` may be a vector, a column (side L) or a row. Of stacks every matrix is solved for, and they broadcast as NumPy's do.
 
     Examples:
@@ -78,7 +86,8 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
+    options = (side, uplo, trans, diag, checked(precision, get_args(SolvePrecision)))
+    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
 def _plan(workload: str, call: Call) -> Planned | Converted:
@@ -100,7 +109,7 @@ def _plan(workload: str, call: Call) -> Planned | Converted:
 def _plan_together(call: Call, found: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
     a, b = found.given["a"], found.given["b"]
-    if a.shape[-1] > _SMALL or prod(found.batch) < 2 or 0 in found.target.shape or a.dtype != b.dtype:
+    if call.options[-1] or a.shape[-1] > _SMALL or prod(found.batch) < 2 or 0 in found.target.shape or a.dtype != b.dtype:
         return None
     copied = found.result is not call.arrays[1]
     if copied and (
@@ -130,7 +139,7 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
 
 def _check(call: Call, a: Matrix, b: Matrix) -> None:
     """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
-    side, uplo, trans, diag = call.options
+    side, uplo, trans, diag, _ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     check_factors(call.factors, name_of(b.array.dtype))
     check_square(a, side, b.shape)
@@ -139,7 +148,7 @@ def _check(call: Call, a: Matrix, b: Matrix) -> None:
 
 def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin: Begin | None) -> Request:
     """The request for a matrix ``b``, or a stack of them, over which the solution or product is written."""
-    (alpha,), (side, uplo, trans, diag) = call.factors, call.options
+    (alpha,), (side, uplo, trans, diag, asked) = call.factors, call.options
     outputs.apart(b, a, "a")
     m, n = b.shape
     transpose, conjugated = trans != "N", trans == "C" and b.array.dtype.kind == "c"
@@ -149,7 +158,8 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
     options = (side, uplo, named(transpose, conjugated), diag)
     sizes = (b.number, m, n) if workload == "triangular_batched" else (m, n)
-    return Request(workload, sizes, options, (a.read_if(alpha != 0), b), result, call.device, {"alpha": alpha}, begin)
+    operands, scalars = (a.read_if(alpha != 0), b), {"alpha": alpha}
+    return Request(workload, sizes, options, operands, result, call.device, scalars, begin, precision=asked)
 
 
 _plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")

@@ -197,6 +197,5 @@ def cut_of(devices: Sequence[Device], problem: Problem) -> Cut | None:
     """A size along which the problem may be shared; None where there is none."""
     workload = workloads.get(problem.workload)
     cuts = [cut for cut in workload.cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
-    if not cuts and workload.triangle:
-        cuts = [Cut(workload.triangle, {}, period=triangles.period(problem.sizes[workload.triangle]))]
-    return next((one for one in cuts if problem.sizes[one.size] > 1), None)
+    cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
+    return cut if cuts else triangles.cut_of(problem)

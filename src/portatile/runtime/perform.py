@@ -242,9 +242,9 @@ def _problem(request: Request) -> Problem:
     """The problem of operands in the order of the workload's, where they lie."""
     workload = workloads.get(request.workload)
     layout = {operand.name: stored.layout for operand, stored in zip(workload.operands, request.operands, strict=True)}
-    options = dict(zip(workload.options, request.options, strict=True))
+    options = dict(zip((name for name in workload.options if name != "precision"), request.options, strict=True))
     sizes = dict(zip(workload.sizes, request.sizes, strict=True))
     first, last = (name_of(request.operands[place].array.dtype) for place in (0, -1))
     dtype = last if first == last else product_name(first, last)
     found = precisions.computed(request.precision, request.workload, dtype)
-    return workloads.get(found.workload).problem(sizes, found.dtype, options, layout)
+    return workloads.get(found.workload).problem(sizes, found.dtype, {**options, **found.options}, layout)

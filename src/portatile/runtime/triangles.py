@@ -13,6 +13,7 @@ import numpy as np
 from portatile import workloads
 from portatile.arguments.matrices import MAX_ALIGNMENT, Matrix
 from portatile.device.buffer import Buffer
+from portatile.records import Problem
 from portatile.runtime import memory_limit, slabs
 from portatile.runtime.engine import Engine, Prepared
 from portatile.runtime.pieces import Pieces
@@ -27,10 +28,16 @@ _OPERANDS = 3  # copies of a part's rows that a device may hold at once
 
 def cut(task: slabs.Task) -> Cut | None:
     """The size along which a triangle is shared, in as many steps of equal area; None for what is no triangle, or lies on devices."""
-    size = workloads.get(task.problem.workload).triangle
-    if not size or task.problem.sizes[size] < 2 or any(stored.on_device for stored in task.matrices.values()):
+    return None if any(stored.on_device for stored in task.matrices.values()) else cut_of(task.problem)
+
+
+def cut_of(problem: Problem) -> Cut | None:
+    """The size along which a problem's output is shared if it is a triangle whose rows may be computed by themselves; else None."""
+    workload = workloads.get(problem.workload)
+    size = workload.triangle
+    if not size or problem.sizes[size] < 2 or not workload.members(problem, 0, 1):
         return None
-    return Cut(size, {}, period=period(task.problem.sizes[size]))
+    return Cut(size, {}, period=period(problem.sizes[size]))
 
 
 def period(n: int) -> int:

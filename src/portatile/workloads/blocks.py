@@ -9,7 +9,7 @@ import msgspec
 
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
-from portatile.workloads import get
+from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.plan import Triangle, build
 
@@ -23,6 +23,16 @@ def check(problem: Problem) -> None:
         if layout.strides[1] != 1:
             message = f"{problem.workload}: the elements of a row of operand {name} lie {layout.strides[1]} apart; copy or transpose it"
             raise ArgumentError(message)
+
+
+def precision(problem: Problem) -> str:
+    """The precision of the products that a problem consists of."""
+    return str(problem.options.get("precision", precisions.NATIVE))
+
+
+def natively(problem: Problem) -> Problem:
+    """The problem with products of its type's own precision."""
+    return replace(problem, options={name: value for name, value in problem.options.items() if name != "precision"})
 
 
 def part(layout: Layout, row: int, column: int) -> Layout:
@@ -40,12 +50,13 @@ def product(
 ) -> Call:
     """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k; ``operands`` gives memory and layout of a, b and c.
 
-    With ``batch`` they are stacks of so many matrices.
+    With ``batch`` they are stacks of so many matrices. It is formed in the problem's precision.
     """
     layouts = {name: layout for name, (_, layout) in operands.items()}
     options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
     name, stacked = ("gemm", {}) if batch is None else ("gemm_batched", {"batch": batch})
-    callee = get(name).problem({**stacked, **dict(zip("mnk", sizes, strict=True))}, problem.dtype, options, layouts)
+    found = precisions.computed(precision(problem), name, problem.dtype)
+    callee = get(found.workload).problem({**stacked, **dict(zip("mnk", sizes, strict=True))}, found.dtype, options, layouts)
     names = {name: memory for name, (memory, _) in operands.items()}
     return Call(callee, names, {"alpha": factors[0], "beta": factors[1]})
 

@@ -16,25 +16,43 @@ REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex6
 """By dtype the workload whose results are the same bits on every device, back end and run."""
 BY_ITSELF: frozenset[str] = frozenset()
 """Dtypes whose emulated product runs unasked where its workload says that it ``wins``: none before that has been measured on GPUs."""
-_PRODUCTS = ("gemm", "gemm_batched")
+NATIVE = "native"
+"""The value of the option ``precision`` of computations that consist of products, where these are of their type's own precision."""
+PRODUCTS = ("gemm", "gemm_batched")
 _LEAST = 1 << 27  # multiply-adds of a float32 product below which no device is expected to gain by terms
 
 
 class Computed(NamedTuple):
-    """The workload and the dtype that a product is computed as; ``note`` says where it is not what was asked for."""
+    """The workload and the dtype that a product is computed as; ``note`` says where it is not what was asked for.
+
+    A computation that consists of products is itself, with ``options`` that choose theirs.
+    """
 
     workload: str
     dtype: str
     note: str = ""
+    options: Mapping[str, Value] = {}
+
+
+def choices(workload: str) -> tuple[str, ...]:
+    """The precisions other than its own that may be asked of a workload; none where it forms no products, or only its own."""
+    if workload in PRODUCTS:
+        return ("tf32", "3m", "emulated", "reproducible")
+    return tuple(str(value) for value in workloads.get(workload).options.get("precision", ()) if value != NATIVE)
 
 
 def computed(precision: str, workload: str, dtype: str) -> Computed:
-    """What computes a product of ``workload`` and ``dtype``: in tf32, 3m, emulated, reproducible, or its own precision where that is empty.
+    """What computes ``workload`` of ``dtype``: in tf32, 3m, emulated, reproducible, or its own precision where that is empty.
 
-    What has no emulated product is computed natively, which ``note`` says. Raises ArgumentError where what was promised cannot be.
+    What has no emulated product is computed natively, which ``note`` says. Raises ArgumentError where what was promised cannot be, or where
+    a workload has no such precision.
     """
-    if not precision or workload not in _PRODUCTS:
+    if precision in ("", NATIVE):
         return Computed(workload, dtype)
+    known = choices(workload)
+    if precision not in known:
+        names = f"the precisions {', '.join(known)} and its own" if known else "no precision but its own"
+        raise ArgumentError(f"precision={precision!r}: {workload} has {names}")
     if precision == "tf32":
         if dtype != "float32":
             raise ArgumentError(f"precision='tf32' is for products of float32; these are of {dtype}")
@@ -42,15 +60,19 @@ def computed(precision: str, workload: str, dtype: str) -> Computed:
     if precision == "3m":
         if not product(dtype).complex:
             raise ArgumentError(f"precision='3m' is for products of complex64 and complex128; these are of {dtype}")
-        return Computed("gemm3m", dtype) if workload == "gemm" else Computed(workload, dtype, "stacks are multiplied by four real products")
-    known = EMULATED if precision == "emulated" else REPRODUCIBLE
-    if dtype in known and workload == "gemm":
-        return Computed(known[dtype], dtype)
+        if workload == "gemm_batched":
+            return Computed(workload, dtype, "stacks are multiplied by four real products")
+        return Computed("gemm3m", dtype) if workload == "gemm" else Computed(workload, dtype, options={"precision": precision})
+    if workload not in PRODUCTS:
+        return Computed(workload, dtype, options={"precision": precision})
+    emulated = EMULATED if precision == "emulated" else REPRODUCIBLE
+    if dtype in emulated and workload == "gemm":
+        return Computed(emulated[dtype], dtype)
     if product(dtype).real == "uint32":
         return Computed(workload, dtype, "sums of integers are exact by themselves")
     if precision == "emulated":
         return Computed(workload, dtype, f"there is no emulated product of {dtype} here: the native product runs")
-    types = ", ".join(known)
+    types = ", ".join(emulated)
     raise ArgumentError(f"precision='reproducible' is for products of {types}; these are of {dtype}: convert them")
 
 
@@ -73,10 +95,11 @@ def one_by_one(precision: str, dtype: str, work: int) -> bool:
 
 
 def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -> tuple[Problem, str]:
-    """A problem as ``workloads.problem`` makes it, in a precision, and the note of ``computed``. Raises ArgumentError for workloads that
-    know none.
+    """A problem as ``workloads.problem`` makes it, in a precision, and the note of ``computed``. Raises ArgumentError where there is
+    no such precision.
     """
-    if precision and workloads.resolved(name) not in _PRODUCTS:
-        raise ArgumentError(f"{name} has no precision to choose; {' and '.join(_PRODUCTS)} have")
-    found = computed(precision, workloads.resolved(name), dtype)
-    return workloads.problem(found.workload, found.dtype, given), found.note
+    if not precision:
+        return workloads.problem(name, dtype, given), ""
+    workload = workloads.get(name).name
+    found = computed(precision, workload, dtype)
+    return workloads.problem(found.workload, found.dtype, {**given, **found.options}), found.note

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from portatile.dtypes import COMPLEX
 from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
-from portatile.workloads.blocks import is_complex
+from portatile.workloads import operands, precisions
+from portatile.workloads.blocks import is_complex, precision
 from portatile.workloads.gemm import reference as gemm
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.reals import TRANSPOSED
@@ -22,6 +22,8 @@ from portatile.workloads.gemm.reals import TRANSPOSED
 _SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
 ORDERS = (0, 32, 64, 128, 256, 512, 1024)  # of blocks
 GROUPS = (32, 64, 128, 256)  # work-items of the kernels beside the products
+PRECISIONS: tuple[Value, ...] = (precisions.NATIVE, "3m", "emulated", "reproducible")
+"""Of the products: their type's own, or as ``precisions`` chooses them."""
 CACHED = 16  # order of the squares that a processor transposes: a row fills a cache line
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -35,23 +37,35 @@ def order(problem: Problem) -> int:
 
 def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
     """Blocks NB of at most twice the order ``size``, and a work-group; NB = 0, no blocks, where ``zeros.skips_zeros``."""
-    skips_zeros = zeros.skips_zeros(device) and not is_complex(problem)
+    skips_zeros = zeros.skips_zeros(device) and not is_complex(problem) and precision(problem) == precisions.NATIVE
     facts = {**device.facts(), "order": size, "skips_zeros": skips_zeros}
     alone = "NB > 0 or (skips_zeros and (WGS == 32 or device_kind != 'cpu'))"
-    rules = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
+    rules: tuple[str, ...] = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
+    if precision(problem) == "reproducible":
+        facts["everywhere"], rules = everywhere(size), (*rules, "NB == everywhere")
     return ParameterSpace({"NB": ORDERS, "WGS": GROUPS}, rules, facts)
 
 
-def blocked(size: int, device: DeviceInfo, whole: bool = True) -> Config:
-    """The default of no blocks where ``zeros.skips_zeros``, if the ``whole`` can be one product; else the blocks of ``block``."""
-    if whole and zeros.skips_zeros(device):
+def blocked(problem: Problem, size: int, device: DeviceInfo) -> Config:
+    """The default of no blocks where ``zeros.skips_zeros``, if the whole can be one product; else the blocks of ``block``."""
+    if precision(problem) == "reproducible":
+        return {"NB": everywhere(size), "WGS": group(device)}
+    if precision(problem) == precisions.NATIVE and not is_complex(problem) and zeros.skips_zeros(device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
     return {"NB": block(size, device), "WGS": group(device)}
 
 
+def everywhere(size: int) -> int:
+    """The blocks of results that are the same bits on every device: where blocks differed, so would the sums."""
+    return _block(size, 256)
+
+
 def block(size: int, device: DeviceInfo) -> int:
     """About an eighth of the order, so that little is wasted on the diagonal, and at least what a device likes."""
-    least = 256 if device.kind == "gpu" else 128
+    return _block(size, 256 if device.kind == "gpu" else 128)
+
+
+def _block(size: int, least: int) -> int:
     return next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
 
 
@@ -84,13 +98,19 @@ class OfElements(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves, and three products of them are one."""
         given = dict(options or {})
         if not str(dtype).startswith("complex"):
             given |= {name: _real(str(value)) for name, value in given.items() if name.startswith("trans")}
             if given.get("mirror") in ("C", "R"):
                 given["mirror"] = "T"
+            if given.get("precision") == "3m":
+                given["precision"] = precisions.NATIVE
         return super().problem(sizes, dtype, given, layout)
+
+    def distance(self, one: Problem, other: Problem) -> float:
+        """As of any workload; configurations for products of another precision are not used."""
+        return super().distance(one, other) if precision(one) == precision(other) else inf
 
 
 def _real(letters: str) -> str:
@@ -104,7 +124,14 @@ class TriangularOperand(OfElements):
 
     products = True
     sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
-    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "diag": ("N", "U")}
+    options: Mapping[str, tuple[Value, ...]] = {
+        "side": ("L", "R"),
+        "uplo": ("L", "U"),
+        "trans": ("N", "T", "C", "R"),
+        "diag": ("N", "U"),
+        "precision": PRECISIONS,
+    }
+    implied = frozenset({"precision"})
     operands = (Operand("a"), Operand("b", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0}
 
@@ -191,8 +218,14 @@ def product(
 
 
 def bound(problem: Problem, terms: int) -> float:
-    """gamma of a sum of ``terms`` products in any order, split into parts, with factors and last addition; see ``gemm.bound``."""
+    """gamma of a sum of ``terms`` products in any order, split into parts, with factors and last addition; see ``gemm.bound``.
+
+    An emulated product has no larger bound, element by element. Of three products the imaginary part is off by three times as much: see
+    ``gemm3m``.
+    """
     more, wider = (4, sqrt(2)) if is_complex(problem) else (0, 1.0)
+    if precision(problem) == "3m":
+        more, wider = 8, sqrt(10)
     return wider * (operands.gamma(terms + _SPLIT + more, problem.dtype) + operands.gamma(terms + 3 + more, "float64"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from support.ptx_machine.values import from_float, signed, to_float
 
@@ -77,23 +77,32 @@ def multiply(
     shape: str, kinds: tuple[str, str], lane: int, fragments: Sequence[tuple[Sequence[int], Sequence[int]]], c: Sequence[int]
 ) -> list[int]:
     """D of one lane: ``fragments`` has A's and B's registers of all lanes; ``kinds`` are those of A and B and of C and D."""
-    depth, _, _, place_c = layout(shape, kinds[0])
-    where, read = _holders(shape, kinds[0]), cache(lambda holder, operand: elements(fragments[holder][operand], kinds[0]))
-
-    def element(operand: int, place: Place) -> float:
-        holder, number = where[operand][place]
-        return read(holder, operand)[number]
-
+    _, _, _, place_c = layout(shape, kinds[0])
+    rows, columns = _factors(shape, kinds[0], tuple((tuple(of_a), tuple(of_b)) for of_a, of_b in fragments))
     result = []
     for i, start in enumerate(elements(c, kinds[1])):
         row, column = place_c(lane, i)
-        products = [element(0, (row, k)) * element(1, (k, column)) for k in range(depth)]
+        products = [x * y for x, y in zip(rows[row], columns[column], strict=True)]
         if kinds[1] == "s32":
             result.append(int(start + sum(products)) & 0xFFFFFFFF)
         else:
             total = cut([start, *products]) if kinds[0] in EIGHT_BITS else math.fsum([start, *products])
             result.append(from_float(total, kinds[1]))
     return result
+
+
+@lru_cache(maxsize=4)
+def _factors(shape: str, kind: str, fragments: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> tuple[list[list[float]], ...]:
+    """The rows of A and the columns of B that the lanes' registers hold; each lane asks for them in turn."""
+    found = []
+    for operand, where in enumerate(_holders(shape, kind)):
+        held = [elements(fragment[operand], kind) for fragment in fragments]
+        lines: dict[int, dict[int, float]] = {}
+        for place, (lane, number) in where.items():
+            line, k = place if operand == 0 else place[::-1]
+            lines.setdefault(line, {})[k] = held[lane][number]
+        found.append([[lines[line][k] for k in sorted(lines[line])] for line in sorted(lines)])
+    return tuple(found)
 
 
 @cache

@@ -27,6 +27,9 @@
                                          steps of k to the next, and `leading` from 64 elements across to the next
    wgmma_fence(), wgmma_commit()         before products and after them
    wgmma_wait<n>()                       until at most n committed groups of products are under way: WGMMA_WAIT(n) in kernel text
+   warp_group_barrier(b)                 the 128 work-items of a warp group wait for each other, and see what each wrote; `b`, 1 .. 15, is the
+                                         group's own barrier
+   warp_group_any(b, flag)               the same, and whether `flag` holds for any of them
    warp_registers_less(), warp_registers_more()   a warp group of three gives registers back, so that each of the others may have 232
 */
 namespace ocl {
@@ -107,6 +110,13 @@ INLINE ulong wgmma_operand(uint address, uint leading, uint stride) {
 INLINE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 INLINE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int n> INLINE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory"); }
+INLINE void warp_group_barrier(uint b) { asm volatile("barrier.cta.sync %0, 128;" :: "r"(b) : "memory"); }
+INLINE int warp_group_any(uint b, int flag) {
+  int any;
+  asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; barrier.cta.red.or.pred q, %2, 128, p; selp.b32 %0, 1, 0, q; }"
+               : "=r"(any) : "r"(flag), "r"(b) : "memory");
+  return any;
+}
 INLINE void warp_registers_less() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 INLINE void warp_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 }  // namespace ocl

@@ -160,6 +160,7 @@ class _Steps:
         self.passes = point.passes(self.k)
         self.parts = self.passes.parts
         self.split = point.SPLIT_K > 1
+        self.spans = point.spans(problem, max(device.compute_units, 1)) if batch is None else None
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
@@ -171,7 +172,9 @@ class _Steps:
         """The plan with all steps in order."""
         steps, factors_in = self._staged()
         groups = self.point.groups(self.problem)
-        if self.point.PERSISTENT:
+        if self.spans is not None:
+            groups = self.spans.groups
+        elif self.point.PERSISTENT:
             groups = min(groups, max(self.device.compute_units // self.point.CLUSTER, 1) * self.point.CLUSTER)
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
@@ -214,6 +217,9 @@ class _Steps:
             tiles = self.count * groups
             nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
             self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
+        elif self.spans is not None:
+            self.temporaries.append(Temporary("planes", self.spans.sums * self.problem.itemsize))
+            self.temporaries.append(Temporary("counters", 4 * self.spans.counters, zeroed=True))
         elif self.split:
             self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
             target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
@@ -223,7 +229,7 @@ class _Steps:
             operands.append(long_scalar("a_batch", self._step("a")))
             operands.append(long_scalar("b_batch", self._step("b")))
             operands.append(long_scalar("c_batch", self.parts * self.plane if self.planes else self.batch.c))
-        if self.join:
+        if self.join or self.spans is not None:
             operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
         if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
@@ -322,7 +328,7 @@ class _Steps:
     def _source(self) -> Source:
         point, values = self.point, self.point.values()
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
-        facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join}
+        facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join or self.spans is not None}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
         facts["ZEROS"] = "" if self.triangle is None else f"{self.triangle.operand} {self.triangle.zeros}"
         types = _types(self.problem)

@@ -81,6 +81,15 @@ class Cut:
     saved: float
 
 
+@dataclass(frozen=True)
+class Spans:
+    """A launch whose groups share the k of tiles in even spans: ``groups``, the sums that they leave to each other, ``counters``."""
+
+    groups: int
+    sums: int
+    counters: int
+
+
 class Point:
     """A configuration of one form: a frozen record whose fields are the form's parameters, and the geometry that follows from them.
 
@@ -201,6 +210,10 @@ class Point:
         chunk = -(-share // self.block) * self.block
         return Passes(chunk, -(-k // chunk))
 
+    def spans(self, problem: Problem, most: int) -> Spans | None:
+        """How at most so many groups share tiles in spans of k; None where each tile, or an even part of its k, is one group's."""
+        return None
+
     def roundings(self, k: int) -> int:
         """Roundings of a sum beside those of its terms: one for each part of it, and one more."""
         return self.SPLIT_K + 1
@@ -244,6 +257,38 @@ class Point:
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """The values that the template reads beside the parameters; ``bare_sums``: the kernel stores them to planes."""
         return {}
+
+
+class RegisterTile(Point):
+    """A point for processors: a group is one work-item, which keeps a tile of TR rows x TC columns of C in vector registers."""
+
+    SERIAL: ClassVar[bool] = True
+    TR: int
+    TC: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the register tile, which is a group's."""
+        return self.TR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the register tile, which is a group's."""
+        return self.TC
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C that a work-item computes."""
+        return self.TR, self.TC
+
+    @property
+    def items(self) -> int:
+        """One work-item to a group."""
+        return 1
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """One work-item."""
+        return (1, 1, 1)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class Symm(structured.OfElements):
 
     Only the triangle ``uplo`` of A is read. With ``mirror="C"`` A is Hermitian, with R the conjugate of what is stored of a Hermitian one.
     B is stored m x n, or n x m with ``trans_b="T"``; C and R are conjugates. beta = 0 does not read
-    C, alpha = 0 neither A nor B.
+    C, alpha = 0 neither A nor B. ``precision`` is that of the product.
 
     Parameters: WGS: work-group of the kernel that expands A, of no account on a processor; the product is a problem of ``gemm``.
     """
@@ -32,8 +32,9 @@ class Symm(structured.OfElements):
         "uplo": ("L", "U"),
         "trans_b": ("N", "T", "C", "R"),
         "mirror": ("T", "C", "R"),
+        "precision": structured.PRECISIONS,
     }
-    implied = frozenset({"mirror"})
+    implied = frozenset({"mirror", "precision"})
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Operand
-from portatile.workloads import blocks, structured
+from portatile.workload import Member, Operand
+from portatile.workloads import blocks, precisions, structured
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.syrk import Syrk, kinds
 
@@ -24,7 +24,7 @@ class Syr2k(Syrk):
 
     A and B are stored n x k, or k x n with ``trans="T"``, C and R are conjugates; two letters are for an A read one way and a B another.
     With ``mirror="C"`` C is Hermitian: alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C with a real beta.
-    beta = 0 does not read C, alpha = 0 reads neither A nor B.
+    beta = 0 does not read C, alpha = 0 reads neither A nor B. ``precision`` is that of the products.
 
     Parameters: NB: order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C: the other product is
     its transpose. Off them both products are added to C. 0: one block, so that all of it is one product. JOIN, on a processor: instead
@@ -32,17 +32,19 @@ class Syr2k(Syrk):
     """
 
     name = "syr2k"
-    options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": _TRANS, "mirror": ("T", "C")}
+    options: Mapping[str, tuple[Value, ...]] = {**Syrk.options, "trans": _TRANS}
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     pairs = (("a", "b"), ("b", "a"))
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order, or one; a joined product on a processor."""
-        facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem)}
+        native = blocks.precision(problem) == precisions.NATIVE
+        facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem), "native": native}
         alone = (
             "not JOIN or (device_kind == 'cpu' and NB == 0 and not complex)",
             "device_kind != 'cpu' or WGS == 32",
             "not complex or NB == 0",
+            "native or (NB == 0 and not JOIN)",
         )
         rules = ("NB <= 32 or NB < 2 * order", *alone, "WGS <= max_work_group_size")
         return ParameterSpace({"JOIN": (False, True), "NB": structured.ORDERS, "WGS": structured.GROUPS}, rules, facts)
@@ -51,11 +53,10 @@ class Syr2k(Syrk):
         """One block where it pays and fits into the device."""
         n, k = problem.sizes["n"], problem.sizes["k"]
         block = n * blocks.padded(n) * problem.itemsize
-        large = not blocks.is_complex(problem) and (
-            block > device.max_allocation or 2 * (block + n * k * problem.itemsize) > device.global_memory
-        )
+        native = blocks.precision(problem) == precisions.NATIVE and not blocks.is_complex(problem)
+        large = native and (block > device.max_allocation or 2 * (block + n * k * problem.itemsize) > device.global_memory)
         if device.kind == "cpu":
-            short = not blocks.is_complex(problem) and k <= min(_SHORT, n // _FLAT)
+            short = native and k <= min(_SHORT, n // _FLAT)
             return {"JOIN": large or short, "NB": 0, "WGS": 32}
         group = next(group for group in reversed(structured.GROUPS) if group == 32 or group <= device.max_work_group_size)
         return {"JOIN": False, "NB": structured.block(n, device) if large else 0, "WGS": group}
@@ -81,12 +82,15 @@ class Syr2k(Syrk):
         known = (blocks.integer("order", n), blocks.integer("nb", nb), blocks.scalar(problem, "beta"))
         workspace = (Arg("blocks", role="temporary"), blocks.long_integer("ldw", width))
         args = (*known, *workspace, *blocks.matrix(problem, "c", "inout"))
+        form: dict[str, Value] = {"SERIAL": True} if serial else {"WGS": group}
+        source = load(__file__, "fold.cl", {**defines, **form}, **kinds(problem), SAME=blocks.precision(problem) == "reproducible")
         if serial:
-            return Launch(
-                load(__file__, "fold.cl", {**defines, "SERIAL": True}, **kinds(problem)), "syr2k_fold", (squares, count, 1), (1, 1, 1), args
-            )
-        size = (squares * square, squares * lines, count)
-        return Launch(load(__file__, "fold.cl", {**defines, "WGS": group}, **kinds(problem)), "syr2k_fold", size, (square, lines, 1), args)
+            return Launch(source, "syr2k_fold", (squares, count, 1), (1, 1, 1), args)
+        return Launch(source, "syr2k_fold", (squares * square, squares * lines, count), (square, lines, 1), args)
+
+    def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
+        """As of ``syrk``; none where the bits must not depend on them: beside a diagonal products are added to C one by one."""
+        return () if blocks.precision(problem) == "reproducible" else super().members(problem, first, past)
 
     def _joined(self, problem: Problem, device: DeviceInfo) -> Plan:
         """A, B and A side by side, and one product of their first two thirds and the last two."""

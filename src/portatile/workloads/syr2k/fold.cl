@@ -6,7 +6,22 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 {{ functions() }}
-{%- if HERMITIAN %}
+{%- if SAME %}
+// With each rounding written out, so that no compiler joins two of them or takes one apart.
+{% if COMPLEX %}
+static inline REAL added(const REAL sum, const REAL beta, const REAL old)
+{
+    return (REAL)(fma(-beta.y, old.y, fma(beta.x, old.x, sum.x)), fma(beta.y, old.x, fma(beta.x, old.y, sum.y)));
+}
+{% else %}
+#define added(sum, beta, old) fma(beta, old, sum)
+{% endif %}
+{% if HERMITIAN %}
+#define SUM(sum, old, diagonal) ((diagonal) ? (REAL)({{ nothing("beta") }} ? (sum).x : fma(beta.x, (old).x, (sum).x), 0) : ({{ nothing("beta") }} ? (sum) : added(sum, beta, old)))
+{% else %}
+#define SUM(sum, old, diagonal) ({{ nothing("beta") }} ? (sum) : added(sum, beta, old))
+{% endif %}
+{%- elif HERMITIAN %}
 // What is imaginary on the diagonal of a Hermitian C counts as zero, and is.
 #define SUM(sum, old, diagonal) ((diagonal) ? (REAL)((sum).x + ({{ nothing("beta") }} ? 0 : beta.x * (old).x), 0) : ({{ nothing("beta") }} ? (sum) : (sum) + {{ times("beta", "old") }}))
 {% elif COMPLEX %}
@@ -29,7 +44,7 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
             __global REAL* to = c + i * ldc + first;
             __global const REAL* along = blocks + i * ldw + first;
             __global const REAL* down = blocks + first * ldw + i;
-{% if COMPLEX %}
+{% if COMPLEX or SAME %}
             for (int e = 0; e < last - first; ++e)
                 to[e] = SUM(along[e] + {{ mirrored("down[e * ldw]") }}, to[e], first + e == i);
 {% else %}
@@ -75,7 +90,7 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
         if (i < size && j < size && (UPPER ? i <= j : i >= j)) {
             const REAL value = blocks[i * ldw + j] + {{ mirrored("across[x][y + step]") }};
             __global REAL* to = c + i * ldc + j;
-{% if COMPLEX %}
+{% if COMPLEX or SAME %}
             *to = SUM(value, *to, i == j);
 {% else %}
             *to = beta == 0 ? value : value + beta * *to;

@@ -11,7 +11,7 @@ from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Pla
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import CONJUGATE, Expected, Inputs, Member, Operand
-from portatile.workloads import blocks, get, operands, structured
+from portatile.workloads import blocks, get, operands, precisions, structured
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
@@ -22,7 +22,8 @@ class Syrk(structured.OfElements):
     """Rank-k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(A)^T + beta C, row-major; the other one is not touched.
 
     A is stored n x k, or k x n with ``trans="T"``; C and R are conjugates. With ``mirror="C"`` C is Hermitian: alpha op(A) op(A)^H + beta C
-    with real factors, and a diagonal without imaginary parts. beta = 0 does not read C, alpha = 0 does not read A.
+    with real factors, and a diagonal without imaginary parts. beta = 0 does not read C, alpha = 0 does not read A. ``precision`` is that of
+    the products.
 
     Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
     kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. WGS: work-group of the kernel
@@ -33,8 +34,13 @@ class Syrk(structured.OfElements):
     products = True
     triangle = "n"
     sizes: Mapping[str, str] = {"n": "order of C", "k": "terms of each sum"}
-    options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "mirror": ("T", "C")}
-    implied = frozenset({"mirror"})
+    options: Mapping[str, tuple[Value, ...]] = {
+        "uplo": ("L", "U"),
+        "trans": ("N", "T", "C", "R"),
+        "mirror": ("T", "C"),
+        "precision": structured.PRECISIONS,
+    }
+    implied = frozenset({"mirror", "precision"})
     operands: tuple[Operand, ...] = (Operand("a"), Operand("c", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
     pairs: tuple[tuple[str, str], ...] = (("a", "a"),)
@@ -52,7 +58,7 @@ class Syrk(structured.OfElements):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """Blocks that keep the device busy."""
-        return structured.blocked(problem.sizes["n"], device, not blocks.is_complex(problem))
+        return structured.blocked(problem, problem.sizes["n"], device)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal as one batch, a product for each block row beside it, and the triangles."""
@@ -69,19 +75,37 @@ class Syrk(structured.OfElements):
                 problem, (n, n, problem.sizes["k"]), operands, _op(problem, ("a", "a")), ("alpha", "beta"), triangle, device
             )
         nb = nb or _NO_TERMS
-        steps: list[Launch | Call] = [*self.diagonal(problem, nb), *self.beside(problem, nb)]
-        source = load(__file__, "merge.cl", {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}, **kinds(problem))
-        known = (blocks.integer("order", n), blocks.scalar(problem, "beta"), Arg("blocks", role="temporary"))
-        sizes = blocks.lines(n, min(nb, n), group)
-        steps.append(Launch(source, "syrk_merge", *sizes, (*known, *blocks.matrix(problem, "c", "inout"))))
+        defines: dict[str, Value] = {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}
+        source, beta = load(__file__, "merge.cl", defines, **kinds(problem)), blocks.scalar(problem, "beta")
+        sizes, order, kept = blocks.lines(n, min(nb, n), group), blocks.integer("order", n), Arg("blocks", role="temporary")
+        if blocks.precision(problem) == precisions.NATIVE:
+            first = self.diagonal(problem, nb)
+        else:  # a product adds beta C itself, so that elements on the diagonal are rounded as those beside it
+            taking = load(__file__, "take.cl", defines, **kinds(problem))
+            first = [
+                Launch(taking, "syrk_take", *sizes, (order, beta, *blocks.matrix(problem, "c", "in"), kept)),
+                *self.alone(problem, nb),
+            ]
+            beta = replace(beta, value=0.0)
+        steps: list[Launch | Call] = [*first, *self.beside(problem, nb)]
+        steps.append(Launch(source, "syrk_merge", *sizes, (order, beta, kept, *blocks.matrix(problem, "c", "inout"))))
         return Plan(tuple(steps), (Temporary("blocks", -(-n // nb) * nb * nb * problem.itemsize),))
 
-    def diagonal(self, problem: Problem, nb: int) -> list[Call]:
+    def alone(self, problem: Problem, nb: int) -> list[Launch | Call]:
+        """The blocks on the diagonal one by one, added to what ``blocks`` holds."""
+        n, width = problem.sizes["n"], blocks.padded(nb)
+        corners = [(start, min(nb, n - start)) for start in range(0, n, nb)]
+        return [
+            self._product(problem, self.pairs[0], corner, corner, ("blocks", Layout((width, 1), corner[0] * width)), "beta")
+            for corner in corners
+        ]
+
+    def diagonal(self, problem: Problem, nb: int) -> list[Launch | Call]:
         """The first product's blocks of order ``nb`` on the diagonal, whole, one after another in ``blocks``: a batch, and the rest."""
         pair, width = self.pairs[0], blocks.padded(nb)
         n, k = problem.sizes["n"], problem.sizes["k"]
         count, rest = divmod(n, nb)
-        steps = []
+        steps: list[Launch | Call] = []
         if count > 1:
             layout = {"c": Layout((nb * width, width, 1))}
             for side, name in zip("ab", pair, strict=True):
@@ -140,7 +164,8 @@ class Syrk(structured.OfElements):
             parts = {"a": factor(pair[0], (first, past)), "b": factor(pair[1], beside), "c": ("c", (first, past), beside)}
             alpha = f"alpha{CONJUGATE}" if place and hermitian(problem) else "alpha"
             sizes = {"m": past - first, "n": beside[1] - beside[0], "k": k}
-            made.append(Member("gemm", sizes, options, parts, {"alpha": alpha, "beta": 1.0 if place else "beta"}))
+            product = precisions.computed(blocks.precision(problem), "gemm", problem.dtype).workload
+            made.append(Member(product, sizes, options, parts, {"alpha": alpha, "beta": 1.0 if place else "beta"}))
         if first < past:
             own = {name: factor(name, (first, past)) for name, _ in self.pairs} | {"c": ("c", (first, past), (first, past))}
             scalars = {"alpha": "alpha", "beta": "beta"}

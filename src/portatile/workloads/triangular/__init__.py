@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from portatile.records import Config, DeviceInfo, Plan, Problem
+from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Expected, Inputs
 from portatile.workloads import operands, structured
@@ -20,7 +22,8 @@ class Triangular(structured.TriangularOperand):
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is (C conjugates and transposes, R conjugates), ``diag="U"`` that
     the diagonal counts as ones and is not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities
-    or NaN, as in BLAS. Complex systems are solved by substitution.
+    or NaN, as in BLAS. Complex systems are solved by substitution. ``precision`` is that of the products beside the diagonal; its blocks
+    are solved natively, in an order that is the configuration's, so that results are not the same on every device.
 
     Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
     step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
@@ -31,6 +34,10 @@ class Triangular(structured.TriangularOperand):
 
     name = "triangular"
     aliases = ("trsm",)
+    options: Mapping[str, tuple[Value, ...]] = {
+        **structured.TriangularOperand.options,
+        "precision": tuple(value for value in structured.PRECISIONS if value != "reproducible"),
+    }
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order; what ``substitute`` does not use is fixed for it."""

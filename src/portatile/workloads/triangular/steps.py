@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
@@ -117,20 +118,26 @@ class _Recursion(ABC):
         size: int,
         depth: int,
         factors: tuple[float | str, float | str],
+        *,
+        natively: bool = False,
     ) -> None:
-        """Append target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right."""
+        """Append target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right.
+
+        It is formed in the problem's precision, or ``natively``.
+        """
+        problem = blocks.natively(self.problem) if natively else self.problem
         if self.left:
             sizes, operands, trans = (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
         else:
             sizes, operands, trans = (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
         if self.batch is None:
-            self.steps.append(blocks.product(self.problem, sizes, operands, trans, factors))
+            self.steps.append(blocks.product(problem, sizes, operands, trans, factors))
         else:
             lengths = {"a": self.batch.a, "b": self.batch.b}
             stacks = {
                 name: (memory, replace(layout, strides=(lengths[memory], *layout.strides))) for name, (memory, layout) in operands.items()
             }
-            self.steps.append(blocks.product(self.problem, sizes, stacks, trans, factors, self.batch.count))
+            self.steps.append(blocks.product(problem, sizes, stacks, trans, factors, self.batch.count))
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
@@ -248,10 +255,11 @@ class _Inverses(_Recursion):
         inverse = Layout((self.nb, 1), block.start * self.nb)
         known, target = self.part(self.problem.layout["b"], block), self.part(self.solution_layout(), block)
         scale = "alpha" if first else 1.0
-        self.product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (scale, 0.0))
+        product = partial(self.product, natively=True)
+        product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (scale, 0.0))
         if self.refine:  # B[block] becomes what X[block] leaves unexplained, and X[block] gets the solution for that
-            self.product(("blocks", inverse), ("solution", target), ("b", known), block.size, block.size, (-1.0, scale))
-            self.product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (1.0, 1.0))
+            product(("blocks", inverse), ("solution", target), ("b", known), block.size, block.size, (-1.0, scale))
+            product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (1.0, 1.0))
 
     def _invert(self) -> None:
         size, group, panel = int(self.config["IB"]), int(self.config["WGS"]), int(self.config["PANEL"])

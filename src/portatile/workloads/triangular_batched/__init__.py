@@ -9,7 +9,7 @@ from math import gcd
 import numpy as np
 
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs
 from portatile.workloads import get, operands
@@ -36,6 +36,8 @@ class TriangularBatched(Triangular):
 
     name = "triangular_batched"
     aliases = ("trsm_batched",)
+    options: Mapping[str, tuple[Value, ...]] = {name: values for name, values in Triangular.options.items() if name != "precision"}
+    implied = frozenset()
     sizes: Mapping[str, str] = {"batch": "systems", "m": "rows of each B", "n": "columns of each B"}
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:

@@ -19,7 +19,7 @@ class Trmm(structured.TriangularOperand):
     """Triangular A: B (m x n) = alpha op(A) B (``side="L"``, A of order m) or alpha B op(A) (``"R"``, order n), row-major.
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
-    read. alpha = 0 makes B zero whatever A and B hold.
+    read. alpha = 0 makes B zero whatever A and B hold. ``precision`` is that of the products.
 
     Parameters: NB: rows (side L) or columns of B that one product computes, with the part of A that is not zero for them; inside a
     block on the diagonal zeros are multiplied, so that an infinity in B may give NaN where BLAS does not. 0, on processors and NVIDIA's
@@ -34,7 +34,7 @@ class Trmm(structured.TriangularOperand):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """Blocks that keep the device busy."""
-        return structured.blocked(structured.order(problem), device, not blocks.is_complex(problem))
+        return structured.blocked(problem, structured.order(problem), device)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Expansion, copy, and a product for each block; no step for an empty B."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
-from portatile.workloads.gemm.point import SHARES_K, Passes, Point, parameter
+from portatile.workloads.gemm.point import SHARES_K, Passes, RegisterTile, parameter
 from portatile.workloads.gemm.reals import plain
 
 _STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
@@ -14,12 +14,11 @@ _WIDEST = 8  # bytes of an element
 
 
 @dataclass(frozen=True)
-class Cpu(Point):
+class Cpu(RegisterTile):
     """A work-item keeps a tile of TR rows x TC columns of C in vector registers over all of its k."""
 
     FORM: ClassVar[str] = "cpu"
     FILE: ClassVar[str] = __file__
-    SERIAL: ClassVar[bool] = True
 
     VL: int = parameter(
         1,
@@ -134,26 +133,6 @@ class Cpu(Point):
     )
 
     @property
-    def rows(self) -> int:
-        """Rows of the register tile, which is a group's."""
-        return self.TR
-
-    @property
-    def columns(self) -> int:
-        """Columns of the register tile, which is a group's."""
-        return self.TC
-
-    @property
-    def own(self) -> tuple[int, int]:
-        """Rows and columns of C that a work-item computes."""
-        return self.TR, self.TC
-
-    @property
-    def items(self) -> int:
-        """One work-item to a group."""
-        return 1
-
-    @property
     def text(self) -> str:
         """``dots`` for products along k, ``staged`` where columns of B go through local memory, else ``cpu``."""
         return "dots" if self.KEEP else "staged" if self.SM else "cpu"
@@ -162,10 +141,6 @@ class Cpu(Point):
     def transposes(self) -> bool:
         """Whether C^T = op(B)^T op(A)^T is computed."""
         return self.TURN
-
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """One work-item."""
-        return (1, 1, 1)
 
     def groups(self, problem: Problem) -> int:
         """Tiles; with SM a group has a column of a band of them."""

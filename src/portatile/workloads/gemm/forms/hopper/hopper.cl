@@ -16,6 +16,9 @@
 
    With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums; with BLOCK
    by the factors of a block of k.
+
+   With STREAM several groups may share the k of a tile, see stream.cl: each leaves its sums, as its work-items hold them, in `planes`, four
+   to a work-item and 128 of these together; the last one adds them up and stores them.
 #}
 // GEMM for Hopper: a warp keeps the copy engine busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
 // go on to their next tile of C while the last one is stored.
@@ -36,6 +39,10 @@
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
 {% from "elements.cl" import block_factor, vectors_of with context %}
+{% if STREAM %}
+{% from "join.cl" import arrival with context %}
+{% from "stream.cl" import sharers, sharing, spans, work with context %}
+{% endif %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -78,7 +85,7 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
    this one adds #}
 {% macro promoted() %}
 {% if BLOCK %}
-            const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
+            const int block = (k0 + {{ "(first_step + tile)" if STREAM else "tile" }} * {{ depth }}) / {{ BLOCK }};
 {% endif %}
 {% for r in range(TRR) %}
             wgmma_fence();
@@ -136,9 +143,15 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% macro copier(warp, x, along, wide, place, at) %}
         if (item == {{ 32 * warp }}) {
             int slot = 0, phase = 1;
+{% if STREAM %}
+{{ work("copied") }}
+{{ tile_of() }}
+                for (int k_next = k0 + first_step * {{ depth }}; k_next < k0 + last_step * {{ depth }}; k_next += {{ depth }}) {
+{% else %}
             for (int at = tile0; at < down * across; at += tiles_on) {
 {{ tile_of() }}
                 for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
+{% endif %}
                     const uint to = first + slot * {{ stage }} + {{ place }};
                     mbarrier_wait(empty + slot * 8, phase);
                     mbarrier_expect(full + slot * 8, {{ TERMS * wide * 128 }});
@@ -159,6 +172,10 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% endmacro %}
 
 {{ endings() }}
+{% if STREAM %}
+{{ arrival() }}
+{{ sharing() }}
+{% endif %}
 {% if TERMS > 1 %}
 {{ scaling() }}
 {% endif %}
@@ -206,6 +223,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
         return;
     }
+{% if STREAM %}
+{{ spans() }}
+{% endif %}
     if (item == 0) {
         for (int s = 0; s < {{ STAGES }}; ++s) {
             mbarrier_init(full + s * 8, 2);
@@ -233,7 +253,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ 16 * pitch }};
     int slot = 0, phase = 0;
+{% if STREAM %}
+{{ work("multiplied") }}
+{% else %}
     for (int at = tile0; at < down * across; at += tiles_on) {
+{% endif %}
 {{ tile_of() }}
         {{ real }} sums[{{ TRR }}][{{ count }}];
 #pragma unroll
@@ -282,7 +306,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
             phase ^= slot == {{ STAGES - 1 }};
             slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
-        } while (++tile < count);
+        } while (++tile < {{ "last_step - first_step" if STREAM else "count" }});
 {% if not PROMOTE %}
         WGMMA_WAIT(0);
         // sums stay where they are until here
@@ -300,6 +324,44 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             {{ free() }};
 {% endif %}
 
+{% if STREAM %}
+        if (last_step - first_step < count) {
+{{ sharers() }}
+{% set together = 16 %}
+            __global {{ real }}4* const left = (__global {{ real }}4*)planes + team * {{ TRR * count // 4 * 128 }} + item % 128;
+            __global {{ real }}4* const here = left + (2 * own + (first_step == 0)) * {{ TBR * TRR * count // 4 * 128 }};
+#pragma unroll
+            for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+                for (int e = 0; e < {{ count }}; e += 4)
+                    here[(r * {{ count }} + e) / 4 * 128] = ({{ real }}4)(sums[r][e], sums[r][e + 1], sums[r][e + 2], sums[r][e + 3]);
+            warp_group_barrier(1 + team);
+            if (!warp_group_any(1 + team, item % 128 == 0 && arrives_last(counters + at * {{ TBR }} + team, to - from + 1)))
+                continue;
+#pragma unroll
+            for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+                for (int c = 0; c < {{ count }}; c += {{ together }}) {
+                    {{ real }}4 total[{{ together // 4 }}];
+#pragma unroll
+                    for (int e = 0; e < {{ together // 4 }}; ++e)
+                        total[e] = ({{ real }}4)(0);
+#pragma unroll 1
+                    for (int g = from; g <= to; ++g) {
+                        __global const {{ real }}4* const there = left + (2 * g + (g == from)) * {{ TBR * TRR * count // 4 * 128 }};
+#pragma unroll
+                        for (int e = 0; e < {{ together // 4 }}; ++e)
+                            total[e] += there[((r * {{ count }} + c) / 4 + e) * 128];
+                    }
+#pragma unroll
+                    for (int e = 0; e < {{ together // 4 }}; ++e) {
+{% for x in range(4) %}
+                        sums[r][c + 4 * e + {{ x }}] = total[e].s{{ x }};
+{% endfor %}
+                    }
+                }
+        }
+{% endif %}
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
 {% set fast = OUT in ("F16", "BF16") and WIDE == 8 %}
 {% if fast %}

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm import units
-from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+from portatile.workloads.gemm.point import SHARES_K, Point, Spans, parameter
 
 _ROWS = 64  # of a warp group's instruction
 _GROUP = 128  # work-items of a warp group
@@ -62,6 +62,19 @@ class Hopper(Point):
         "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
         tried=(SHARES_K,),
     )
+    STREAM: int = parameter(
+        0,
+        (0, 2, 4, 8),
+        "Stream-K: groups share the k of the tiles that fill no whole round of them, in even spans of so many tiles of k at least; the "
+        "last group of a tile adds up the sums of all, in the same order. 0: whole tiles.",
+        must={
+            "STREAM shares k by itself": "STREAM == 0 or (SPLIT_K == 1 and CLUSTER == 1)",
+            "STREAM must be 0 or more": "STREAM >= 0",
+        },
+        tried=("STREAM == 0 or (2 * STREAM * 64 <= k and tiles <= 4 * compute_units)",),
+        batched=False,
+        later=True,
+    )
     PROMOTE: int = parameter(
         0,
         (0, units.PROMOTED),
@@ -112,13 +125,23 @@ class Hopper(Point):
         down = -(-problem.sizes["m"] // (self.rows * self.CLUSTER)) * self.CLUSTER
         return down * -(-problem.sizes["n"] // self.columns)
 
+    def spans(self, problem: Problem, most: int) -> Spans | None:
+        """See ``Spans``; a group has at least STREAM tiles of k, and at most two tiles of C that others share."""
+        if not self.STREAM:
+            return None
+        tiles = self.groups(problem)
+        count = -(-problem.sizes["k"] // units.depth(problem))
+        groups = min(most, max(tiles, tiles * count // self.STREAM))
+        return Spans(groups, 2 * groups * self.rows * self.columns, tiles * self.TBR)
+
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
         return (self.items, 1, 1)
 
     def roundings(self, k: int) -> int:
         """See ``units.roundings``."""
-        return units.roundings(k, self.SPLIT_K, self.PROMOTE)
+        sharers = k // (units.LINE // 4 * self.STREAM) + 3 if self.STREAM else self.SPLIT_K
+        return units.roundings(k, sharers, self.PROMOTE)
 
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
