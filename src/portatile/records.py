@@ -57,7 +57,7 @@ def spelled(values: Mapping[str, object]) -> str:
 
 def duration(seconds: float) -> str:
     """A time with three digits: ``31.9 us``."""
-    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
+    for limit, scale, unit in ((0.9995e-3, 1e6, "us"), (0.9995, 1e3, "ms")):  # above them three digits would round to 1e+03
         if seconds < limit:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds:.3g} s"
@@ -66,6 +66,11 @@ def duration(seconds: float) -> str:
 def rate(value: float, unit: str) -> str:
     """A rate with one decimal, or three digits below 10: ``123.6 Gflop/s``."""
     return f"{value:.1f} {unit}" if value >= 10 else f"{value:.3g} {unit}"
+
+
+def percent(share: float | None, decimals: int = 0) -> str:
+    """A share of one as people write it: ``86 %``; ``?`` where it is not known."""
+    return "?" if share is None else f"{100 * share:.{decimals}f} %"
 
 
 def digest(*parts: str | bytes) -> str:

@@ -110,7 +110,8 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
 
 def _elsewhere(info: DeviceInfo) -> DeviceInfo:
     """The device without instructions that a processor like it may lack: another one's would end the process that runs them."""
-    return replace(info, capabilities=replace(info.can, dot_types=())) if info.can.dot_types else info
+    bare = replace(info.can, dot_types=(), half_vectors=False)
+    return info if bare == info.can else replace(info, capabilities=bare)
 
 
 def _make_room(folder: Path) -> None:
