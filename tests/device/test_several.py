@@ -426,7 +426,7 @@ def test_pieces_cover_everything_once_whoever_takes_them() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
         covered = sorted(done)
         assert [low for low, _ in covered] == [0, *[high for _, high in covered[:-1]]], seed
         assert covered[-1][1] == size
