@@ -36,9 +36,12 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% include "vectors.cl" %}
-{% from "elements.cl" import ending, nothing with context %}
-{% if not PLAIN and not SPLIT %}
+{% from "elements.cl" import eight_narrowed, ending, nothing with context %}
+{% if not PLAIN_C and not SPLIT %}
 {{ ending() }}
+{%- endif %}
+{% if EIGHT_C %}
+{{ eight_narrowed() }}
 {%- endif %}
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))

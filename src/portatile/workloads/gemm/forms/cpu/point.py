@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
+from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.point import SHARES_K, Passes, RegisterTile, parameter
-from portatile.workloads.gemm.reals import plain
+from portatile.workloads.gemm.reals import types_of
 
 _STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
 _WIDEST = 8  # bytes of an element
@@ -174,8 +175,14 @@ class Cpu(RegisterTile):
         return replace(self, KB=steps)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """Whether lines of C are fetched early: compilers for GPUs may refuse what it is written in."""
-        return {"FETCH": device.kind == "cpu" and plain(problem)}
+        """Whether sums become elements of C by alpha and beta alone, and eight of float16 at once.
+
+        And whether lines of C are fetched early: compilers for GPUs may refuse what that is written in.
+        """
+        types, bare = types_of(problem), not epilogue.options_of(problem)
+        as_summed = bare and not types.complex and types.result.stored == types.operand.real != "uint"
+        halves = bare and device.can.half_vectors and types.result.name == "float16" and types.real == "float32" and self.TC % 8 == 0
+        return {"PLAIN_C": as_summed, "EIGHT_C": halves, "FETCH": device.kind == "cpu" and as_summed}
 
 
 def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, band: int = 0) -> Cpu:
