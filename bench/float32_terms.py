@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing as mp
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import in_torch
 from portatile import workloads
 from portatile.execute import flatten
-from portatile.records import Binary, DeviceInfo, Launch, Plan, Problem, Source
+from portatile.records import Binary, DeviceInfo, Launch, Plan, Problem
 from portatile.workloads.gemm_terms import choice, points
 
 TERMS, NATIVE = workloads.get("gemm_terms"), workloads.get("gemm")
@@ -65,13 +63,6 @@ class Job:
         return flatten(workload.plan(problem, config, info), default)
 
 
-def compiled(source: Source, architecture: str) -> Binary:
-    from portatile.device.cuda.compiler import target
-
-    chosen = target(architecture)
-    return chosen.compile(*chosen.lower(source))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="512,1024,2048,4096,8192")
@@ -84,11 +75,10 @@ def main() -> None:
     parser.add_argument("--out", default="")
     asked = parser.parse_args()
     begin = time.perf_counter()
-    info = _info()
+    info = in_torch.info()
     jobs = list(_jobs(asked))
     texts = {step.source for job in jobs if job.name != "cuBLAS" for step in job.plan(info).steps if isinstance(step, Launch)}
-    with ProcessPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 1)), mp_context=mp.get_context("spawn")) as pool:
-        built = dict(zip((text.digest for text in texts), pool.map(compiled, texts, [info.architecture] * len(texts)), strict=True))
+    built = in_torch.compiled(texts, info.architecture)
     spilled = [name for binary in built.values() for name, used in binary.resources.items() if used.spill_stores > 0]
     print(f"{len(built)} texts built in {time.perf_counter() - begin:.0f} s; spills in {spilled or 'none'}", flush=True)
     rows = []
@@ -97,12 +87,6 @@ def main() -> None:
         _show(row, rows)
     if asked.out:
         Path(asked.out).write_text(json.dumps(rows))
-
-
-def _info() -> DeviceInfo:
-    from portatile import device
-
-    return device.get("cuda").info
 
 
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
@@ -120,36 +104,12 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
 
 
 def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float, sustained: float) -> Iterator[dict[str, Any]]:
-    """A row of each job; one whose child hangs or dies says so."""
-    context = mp.get_context("spawn")
-
-    def start() -> tuple[Any, Any]:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, built, sustained), daemon=True)
-        process.start()
-        theirs.close()
-        if not ours.poll(90) or ours.recv() != "ready":
-            raise SystemExit("the child did not start")
-        return process, ours
-
-    process, end = start()
-    for job in jobs:
-        if time.perf_counter() > deadline:
-            print("out of time before", job)
-            break
-        end.send(job)
-        try:
-            answer = end.recv() if end.poll(20) else "hangs"
-        except EOFError:
-            answer = "died"
+    """A row of each job; one that went wrong says so."""
+    for job, answer in in_torch.answers(jobs, serve, (built, sustained), deadline, patience=20):
         if isinstance(answer, str):
             print("wrong:", job, answer, flush=True)
-            process.kill()
-            process.join()
-            process, end = start()
-            continue
-        yield {**asdict(job), **answer}
-    end.send(None)
+        else:
+            yield {**asdict(job), **answer}
 
 
 def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
@@ -158,12 +118,7 @@ def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.zeros(1, device="cuda")
-    end.send("ready")
-    while (job := end.recv()) is not None:
-        try:
-            end.send(_run(torch, job, built, sustained))
-        except Exception as error:  # the parent prints it and goes on
-            end.send(f"{type(error).__name__}: {str(error)[:300]}")
+    in_torch.served(end, lambda job: _run(torch, job, built, sustained))
 
 
 def _operands(torch: Any, job: Job) -> tuple[Any, Any]:
@@ -182,7 +137,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> di
     m, n, k = job.sizes
     a, b = _operands(torch, job)
     c = torch.full((m, n), float("nan"), device="cuda")
-    call = (lambda: torch.mm(a, b, out=c)) if job.name == "cuBLAS" else _launches(torch, job, a, b, c, built)
+    call = (lambda: torch.mm(a, b, out=c)) if job.name == "cuBLAS" else _launches(torch, job, (a, b, c), built)
     call()
     torch.cuda.synchronize()
     rows = torch.randint(0, m, (min(m, SAMPLED),), device="cuda")
@@ -196,37 +151,11 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> di
     return {"burst": burst, "sustained": long, "largest": float(off.max()), "mean": float(off.mean())}
 
 
-def _launches(torch: Any, job: Job, a: Any, b: Any, c: Any, built: dict[str, Binary]) -> Callable[[], None]:
-    """What queues the steps of the plan in PyTorch's current stream."""
-    from portatile import device
-
-    gpu = device.get("cuda")
-    plan = job.plan(gpu.info)
-    memory = {"a": a.t() if job.trans[0] == "T" else a, "b": b.t() if job.trans[1] == "T" else b, "c": c}
-    for temporary in plan.temporaries:
-        memory[temporary.name] = torch.zeros(max(temporary.nbytes, 4) + 256, dtype=torch.uint8, device="cuda")
-    adopted = {name: gpu.adopt(x.data_ptr(), x.numel() * x.element_size(), x) for name, x in memory.items()}
-    factors = {"alpha": 1.0, "beta": 0.0}
-    ready = []
-    for step in plan.steps:
-        assert isinstance(step, Launch)
-        kernel = gpu.load(built[step.source.digest]).kernel(step.kernel)
-        args: list[Any] = []
-        for arg in step.args:
-            if arg.kind == "buffer":
-                args.append(adopted[arg.name])
-            elif arg.kind == "local":
-                args.append(int(arg.value or 0))
-            else:
-                args.append(np.dtype(arg.dtype).type(factors[arg.name] if arg.value is None else arg.value))
-        ready.append((kernel, step.global_size, step.local_size, args))
-
-    def call() -> None:
-        queue = gpu.foreign_queue(torch.cuda.current_stream().cuda_stream)
-        for kernel, whole, group, args in ready:
-            queue.launch(kernel, whole, group, args)
-
-    return call
+def _launches(torch: Any, job: Job, operands: tuple[Any, Any, Any], built: dict[str, Binary]) -> Callable[[], None]:
+    """What queues the job's product in PyTorch's current stream."""
+    a, b, c = operands
+    stored = {"a": a.t() if job.trans[0] == "T" else a, "b": b.t() if job.trans[1] == "T" else b, "c": c}
+    return in_torch.launches(torch, job.plan(in_torch.info()), stored, {"alpha": 1.0, "beta": 0.0}, built)
 
 
 def _seconds(torch: Any, call: Callable[[], Any], flops: float, sustained: float) -> tuple[float, float]:
@@ -267,7 +196,7 @@ def _show(row: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     expected = ""
     if row["name"] in ("native", "default"):
         problem = TERMS.problem(dict(zip("mnk", row["sizes"], strict=True)))
-        expected = f"  expected to win: {choice.wins(problem, _info())}"
+        expected = f"  expected to win: {choice.wins(problem, in_torch.info())}"
     speeds = f"{flops / row['burst']:6.1f} / {flops / row['sustained']:6.1f} Tflop/s"
     where = f"{'x'.join(map(str, row['sizes'])):18} {row['trans']} {row['data']:8} {row['name']:26}"
     print(f"{where} {speeds}{ratio}  error {row['largest']:.2f} / {row['mean']:.3f}{expected}", flush=True)

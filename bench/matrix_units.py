@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing as mp
-import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import in_torch
 from portatile import workloads
 from portatile.records import Binary, Config, DeviceInfo, Launch, Layout, Plan, Problem
 from portatile.workload import Workload
@@ -43,6 +42,9 @@ POINTS: dict[str, Point] = {
     "h 64x256 c2": hopper.tile(64, 256, 4, cluster=2),
     "h 64x128": hopper.tile(64, 128, 6),
     "h 64x64": hopper.tile(64, 64, 6),
+    "h 64x128 stream 2": replace(hopper.tile(64, 128, 6), STREAM=2),
+    "h 128x256 stream 8": replace(hopper.tile(128, 256, 4), STREAM=8),
+    "h 128x256 maps": replace(hopper.tile(128, 256, 4), MAPS=1),
     "m 128x128": replace(matrix.tile((2, 2), (4, 4), 3), RASTER=8),
     "m 64x64": matrix.tile((2, 2), (2, 2), 4),
     "m 64x64 w8": matrix.tile((2, 4), (2, 1), 4),
@@ -126,13 +128,6 @@ class Job:
         return self.workload.plan(self.problem(), self.config(device), device)
 
 
-def compiled(text: Any, architecture: str) -> Binary:
-    from portatile.device.cuda.compiler import target
-
-    chosen = target(architecture)
-    return chosen.compile(*chosen.lower(text))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", default=",".join(KINDS))
@@ -144,29 +139,16 @@ def main() -> None:
     parser.add_argument("--out", default="")
     asked = parser.parse_args()
     begin = time.perf_counter()
-    info = _info()
+    info = in_torch.info()
     jobs = list(_jobs(asked))
     texts = {step.source for job in jobs if job.name != "cuBLAS" for step in job.plan(info).steps if isinstance(step, Launch)}
-    built: dict[str, Binary] = {}
-    with ProcessPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 1)), mp_context=mp.get_context("spawn")) as pool:
-        waiting = {pool.submit(compiled, text, info.architecture): text for text in texts}
-        for future in as_completed(waiting):
-            try:
-                built[waiting[future].digest] = future.result()
-            except Exception as error:  # what does not build is a result
-                print("does not build", str(error)[:300], str(getattr(error, "log", ""))[:300])
+    built = in_torch.compiled(texts, info.architecture)
     slow = sum("serialized" in binary.log or any(r.spill_stores > 0 for r in binary.resources.values()) for binary in built.values())
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
     results = _measured(jobs, built, begin + asked.limit)
     _show(results)
     if asked.out:
         Path(asked.out).write_text(json.dumps([[*vars(job).values(), value] for job, value in results.items()]))
-
-
-def _info() -> DeviceInfo:
-    from portatile import device
-
-    return device.get("cuda").info
 
 
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
@@ -205,43 +187,16 @@ def _peer(name: str, kind: str, sizes: tuple[int, ...]) -> bool:
 
 
 def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float) -> dict[Job, float]:
-    """Tflop/s of each job; 0 for a check that passed."""
-    context = mp.get_context("spawn")
+    """Tflop/s of each job; 0 for a check that passed. A point that failed three times for a kind is left out."""
     results: dict[Job, float] = {}
-    failures: dict[tuple[str, str], int] = {}
-
-    def start() -> tuple[Any, Any]:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, built), daemon=True)
-        process.start()
-        theirs.close()
-        if not ours.poll(90) or ours.recv() != "ready":
-            raise SystemExit("the child did not start")
-        return process, ours
-
-    process, end = start()
-    for job in jobs:
-        if time.perf_counter() > deadline:
-            print("out of time before", job)
-            break
-        key = (job.name, job.kind)
-        if failures.get(key, 0) >= 3:
-            continue
-        end.send(job)
-        try:
-            answer = end.recv() if end.poll(15) else "hangs"
-        except EOFError:
-            answer = "died"
+    failures: Counter[tuple[str, str]] = Counter()
+    left = (job for job in jobs if failures[job.name, job.kind] < 3)
+    for job, answer in in_torch.answers(left, serve, (built,), deadline, patience=15):
         if isinstance(answer, float):
             results[job] = answer
-            continue
-        print("wrong:", job, answer)
-        failures[key] = failures.get(key, 0) + 1
-        if answer in ("hangs", "died") or "CUDA" in answer or "illegal" in answer:
-            process.kill()
-            process.join()
-            process, end = start()
-    end.send(None)
+        else:
+            print("wrong:", job, answer)
+            failures[job.name, job.kind] += 1
     return results
 
 
@@ -250,16 +205,10 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
     import torch
 
     torch.zeros(1, device="cuda")
-    kernels: dict[str, Any] = {}
-    end.send("ready")
-    while (job := end.recv()) is not None:
-        try:
-            end.send(float(_run(torch, job, built, kernels)))
-        except Exception as error:  # the parent prints it and goes on
-            end.send(f"{type(error).__name__}: {str(error)[:300]}")
+    in_torch.served(end, lambda job: float(_run(torch, job, built)))
 
 
-def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[str, Any]) -> float:
+def _run(torch: Any, job: Job, built: dict[str, Binary]) -> float:
     m, n, k = job.sizes
     problem, flops = job.problem(), 2.0 * m * n * k
     operands = {name: _operand(torch, job, problem, name) for name in problem.layout if name != "c"}
@@ -272,7 +221,8 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[str, Any]
         c = kept.clone()
         if beta == 0 and job.kind != "int8":
             c[: m * pitch].reshape(m, pitch)[:, :n] = float("nan")
-        call = _launches(torch, job, {**operands, "c": c}, {"alpha": alpha, "beta": beta}, built, kernels)
+        plan = job.plan(in_torch.info())
+        call = in_torch.launches(torch, plan, {**operands, "c": c}, {"alpha": alpha, "beta": beta}, built)
         call()
         torch.cuda.synchronize()
         _check(torch, job, operands, c, kept, (alpha, beta), pitch)
@@ -312,42 +262,6 @@ def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
         wide[:, shape[1] :] = float("nan")
         whole = wide.to(held)
     return whole[:, : shape[1]]
-
-
-def _launches(
-    torch: Any, job: Job, operands: dict[str, Any], factors: dict[str, float], built: dict[str, Binary], kernels: dict[str, Any]
-) -> Callable[[], None]:
-    """What queues the steps of the plan in PyTorch's current stream."""
-    from portatile import device
-
-    gpu = device.get("cuda")
-    plan = job.plan(gpu.info)
-    memory = dict(operands)
-    for temporary in plan.temporaries:
-        memory[temporary.name] = torch.zeros(max(temporary.nbytes, 4) + 256, dtype=torch.uint8, device="cuda")
-    adopted = {name: gpu.adopt(x.data_ptr(), x.numel() * x.element_size(), x) for name, x in memory.items()}
-    ready = []
-    for step in plan.steps:
-        assert isinstance(step, Launch)
-        digest = step.source.digest
-        if (digest, step.kernel) not in kernels:
-            kernels[digest, step.kernel] = gpu.load(built[digest]).kernel(step.kernel)  # type: ignore[index]
-        args: list[Any] = []
-        for arg in step.args:
-            if arg.kind == "buffer":
-                args.append(adopted[arg.name])
-            elif arg.kind == "local":
-                args.append(int(arg.value or 0))
-            else:
-                args.append(np.dtype(arg.dtype).type(factors[arg.name] if arg.value is None else arg.value))
-        ready.append((kernels[digest, step.kernel], step.global_size, step.local_size, args))  # type: ignore[index]
-
-    def call() -> None:
-        queue = gpu.foreign_queue(torch.cuda.current_stream().cuda_stream)
-        for kernel, whole, group, args in ready:
-            queue.launch(kernel, whole, group, args)
-
-    return call
 
 
 def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, factors: tuple[int, int], pitch: int) -> None:

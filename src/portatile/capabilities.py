@@ -22,7 +22,8 @@ class Capabilities:
     text may declare, 0 for as many as a launch may ask for. ``matrix_shapes``: m x n x k of the float64 products that one instruction
     calculates faster than plain ones do. ``matrix_types``: operands of which a sub-group multiplies fragments in one instruction.
     ``dot_types``: operands of which a processor adds the products of two or four neighbours along k to each lane of a vector in one
-    instruction, named in kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills.
+    instruction, named in kernel text. ``half_vectors``: a processor converts vectors of float16 to float32 in one instruction, named in
+    kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills.
     ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no
     work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them
     can finish their work). ``launch_bounds``: the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say
@@ -40,6 +41,7 @@ class Capabilities:
     matrix_shapes: tuple[str, ...] = ()
     matrix_types: tuple[str, ...] = ()
     dot_types: tuple[str, ...] = ()
+    half_vectors: bool = False
     warp_groups: bool = False
     asynchronous_copies: bool = False
     read_only_loads: bool = False

@@ -15,7 +15,7 @@ from portatile import settings
 from portatile.cache import replace_file
 from portatile.errors import StoreError
 from portatile.model import BEYOND_CACHES
-from portatile.records import DeviceInfo, Problem, Value, from_json, to_json
+from portatile.records import DeviceInfo, Problem, Value, from_json, percent, to_json
 from portatile.store import device_key
 from portatile.workload import Workload
 
@@ -209,7 +209,7 @@ class Binding:
 
     def __str__(self) -> str:
         """``73 % memory``."""
-        return f"{self.share:.0%} {self.name}".replace("%", " %", 1)
+        return f"{percent(self.share)} {self.name}"
 
 
 def binding(known: Ceilings | None, work: Work, seconds: float) -> Binding | None:

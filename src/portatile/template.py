@@ -1,9 +1,9 @@
-"""Kernel text from a template file beside a workload: Jinja for generated parts, preprocessor definitions for the rest."""
+"""Text from a template file beside a module: kernels, whose generated parts are Jinja and the rest preprocessor definitions, and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,14 @@ def load(module_file: str, name: str, defines: Mapping[str, Value], **values: An
     """
     path = Path(module_file).parent / name
     return Source(name, _template(path).render(values), tuple((key, spell(value)) for key, value in defines.items()))
+
+
+@cache
+def page(module_file: str, name: str) -> jinja2.Template:
+    """The HTML file ``name`` in the folder of ``module_file``, which escapes what is put into it; undefined names raise as in ``load``."""
+    loader = jinja2.FileSystemLoader(Path(module_file).parent)
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=loader)
+    return environment.get_template(name)
 
 
 def spell(value: Value) -> str:

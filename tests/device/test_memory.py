@@ -12,6 +12,7 @@ import pytest
 import portatile
 from portatile.device.base import Device, Module, Queue
 from portatile.device.buffer import Buffer
+from portatile.device.opencl import borrow as opencl_borrow
 from portatile.errors import ArgumentError, DeviceError
 
 SEED = 20
@@ -176,6 +177,18 @@ def test_borrowed_memory_may_be_gone(device: Device) -> None:
         for block in maps:
             block.close()
     device.release()
+
+
+def test_calls_find_memory_that_comes_again(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of one description by turns, in the same places, in others, and where what was known of a place was given back."""
+    rng = np.random.default_rng(SEED)
+    sets = [(rng.random((5, 7), np.float32), rng.random((7, 3), np.float32), np.zeros((5, 3), np.float32)) for _ in range(3)]
+    monkeypatch.setattr(opencl_borrow, "_MOST", 4)
+    for at in (0, 0, 0, 0, 1, 1, 1, 0, 2, 2, 2, 1, 0, 0):
+        a, b, c = sets[at]
+        a += 1
+        assert portatile.matmul(a, b, out=c, device=device.info.id) is c
+        np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
 def test_too_much_memory_raises(device: Device) -> None:

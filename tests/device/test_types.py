@@ -59,6 +59,25 @@ def fitting(device: Device, name: str) -> None:
         pytest.skip(f"{device.info.name} has no double precision")
 
 
+@pytest.mark.parametrize("trans", ["NN", "TT"])
+def test_every_kind_of_half_is_converted_exactly(device: Device, trans: str) -> None:
+    """Products of single steps round once, as NumPy rounds; those with ones do not round. Subnormal numbers, infinities and NaN too."""
+    rng = np.random.default_rng(new_seed(trans))
+    m, n = (int(size) for size in rng.integers(60, 150, 2))
+    a, b = (rng.integers(0, 1 << 16, shape, np.uint16).view(np.float16) for shape in ((m, 1), (1, n)))
+    with np.errstate(all="ignore"):
+        exact = a.astype(np.float32) * b.astype(np.float32)
+        halves = exact.astype(np.float16)
+    finite = np.where(np.isfinite(b), b, 1).astype(np.float16)[:, : n // 17 * 17].reshape(-1, 17)  # read in eights, and one more
+    ones = np.eye(17, dtype=np.float16)
+    if trans == "TT":
+        a, b, finite, ones = (np.asfortranarray(x) for x in (a, b, finite, ones))
+    for dtype, expected in ((np.float32, exact), (np.float16, halves)):
+        assert np.array_equal(portatile.matmul(a, b, dtype=dtype, device=device.info.id), expected, equal_nan=True)
+        assert np.array_equal(portatile.matmul(finite, ones, dtype=dtype, device=device.info.id), finite)
+        assert np.array_equal(portatile.matmul(ones, finite.T, dtype=dtype, device=device.info.id), finite.T)
+
+
 @pytest.mark.parametrize("name", [*FLOATS, *COMPLEX, "int8"])
 def test_matmul(device: Device, name: str) -> None:
     """Of host arrays and Buffers, at the first call and when it is found again; into every type that results may have."""

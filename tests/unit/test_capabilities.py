@@ -31,7 +31,10 @@ def test_older_records_of_cuda_devices_can_the_same(architecture: str) -> None:
 
 def test_older_records_of_opencl_devices_can_the_same() -> None:
     for found in (found for found in device.devices() if found.info.backend == "opencl"):
-        probed = {name: getattr(found.info.can, name) for name in ("wide_arithmetic", "wide_functions", "relaxed_math", "dot_types")}
+        probed = {
+            name: getattr(found.info.can, name)
+            for name in ("wide_arithmetic", "wide_functions", "relaxed_math", "dot_types", "half_vectors")
+        }
         assert replace(before(found.info).can, **probed) == found.info.can
 
 

@@ -64,8 +64,20 @@ def test_progress_off_a_terminal(step: float, lines: int, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("width", [20, 40, 200])
 def test_a_table_shows_every_cell_on_a_terminal_of_any_width(width: int) -> None:
     shown = io.StringIO()
-    cells = [["opencl:0:0 *", "a chip of a long name", "[red]"], ["cuda:0", "another chip", ""]]
-    Console(file=shown, width=width, soft_wrap=True).print(_console.table("Chips", ("id", "name", "mark"), cells, left=2))
+    cells = [["opencl:0:0 *", "a device of a long name", "[red]"], ["cuda:0", "another device", ""]]
+    Console(file=shown, width=width, soft_wrap=True).print(_console.table("Devices", ("id", "name", "mark"), cells, left=2))
     text = shown.getvalue()
     assert all(cell in text for row in cells for cell in row)
     assert text.count("id ") == (1 if width == 200 else 2)
+
+
+def test_a_table_wraps_its_widest_text_and_leaves_out_what_is_empty() -> None:
+    shown = io.StringIO()
+    said = "a question of many words that no narrow terminal has in one line"
+    rows = [["map", "", said, "3 min"], ["gap", "", "short", "10 min"]]
+    Console(file=shown, width=60).print(_console.table("", ("study", "nothing", "question", "usually"), rows, left=3))
+    lines = shown.getvalue().splitlines()
+    assert lines[0].split() == ["study", "question", "usually"]
+    assert all(len(line) <= 60 and line == line.rstrip() for line in lines)
+    assert " ".join(line[7:51].strip() for line in lines[1:3]).split() == said.split()
+    assert [line.split()[-2:] for line in (lines[1], lines[3])] == [["3", "min"], ["10", "min"]]

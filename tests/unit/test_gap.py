@@ -97,7 +97,7 @@ def test_a_difference_is_explained_to_the_last() -> None:
     parts = {row.added: row.explained or 0.0 for row in done if row.order == BETWEEN}
     assert parts == pytest.approx({"b": 0.75, REST: 0.25, "a": 0.0, "c": 0.0})
     said = "\n".join(gap_figures.notes(done))
-    assert "the optimisations explain 75% of the difference, 25% is there without any" in said
+    assert "the optimisations explain 75 % of the difference, 25 % is there without any" in said
     assert "an empty launch takes 1 us on one" in said
     assert [row for row in gap_rows.finish([*one, *other]) if row.order == BETWEEN] == []  # two devices side by side are no comparison
     equal = gap_rows.finish([*one, launch, *rows("two", {"a": 2.0, "b": 8.0, "c": 1.0})])
@@ -129,7 +129,7 @@ def test_the_others_code_tells_compilers_from_drivers(host: str) -> None:
     done = gap_rows.finish([*one, launch, *other, swapped])
     parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
     assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.5, gap_rows.THEIR_DRIVERS: 0.5})
-    assert any("with the other's code on one side: code of the compilers 50%" in note for note in gap_figures.notes(done))
+    assert any("with the other's code on one side: code of the compilers 50 %" in note for note in gap_figures.notes(done))
 
 
 def test_what_failed_is_told() -> None:

@@ -57,7 +57,7 @@ def test_a_recorded_run_stands_beside_its_simulation() -> None:
     assert row.seconds == pytest.approx(9.0)
     assert row.measured == 9.0
     assert scale.as_recorded(trials[:1], 0, FREE) is None
-    assert "simulated +0%" in scale.notes([row])[-1]
+    assert "simulated +0 %" in scale.notes([row])[-1]
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from portatile.cli import _console, _files, _options
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
 from portatile.measure.phases import PhasesRequest, PhaseTimes, split
 from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, MatrixProduct
-from portatile.records import duration, to_json
+from portatile.records import duration, percent, to_json
 from portatile.studies import counters as study
 from portatile.studies.form.table import readable
 
@@ -131,7 +131,7 @@ def matmul(
 
 def _print(product: MatrixProduct, done: PhaseTimes, best: float, rate: float) -> None:
     title = f"{product.title} on {done.device.name} ({done.device.id})"
-    rows = [(phase, duration(value), f"{value / done.total:.0%}") for phase, value in done.seconds.items()]
+    rows = [(phase, duration(value), percent(value / done.total)) for phase, value in done.seconds.items()]
     rows.append(("all", duration(done.total), ""))
     _console.out.print(_console.table(title, ("phase", "time", "share"), rows))
     first = f"kernel at best {duration(best)} of {1 + len(done.again)}: {rate:.4g} Gflop/s"

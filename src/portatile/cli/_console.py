@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any, TypeVar
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from portatile.cli._shown import shown
@@ -19,6 +21,8 @@ from portatile.cli._shown import shown
 T = TypeVar("T")
 _LINE_SECONDS = 1.0
 _NO_EDGE = 10_000
+_GAP = "  "  # between columns
+_LEAST_WRAPPED = 28  # columns of a terminal for text that is wrapped
 
 
 class _Console(Console):
@@ -34,7 +38,10 @@ err = _Console(stderr=True, highlight=False)
 
 @dataclass(frozen=True)
 class Listing:
-    """A table whose first ``left`` columns are text, the others numbers; a line for each cell where the terminal is too narrow."""
+    """A table whose first ``left`` columns are text, the others numbers. Columns without any cell are left out.
+
+    Where the terminal is too narrow, the widest column of text is wrapped if enough is left for it; else each cell has its own line.
+    """
 
     title: str
     columns: Sequence[str]
@@ -42,23 +49,47 @@ class Listing:
     left: int
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        made = Table(title=shown(self.title), title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-        for place, column in enumerate(self.columns):
-            made.add_column(column, justify="left" if place < self.left else "right", no_wrap=True)
-        for row in self.rows:
-            made.add_row(*(Text(shown(cell)) for cell in row))
-        if console.measure(made, options=options.update(max_width=_NO_EDGE)).maximum <= options.max_width:
-            yield made
-            return
+        filled = [place for place in range(len(self.columns)) if not self.rows or any(row[place] for row in self.rows)]
+        heads = [self.columns[place] for place in filled]
+        rows = [[shown(row[place]) for place in filled] for row in self.rows]
+        texts = sum(place < self.left for place in filled)
         if self.title:
             yield Text(shown(self.title), "bold")
-        wide = max(map(len, self.columns))
-        for number, row in enumerate(self.rows):
-            if number:
-                yield Text("")
-            for column, cell in zip(self.columns, row, strict=False):
-                if cell:
-                    yield Text.assemble((f"{column:{wide}}  ", "dim"), shown(cell))
+        wide = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+        excess = sum(wide) + len(_GAP) * (len(wide) - 1) - options.max_width
+        widest = max(range(texts), key=wide.__getitem__, default=None)
+        if excess <= 0:
+            yield from _aligned(heads, rows, wide, texts)
+        elif widest is not None and wide[widest] - excess >= max(_LEAST_WRAPPED, cell_len(heads[widest])):
+            wide[widest] -= excess
+            yield from _aligned(heads, rows, wide, texts)
+        else:
+            yield from _apart(heads, rows)
+
+
+def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], wide: Sequence[int], texts: int) -> Iterator[Text]:
+    """A line for each row, or several where a cell is wider than its column; nothing behind the last cell of a line."""
+    for number, row in enumerate([heads, *rows]):
+        cells = [wrap(cell, width) or [""] for cell, width in zip(row, wide, strict=True)]
+        for line in zip_longest(*cells, fillvalue=""):
+            padded = [_pad(cell, width, place < texts) for place, (cell, width) in enumerate(zip(line, wide, strict=True))]
+            yield Text(_GAP.join(padded).rstrip(), "" if number else "dim")
+
+
+def _apart(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Text]:
+    """A line for each cell, behind its column's name, and an empty one between rows."""
+    wide = max(map(cell_len, heads))
+    for number, row in enumerate(rows):
+        if number:
+            yield Text("")
+        for head, cell in zip(heads, row, strict=True):
+            if cell:
+                yield Text.assemble((f"{head:{wide}}  ", "dim"), cell)
+
+
+def _pad(cell: str, width: int, left: bool) -> str:
+    blanks = " " * (width - cell_len(cell))
+    return cell + blanks if left else blanks + cell
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Listing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portatile import ceilings, workloads
+from portatile.kernel.definition import PREFIX as OWN
 from portatile.records import Problem, rate, spelled
 from portatile.trials import Trial
 from portatile.workload import Workload
@@ -16,6 +17,15 @@ def shape(problem: Problem) -> str:
 def titled(problem: Problem) -> str:
     """The workload's name before its shape."""
     return f"{problem.workload} {shape(problem)}"
+
+
+def brief(problem: Problem) -> str:
+    """The workload's name and its shape, without what is as usual: options with their first value, a user's own kernel's version."""
+    workload = known(problem)
+    usual = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
+    told = problem.options.items() if workload is not None or not problem.workload.startswith(OWN) else ()
+    options = {name: value for name, value in told if usual.get(name) != value}
+    return " ".join(filter(None, (problem.workload, spelled(problem.sizes), problem.dtype, spelled(options))))
 
 
 def known(problem: Problem) -> Workload | None:

@@ -18,7 +18,7 @@ from portatile.cli import _console, _formatting, _options, _tune_output
 from portatile.cli._workloads import Sized, WorkloadGroup, option_value
 from portatile.errors import UsageError
 from portatile.measure import first_ceilings
-from portatile.records import DeviceInfo, Problem, duration, to_json
+from portatile.records import DeviceInfo, Problem, duration, percent, to_json
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget
 from portatile.tuning.search import held_out, shapes, tuner
@@ -27,6 +27,7 @@ from portatile.workload import Workload
 
 _SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # what means the same for many shapes as for one
 _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
+_RULES = {"dispatcher": "the choice", "nearest": "nearest shape's", "default": "the default"}
 
 
 def with_shapes(group: WorkloadGroup) -> WorkloadGroup:
@@ -152,12 +153,14 @@ def print_regrets(found: Mapping[str, Sequence[Regret]]) -> None:
     rows = []
     for name, regrets in found.items():
         told = held_out.summary(regrets)
-        rows.append([name, f"{told.mean:.1%}", f"{told.worst:.1%}", str(len(regrets) - told.unknown), str(told.unknown)])
+        rows.append(
+            [_RULES.get(name, name), percent(told.mean, 1), percent(told.worst, 1), str(len(regrets) - told.unknown), str(told.unknown)]
+        )
     _console.out.print("\neach shape held out: how much longer the chosen configuration takes than the shape's best")
     _console.out.print(_console.table("", ("rule", "mean", "worst", "shapes", "not measured"), rows))
     worst = sorted((r for r in found["dispatcher"] if r.value is not None), key=lambda regret: -(regret.value or 0.0))[:3]
     for regret in worst:
-        _console.out.print(f"  {_formatting.shape(regret.problem)}: {regret.value:.1%}", markup=False)
+        _console.out.print(f"  {_formatting.shape(regret.problem)}: {percent(regret.value, 1)}", markup=False)
 
 
 def show_regrets(store: ResultStore, workload: str | None, device: str | None, as_json: bool) -> None:
@@ -168,13 +171,13 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
         if trial.problem.workload in workloads.names() and (device is None or any(device.lower() in name.lower() for name in names)):
             pairs.setdefault((trial.problem.workload, device_key(trial.device)), trial.device)
     documents = []
-    for (name, _), info in sorted(pairs.items()):
+    for place, ((name, _), info) in enumerate(sorted(pairs.items())):
         with _console.err.status(f"holding out each shape of {name}"):
             found = shapes.regrets(workloads.get(name), store, info)
         if as_json:
             documents.append({"workload": name, "device": info, "regrets": regrets_document(found)})
         else:
-            _console.out.print(f"{name} on {info.name} ({info.platform})", markup=False)
+            _console.out.print(f"{chr(10) * bool(place)}{name} on {info.name} ({info.platform})", markup=False)
             print_regrets(found)
     if as_json:
         click.echo(to_json(documents).decode())

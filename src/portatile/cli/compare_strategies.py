@@ -11,7 +11,7 @@ from portatile import workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.figures import svg
-from portatile.records import duration, to_json
+from portatile.records import duration, percent, to_json
 from portatile.studies.convergence import FRACTIONS, Comparison, Curve, StrategiesRequest, compare
 from portatile.studies.strategies import USUAL, chart, names_of
 from portatile.trials import Budget
@@ -91,7 +91,7 @@ def _print(comparison: Comparison) -> None:
     print_ = _console.out.print
     print_(f"{comparison.name}: {comparison.configurations} configurations, {comparison.failing} failing", markup=False)
     print_(f"optimum {duration(comparison.optimum)}; {comparison.repeats} runs of {budget}\n", markup=False)
-    columns = ("strategy", *(f"at {fraction:.0%}" for fraction in FRACTIONS), "to 95 %", "to 98 %", "P", "per proposal")
+    columns = ("strategy", *(f"at {percent(fraction)}" for fraction in FRACTIONS), "to 95 %", "to 98 %", "P", "per proposal")
     print_(_console.table("", columns, [_row(curve) for curve in comparison.curves]))
     print_("at: share of the optimum after that part of the budget; to: evaluations until that share; medians\n", markup=False)
 
@@ -99,7 +99,7 @@ def _print(comparison: Comparison) -> None:
 def _row(curve: Curve) -> list[str]:
     counts = ["never" if count is None else f"{count:.0f}" for count in (curve.to_95, curve.to_98)]
     score = "" if curve.score is None else f"{curve.score:.3f}"
-    return [curve.strategy, *(f"{share:.1%}" for share in curve.shares), *counts, score, duration(curve.thinking)]
+    return [curve.strategy, *(percent(share, 1) for share in curve.shares), *counts, score, duration(curve.thinking)]
 
 
 def _print_all(made: list[Comparison]) -> None:

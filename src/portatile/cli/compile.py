@@ -12,7 +12,7 @@ from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
 from portatile.cli._resources import figured, figures
 from portatile.device.backend import BackEnd, Product
 from portatile.device.target import Target
-from portatile.errors import UsageError
+from portatile.errors import DeviceNotFoundError, UsageError
 from portatile.records import Binary, Entry, Resources, duration, to_json
 
 _COLUMNS = ("kernel", "parameters", "work-group")
@@ -24,7 +24,9 @@ _PRODUCTS = list(dict.fromkeys(product.name for backend in _BACKENDS.values() fo
 @click.command()
 @kernel_file
 @click.option(
-    "--backend", type=click.Choice(list(_BACKENDS)), help=f"What to compile for. Default: by --arch or --device, else {_FIRST.name}."
+    "--backend",
+    type=click.Choice(list(_BACKENDS)),
+    help=f"What to compile for. Default: by --arch or --device, else {_FIRST.name}, else the driver here.",
 )
 @click.option("--arch", help=f"Architecture, such as sm_90 or gfx942. Default: that of the GPU here, else {_FIRST.usual}.")
 @click.option("--device", "selector", help="Device whose driver compiles, as `portatile devices` names it.")
@@ -49,7 +51,14 @@ def command(
     """
     asked = _asked(backend, arch, selector)
     product = _product(emit, output, asked)
-    target = _target(asked, arch, selector, product)
+    try:
+        target = _target(asked, arch, selector, product)
+    except DeviceNotFoundError as missing:
+        if (backend, arch, selector, emit, output) != (None,) * 5:
+            raise
+        here = device.get()
+        _console.note(f"{missing}\ncompiled by the driver of {here.info.name} ({here.info.id}) instead")
+        target = here.target
     if product is not None and not product.compiled:
         _write(target.lower(file.source)[0].text.encode(), output)
         return

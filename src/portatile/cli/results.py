@@ -17,7 +17,7 @@ from portatile.store import Query, ResultStore, device_key
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-_COLUMNS = ("problem", "differs from the default", "time", "median within", "speed", "of ceiling", "tried", "checked, error / bound")
+_COLUMNS = ("problem", "differs from the default", "time", "median within", "speed", "of ceiling", "tried", "checked, error")
 
 
 @click.command()
@@ -95,15 +95,21 @@ def _print(groups: list[list[Trial]]) -> None:
         devices.setdefault(f"{device.name} ({device.platform}, driver {device.driver})", []).append(group)
     for place, (title, of_device) in enumerate(devices.items()):
         _console.out.print(f"{chr(10) * bool(place)}on {title}\n", markup=False)
-        _console.out.print(_console.table("", _COLUMNS, [_row(group) for group in of_device], left=2))
+        brief = Counter(_formatting.brief(group[0].problem) for group in of_device)
+        rows = [_row(group, brief[_formatting.brief(group[0].problem)] == 1) for group in of_device]
+        _console.out.print(_console.table("", _COLUMNS, rows, left=2))
 
 
-def _row(trials: list[Trial]) -> list[str]:
-    """A problem, its fastest configuration with time and speed, how many were tried, and what the fastest was checked on."""
+def _row(trials: list[Trial], brief: bool) -> list[str]:
+    """A problem, its fastest configuration with time and speed, how many were tried, and what the fastest was checked on.
+
+    ``brief``: the problem is told by what is unusual of it, which is enough to tell it from the others.
+    """
     newest = {canonical(trial.config): trial for trial in trials if trial.status != "skipped"}  # as the store ranks them
     fastest = min(newest.values() or trials, key=lambda trial: (trial.cold, trial.rank))
     tried = ", ".join(f"{count} {status}" for status, count in Counter(trial.status for trial in (newest.values() or trials)).most_common())
-    title = f"{_formatting.titled(fastest.problem)}{' cold' * fastest.cold}"
+    titled = _formatting.brief if brief else _formatting.titled
+    title = f"{titled(fastest.problem)}{' cold' * fastest.cold}"
     if fastest.status != "ok":
         return [title, "nothing valid", "", "", "", "", tried, ""]
     workload = _formatting.known(fastest.problem)

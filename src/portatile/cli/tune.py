@@ -21,7 +21,7 @@ from portatile.cli._workloads import per_workload
 from portatile.errors import UsageError
 from portatile.kernel import Kernel
 from portatile.measure import first_ceilings
-from portatile.records import Config, DeviceInfo, Problem, duration, to_json
+from portatile.records import Config, DeviceInfo, Problem, duration, percent, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import many_devices, races, replay, tuner
@@ -344,7 +344,7 @@ def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[st
     quarter = len(ordered) // 4
     spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
     faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
-    return [duration(trial.comparable), f"{spread:.1%}", _formatting.speed(trial, workload), faster]
+    return [duration(trial.comparable), percent(spread, 1), _formatting.speed(trial, workload), faster]
 
 
 def _gflops(trial: Trial, flops: float | None) -> float | None:

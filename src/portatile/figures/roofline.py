@@ -18,6 +18,7 @@ from portatile.figures.scales import Scale
 
 _WIDTH, _PLOT = 500.0, 270.0
 _LEFT, _RIGHT, _BOTTOM = 50.0, 112.0, 40.0
+_SLOPE = 24.0  # the least ratio of operations a byte that a slope spans, so that its name has a place
 _APART = 13.0  # between names of roofs, in the picture
 
 
@@ -68,10 +69,11 @@ class Roofline:
     def _scales(self, top: float) -> tuple[Scale, Scale]:
         ridges = [level / roof.bandwidth for roof in self.roofs if roof.bandwidth for _, level in roof.levels]
         low, high = _range([kernel.intensity for kernel in self.kernels] + ridges)
-        x = Scale(low / 2.5, high * 4, _LEFT, _WIDTH - _RIGHT, log=True)
+        lowest = min([low / 2.5, *(ridge / _SLOPE for ridge in ridges)])
+        x = Scale(lowest, high * 4, _LEFT, _WIDTH - _RIGHT, log=True)
         levels = [level for roof in self.roofs for _, level in roof.levels]
         low, high = _range([kernel.speed for kernel in self.kernels] + levels)
-        return x, Scale(low / 3, high * 2.2, top + _PLOT, top + 4, log=True)
+        return x, Scale(min(low / 3, high / _SLOPE), high * 2.2, top + _PLOT, top + 4, log=True)
 
 
 def _range(values: Iterable[float]) -> tuple[float, float]:
@@ -90,7 +92,7 @@ def _roof(roof: Roof, place: int, x: Scale, y: Scale, taken: list[float]) -> lis
         across, up = (x.at(start), x.at(end)), (y.at(roof.bandwidth * start), y.at(roof.bandwidth * end))
         parts.append(f'<path class="line{hue}" d="M{across[0]:.1f} {up[0]:.1f}L{across[1]:.1f} {up[1]:.1f}"/>')
         angle = math.degrees(math.atan2(up[1] - up[0], across[1] - across[0]))
-        middle = ((across[0] + across[1]) / 2, (up[0] + up[1]) / 2 - 6)
+        middle = ((across[0] + across[1]) / 2 - 6 * math.sin(math.radians(-angle)), (up[0] + up[1]) / 2 - 6 * math.cos(math.radians(angle)))
         turn = f'transform="rotate({angle:.1f} {middle[0]:.1f} {middle[1]:.1f})"'
         parts.append(svg.text(*middle, f"memory {_rate(roof.bandwidth, 'B/s')}", "middle", "note").replace("<text ", f"<text {turn} ", 1))
     for number, (name, level) in enumerate(sorted(roof.levels, key=lambda item: -item[1])):

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 
 from portatile.figures.quantities import NBSP
+from portatile.kernel.definition import PREFIX
 from portatile.records import Config, Problem, Value
 from portatile.workload import Workload
 
@@ -36,7 +37,20 @@ def sizes(problem: Problem) -> str:
 
 
 def options(problem: Problem, workload: Workload | None) -> str:
-    """The options that are not the workload's defaults; all of a workload that is not known."""
-    defaults = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
+    """The options that are not the workload's defaults; all of a workload that is not known, but what is usual of a user's own kernel."""
+    defaults = _usual(problem) if workload is None else {name: values[0] for name, values in workload.options.items()}
     shown = {name: _HASH.sub(r"\1…", value(chosen)) for name, chosen in problem.options.items() if defaults.get(name) != chosen}
     return " · ".join(f"{name}{NBSP}{chosen}" for name, chosen in shown.items())
+
+
+def brief_options(problem: Problem, workload: Workload | None) -> str:
+    """``options`` for a list: of a user's own kernel neither arrays nor version."""
+    return "" if workload is None and problem.workload.startswith(PREFIX) else options(problem, workload)
+
+
+def _usual(problem: Problem) -> dict[str, Value]:
+    """The options of a user's own kernel that go without saying: a reference, and arrays where sizes are told."""
+    if not problem.workload.startswith(PREFIX):
+        return {}
+    arrays = {"arrays": problem.options["arrays"]} if problem.sizes and "arrays" in problem.options else {}
+    return {"checked": "reference", **arrays}

@@ -13,10 +13,10 @@ from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from portatile import template
 from portatile.figures import quantities, svg
 from portatile.records import DeviceInfo
 from portatile.reports import attention, formatting, kernels, overview, sections, tables
@@ -79,7 +79,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         for number, figure in enumerate(overview.figures(placed), 1)
     ]
     data = tables.trials_json(groups)
-    return _template().render(
+    return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + _file("page.css")),
         script=Markup(scripts[0]),
         live_script=Markup(scripts[-1]),
@@ -175,15 +175,3 @@ def _version(package: str) -> str:
 @cache
 def _file(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=jinja2.FileSystemLoader(_FOLDER),
-    )
-    return environment.get_template("page.html")

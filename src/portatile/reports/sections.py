@@ -202,7 +202,7 @@ def _short(group: Group) -> str:
     powers = {2: "²", 3: "³"}
     equal = len(set(sizes)) == 1 and len(sizes) in powers
     title = f"{sizes[0]}{powers[len(sizes)]}" if equal else "\u200a×\u200a".join(map(str, sizes))
-    return " ".join(part for part in (title, group.problem.dtype, formatting.options(group.problem, group.workload)) if part)
+    return " ".join(part for part in (title, group.problem.dtype, formatting.brief_options(group.problem, group.workload)) if part)
 
 
 def _stem(group: Group) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from portatile import settings
 from portatile.records import Problem
 
-_LARGEST = 1 << 25  # operations of a product that is raced: some tenths of a millisecond
+_LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
 _RUNS = 4
 _MOST = 4096
 _raced: dict[tuple[int, ...], tuple[float, float]] = {}  # m, n, k and bytes of an element: seconds by NumPy, and on the device

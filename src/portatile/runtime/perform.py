@@ -127,10 +127,15 @@ def _mixed(places: Iterable[Device | None]) -> ArgumentError:
     return ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
 
 
-def start(engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
-    """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last."""
+def start(
+    engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
+) -> Mapping[str, Memory]:
+    """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last.
+
+    Gives the memory of arrays on the host if kernels reach all of them where they lie and it outlasts the call, else nothing.
+    """
     if not prepared.executable.plan.steps:
-        return
+        return {}
     with engine.lock:
         queue = _queue(engine.device, result)
         placed: dict[str, Placed] = {}
@@ -148,6 +153,8 @@ def start(engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], s
             finally:
                 for operand in placed.values():
                     operand.release()
+        lasting = all(operand.own and not operand.made and not operand.stored.on_device for operand in placed.values())
+        return {name: operand.memory for name, operand in placed.items()} if lasting else {}
 
 
 def launch(engine: Engine, prepared: Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:

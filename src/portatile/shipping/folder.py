@@ -110,7 +110,8 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
 
 def _elsewhere(info: DeviceInfo) -> DeviceInfo:
     """The device without instructions that a processor like it may lack: another one's would end the process that runs them."""
-    return replace(info, capabilities=replace(info.can, dot_types=())) if info.can.dot_types else info
+    bare = replace(info.can, dot_types=(), half_vectors=False)
+    return info if bare == info.can else replace(info, capabilities=bare)
 
 
 def _make_room(folder: Path) -> None:
@@ -237,5 +238,7 @@ def _launches(plan: Plan, programs: ShippedPrograms, info: DeviceInfo) -> list[d
 
 
 def _argument(arg: Arg) -> dict[str, Any]:
+    if arg.kind == "tensor_map":
+        raise UsageError("a kernel that takes tensor maps cannot be exported: choose a configuration with MAPS = 0")
     channels = {"channels": arg.channels} if arg.kind == "view" else {}
     return {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "value": arg.value, **channels}

@@ -17,7 +17,7 @@ from portatile import workloads
 from portatile.errors import UsageError
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.records import Config, Value, canonical
+from portatile.records import Config, Value, canonical, percent
 from portatile.studies.convergence import Comparison, StrategiesRequest, compare
 from portatile.studies.form.study import Column, Option, Run, Study, option
 from portatile.trials import Budget
@@ -168,7 +168,7 @@ def notes(rows: Sequence[StartsRow]) -> list[str]:
     said = []
     for row in shown(rows):
         if row.search == WITH:
-            text = f"{row.recording} after {row.known}: {row.at_once:.0%} of the optimum at trial {row.starts}"
+            text = f"{row.recording} after {row.known}: {percent(row.at_once)} of the optimum at trial {row.starts}"
             word = "saved" if (row.saved or 0.0) >= 0 else "more"
             said.append(text if row.saved is None else f"{text}, {abs(row.saved):g} trials {word} on the way to 95 %")
     return said

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.records import duration, from_json
+from portatile.records import duration, from_json, percent
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, BY_CODE, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, times_of
 
 _FAMILIES = 9  # that are drawn
@@ -143,8 +143,10 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     whose = "compilers and drivers make of the same plain code" if one.config == other.config else "the configurations differ in"
     said += _levelled([row for row in rows if row.order == LEVELLED and row.explained is not None], whose)
     rest = next((row.explained or 0.0 for row in known if row.added == REST), 0.0)
-    said.append(f"averaged over all orders the optimisations explain {1 - rest:.0%} of the difference, {rest:.0%} is there without any")
-    by_code = [f"{row.added} {row.explained:.0%}" for row in rows if row.order == BY_CODE and row.explained is not None]
+    said.append(
+        f"averaged over all orders the optimisations explain {percent(1 - rest)} of the difference, {percent(rest)} is there without any"
+    )
+    by_code = [f"{row.added} {percent(row.explained)}" for row in rows if row.order == BY_CODE and row.explained is not None]
     said += [f"with the other's code on one side: {', '.join(by_code)}"] if by_code else []
     factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in known]
     return [*said, f"as factors: {', '.join(factors)}"]
@@ -155,8 +157,8 @@ def _levelled(parts: Sequence[GapRow], whose: str) -> list[str]:
     if not parts:
         return []
     left = next((row.explained or 0.0 for row in parts if row.added == LEVEL), 0.0)
-    taken = [f"{row.added} {row.explained:.0%}" for row in parts if row.added != LEVEL]
+    taken = [f"{row.added} {percent(row.explained)}" for row in parts if row.added != LEVEL]
     if not taken:
         return ["whatever is taken from both, the difference is as large: it is there in the plain code already"]
     tail = "" if abs(left) <= 1 - _EXPLAINED else f"; that is what {whose}"
-    return [f"{1 - abs(left):.0%} of the difference is gone when both do without {', '.join(taken)}; {left:.0%} remains{tail}"]
+    return [f"{percent(1 - abs(left))} of the difference is gone when both do without {', '.join(taken)}; {percent(left)} remains{tail}"]

@@ -18,7 +18,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError, UsageError
 from portatile.figures.heat import Cell, Heat
 from portatile.figures.svg import Figure
-from portatile.records import Config, DeviceInfo, Problem, Value, canonical, duration, from_json, spelled
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical, duration, from_json, percent, spelled
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.studies.form.measured_configs import Measuring, measured
@@ -288,7 +288,7 @@ def _cell(row: PairsRow) -> Cell:
     if row.seconds is None:
         return Cell(None, "-" if not row.tried else row.status.partition(":")[0], row.status)
     text = f"{row.gflops:.4g}" if row.gflops else duration(row.seconds)
-    return Cell(row.relative, text, f"{row.relative:.0%} of the best; {row.config}")
+    return Cell(row.relative, text, f"{percent(row.relative)} of the best; {row.config}")
 
 
 def figures(rows: Sequence[PairsRow]) -> list[Figure]:

@@ -17,6 +17,7 @@ from portatile import workloads
 from portatile.errors import UsageError
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
+from portatile.records import percent
 from portatile.store import shipped
 from portatile.studies.form import simulation
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, Simulated, TrialCost
@@ -157,10 +158,10 @@ def notes(rows: Sequence[ScaleRow]) -> list[str]:
         if poor is not None:
             said.append(f"{what}: less than half of the ideal from {poor.count} {unit} on; what binds there: {poor.binds}")
         elif mine:
-            said.append(f"{what}: {mine[-1].efficiency:.0%} of the ideal on {mine[-1].count} {unit}")
+            said.append(f"{what}: {percent(mine[-1].efficiency)} of the ideal on {mine[-1].count} {unit}")
     off = [row.seconds / row.measured - 1 for row in rows if row.measured]
     if off:
-        said.append(f"recorded runs: simulated {median(off):+.0%} beside what they took (median of {len(off)})")
+        said.append(f"recorded runs: simulated {100 * median(off):+.0f} % beside what they took (median of {len(off)})")
     return said
 
 

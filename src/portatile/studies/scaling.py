@@ -14,7 +14,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.records import Config
+from portatile.records import Config, percent
 from portatile.studies import memory
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.workloads.matmul import BASE
@@ -145,7 +145,7 @@ def notes(rows: Sequence[ScalingRow]) -> list[str]:
         if local is None or plain is None or not (local.kernel and plain.kernel):
             continue
         saved = 1 - local.kernel / plain.kernel
-        worth = f"saves {saved:.0%} of the time" if saved >= 0 else f"takes {local.kernel / plain.kernel:.3g} times as long as global"
+        worth = f"saves {percent(saved)} of the time" if saved >= 0 else f"takes {local.kernel / plain.kernel:.3g} times as long as global"
         text = f"{device} at {largest}: local memory {worth}"
         slowest = sequential.get(largest or 0)
         if slowest is not None and slowest.kernel:

@@ -62,7 +62,7 @@ def _survived(identity: str, device: Any, extensions: set[str]) -> frozenset[str
     """The features that a processor's driver compiles; only processors' drivers have vectors of 512 bits."""
     _, platform, number = identity.split(":")
     half = ("half",) if "cl_khr_fp16" in extensions else ()
-    names = ("wide_arithmetic", "wide_functions", "relaxed_math", *half, *promising([f"dot_{kind}" for kind in _DOTS]))
+    names = ("wide_arithmetic", "wide_functions", "relaxed_math", *half, *promising(["half_vectors", *[f"dot_{kind}" for kind in _DOTS]]))
     return survives(int(platform), int(number), device, names)
 
 
@@ -79,6 +79,7 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
         wide_functions="wide_functions" in survived,
         relaxed_math="relaxed_math" in survived,
         dot_types=tuple(kind for kind in _DOTS if f"dot_{kind}" in survived),
+        half_vectors="half_vectors" in survived,
     )
 
 

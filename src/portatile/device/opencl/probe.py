@@ -23,7 +23,7 @@ from portatile.device.opencl import icd
 from portatile.device.opencl.driver import cl
 from portatile.records import digest
 
-_FORMAT = "driver probe 2"
+_FORMAT = "driver probe 3"
 _PATIENCE = 60.0  # seconds for a child, which compiles three small kernels
 _MOST_BYTES = 1 << 20  # that are kept
 _ITEMS = 4
@@ -46,6 +46,14 @@ __asm__ volatile("vmovups (%1), %%zmm0\n\tvmovdqu32 (%0), %%zmm1\n\tvpbroadcastd
     "{}\n\tvmovups %%zmm0, (%1)\n\tvzeroupper" : : "r"(w), "r"(z) : "memory", "xmm0", "xmm1", "xmm2");
 for (int j = 0; j < 16; ++j) ((__global float*)(y + i))[j] = z[j];"""
 
+# float16 numbers 1, 2, 3 and 0.5 by turns, as a kernel reads them from wherever they lie: see pack.cl.
+_HALVES = r"""typedef ushort8 loose8 __attribute__((aligned(2)));
+ushort h[9]; const ushort one = (ushort)(x[i].s0 * 15360.0f);
+h[1] = h[5] = one; h[2] = h[6] = one + 0x400; h[3] = h[7] = one + 0x600; h[4] = h[8] = one - 0x400;
+const ushort8 bits = *(const loose8*)(h + 1); float8 wide;
+__asm__("vcvtph2ps %1, %0" : "=x"(wide) : "x"(bits));
+y[i] = (float16)(wide.s0 + wide.s5 + wide.s6 + wide.s7);"""
+
 
 def _dot(instruction: str) -> str:
     """The body of a kernel that runs an instruction and stores what zmm0 holds then."""
@@ -58,10 +66,11 @@ PROBES: Mapping[str, Probe] = {
     "relaxed_math": Probe("y[i] = (float16)(sin(x[i].s0 - 1.0f) + native_sqrt(x[i].s1 * 4.0f));", 2.0, ("-cl-fast-relaxed-math",)),
     "dot_bfloat16": Probe(_dot("vdpbf16ps %%zmm1, %%zmm2, %%zmm0"), 2.0),
     "dot_int8": Probe(_dot(r"vpdpbusd %%zmm1, %%zmm2, %%zmm0\n\tvcvtdq2ps %%zmm0, %%zmm0"), 2.0 * (63 * 63 - 128 * 128)),
+    "half_vectors": Probe(_HALVES, 6.5),
     "half": Probe("half h = (half)x[i].s0; h = h + (half)1.5f; y[i] = (float16)((float)h);", 2.5),
 }
 """By the capability that each stands for."""
-NEEDS: Mapping[str, str] = {"dot_bfloat16": "avx512_bf16", "dot_int8": "avx512_vnni"}
+NEEDS: Mapping[str, str] = {"dot_bfloat16": "avx512_bf16", "dot_int8": "avx512_vnni", "half_vectors": "f16c"}
 """The instruction set that Linux must tell of before a probe is worth a child: where it names none, nothing is tried."""
 
 _KERNEL = "__kernel void probe(__global const float16 *x, __global float16 *y) {{ const int i = get_global_id(0); {} }}\n"

@@ -6,13 +6,12 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-import jinja2
 from markupsafe import Markup
 
+from portatile import template
 from portatile.figures import svg
 from portatile.figures.quantities import duration
 from portatile.records import spelled
@@ -34,7 +33,7 @@ class Skipped:
 def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) -> str:
     """The page, with a chapter for each outcome."""
     devices = {device.info.id: device.info for outcome in outcomes for device in outcome.asked.devices}
-    return _template().render(
+    return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),
         title="Studies" if len(outcomes) != 1 else outcomes[0].study.question,
         chapters=[_chapter(outcome, name) for outcome, name in zip(outcomes, _names(outcomes), strict=True)],
@@ -75,11 +74,3 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
         "seconds": duration(outcome.seconds),
         "link": f"data:text/csv;charset=utf-8,{quote(text)}",
     }
-
-
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.FileSystemLoader(_FOLDER)
-    )
-    return environment.get_template("page.html")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from portatile.figures.quantities import written
-from portatile.records import duration, to_json
+from portatile.records import duration, percent, to_json
 from portatile.studies.form.study import Column
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -70,4 +70,4 @@ def _cell(value: Any, column: Column) -> str:
         return value.splitlines()[0][:_LONGEST] if value else ""
     if column.unit == "s":
         return duration(value)
-    return f"{value:.0%}" if column.unit == "%" else str(value) if isinstance(value, int) else written(value)
+    return percent(value) if column.unit == "%" else str(value) if isinstance(value, int) else written(value)

@@ -167,6 +167,7 @@ class _Steps:
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
         self.local_argument = self.local_bytes > device.static_local
         self.temporaries: list[Temporary] = []
+        self.places: dict[str, tuple[str, Layout]] = {}  # of A and B where the product reads them
 
     def plan(self) -> Plan:
         """The plan with all steps in order."""
@@ -207,6 +208,7 @@ class _Steps:
                 launch, temporary = staged
                 steps.append(launch)
                 self.temporaries.append(temporary)
+            self.places[name] = memory, layout
             args += self._factor(name, memory, layout)
         return steps, tuple(args)
 
@@ -235,7 +237,9 @@ class _Steps:
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
             operands += [*epilogue.arguments(self.problem), *self.point.beside()]
-        if self.point.SCRATCH:
+        maps = self.point.maps(self.problem, self.places)
+        operands += maps
+        if self.point.SCRATCH and not maps:
             self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
             operands.append(Arg("scratch", role="temporary"))
         if self.local_argument:
@@ -281,6 +285,7 @@ class _Steps:
             kept = "below" if (self.triangle.zeros == "above") == (name == "a") else "above"
         facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
         facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit), "NAME": name}
+        facts["EIGHT"] = serial and self.device.can.half_vectors and reals.types_of(self.problem).operand.name == "float16"
         if self.point.PANELS:
             facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
         source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, DeviceInfo, Launch, Problem, Temporary, Value
+from portatile.records import Arg, DeviceInfo, Launch, Layout, Problem, Temporary, Value
 from portatile.space.constraint import Constraint
 from portatile.workloads.gemm.reals import computed
 
@@ -246,6 +246,10 @@ class Point:
         """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
         return None
 
+    def maps(self, problem: Problem, places: Mapping[str, tuple[str, Layout]]) -> tuple[Arg, ...]:
+        """The tensor maps that the host makes of A and B, which lie at ``places``: a buffer's name and the layout there."""
+        return ()
+
     def beside(self) -> tuple[Arg, ...]:
         """What the kernel that stores C is passed beside operands and epilogue."""
         return ()
@@ -257,6 +261,38 @@ class Point:
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """The values that the template reads beside the parameters; ``bare_sums``: the kernel stores them to planes."""
         return {}
+
+
+class RegisterTile(Point):
+    """A point for processors: a group is one work-item, which keeps a tile of TR rows x TC columns of C in vector registers."""
+
+    SERIAL: ClassVar[bool] = True
+    TR: int
+    TC: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the register tile, which is a group's."""
+        return self.TR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the register tile, which is a group's."""
+        return self.TC
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C that a work-item computes."""
+        return self.TR, self.TC
+
+    @property
+    def items(self) -> int:
+        """One work-item to a group."""
+        return 1
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """One work-item."""
+        return (1, 1, 1)
 
 
 @dataclass(frozen=True)

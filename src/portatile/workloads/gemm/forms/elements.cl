@@ -31,6 +31,29 @@ static inline float from_float8_e5m2(const uchar x)
 static inline uint from_int8(const char x) { return (uint)(int)x; }
 {% endif %}
 {% endmacro %}
+{# eight elements of float16 in a row, by the processor's own conversion, which drivers' compilers make of no OpenCL C; and back #}
+{% macro eight_widened() %}
+typedef ushort8 loose8 __attribute__((aligned(2)));
+static inline float8 eight_float16(__global const ushort* from)
+{
+    const ushort8 bits = *(__global const loose8*)from;
+    float8 wide;
+    __asm__("vcvtph2ps %1, %0" : "=x"(wide) : "x"(bits));
+    return wide;
+}
+{% endmacro %}
+{% macro eight_narrowed() %}
+{{ eight_widened() }}
+static inline void put_eight(__global ushort* to, const float8 sums, const float alpha, const float beta)
+{
+    float8 value = alpha * sums;
+    if (beta != 0)
+        value += beta * eight_float16(to);
+    ushort8 bits;
+    __asm__("vcvtps2ph $0, %1, %0" : "=x"(bits) : "x"(value));  // 0: to nearest even
+    *(__global loose8*)to = bits;
+}
+{% endmacro %}
 {% macro narrowing(kind) %}
 {% if kind == "bfloat16" %}
 static inline ushort to_bfloat16(const float x)

@@ -5,7 +5,7 @@
 // With TRIANGLE the operand is triangular, its diagonal ones with UNIT: "below" keeps what has kk <= i across, "above" kk >= i. There are
 // zeros beside the diagonal as far as WIDTH steps go; what lies beyond is undefined, and nobody reads it.
 {# with BATCH, groups of the third dimension are problems of the batch #}
-{% from "elements.cl" import block_factor, block_parameters, nothing, operand, widening with context %}
+{% from "elements.cl" import block_factor, block_parameters, eight_widened, nothing, operand, widening with context %}
 {# the factor of an element's block of k #}
 {% macro scaled(i, kk) %}{{ " * %s" % block_factor(NAME, i, "%s / %d" % (kk, BLOCK)) if BLOCK }}{% endmacro %}
 {# the element i across and kk along k; of complex numbers with k fast, rows are real and imaginary parts by turns #}
@@ -18,6 +18,9 @@
 {% if CONVERTED %}
 {{ widening(A_KIND) }}
 {%- endif %}
+{% if EIGHT %}
+{{ eight_widened() }}
+{% endif %}
 
 {% if SERIAL %}
 // One work-item packs a slice of SLICE steps of k of SPAN neighbouring panels, so that it reads whole cache lines: groups count
@@ -52,18 +55,45 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
     panels += first * panel_size;
 {% if K_FAST %}
     for (int panel = first; panel < whole; ++panel, panels += panel_size)
+{% if EIGHT %}
+    {
+        int kk = start;
+        for (; kk + 8 <= end; kk += 8) {
+            __global float* to = panels + (long)kk * WIDTH;
+#pragma unroll
+            for (int w = 0; w < WIDTH; ++w) {
+                const float8 wide = eight_float16(from + (long)(panel * WIDTH + w) * ld + kk);
+{% for e in range(8) %}
+                to[{{ e }} * WIDTH + w] = wide.s{{ e }};
+{% endfor %}
+            }
+        }
+        for (; kk < end; ++kk)
+{% else %}
         for (int kk = start; kk < end; ++kk)
+{% endif %}
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w)
                 panels[(long)kk * WIDTH + w] = {{ at("(panel * WIDTH + w)", "kk") }};
-{% else %}
+{{ "    }\n" if EIGHT }}{% else %}
+{% if EIGHT %}
+    float wide[SPAN * WIDTH] __attribute__((aligned(32)));
+{% endif %}
     for (int kk = start; kk < end; ++kk) {
         __global const {{ stored }}* line = from + (long)kk * ld + first * WIDTH;
         __global {{ real }}* to = panels + (long)kk * WIDTH;
+{% if EIGHT %}
+        const int count = (whole - first) * WIDTH;
+        int j = 0;
+        for (; j + 8 <= count; j += 8)
+            *(float8*)(wide + j) = eight_float16(line + j);
+        for (; j < count; ++j)
+            wide[j] = {{ operand("line[j]") }};
+{% endif %}
         for (int panel = first; panel < whole; ++panel, to += panel_size, line += WIDTH)
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w)
-                to[w] = {{ operand("line[w]") }}{{ scaled("(panel * WIDTH + w)", "kk") }};
+                to[w] = {{ "wide[(panel - first) * WIDTH + w]" if EIGHT else operand("line[w]") }}{{ scaled("(panel * WIDTH + w)", "kk") }};
     }
     panels += max(whole - first, 0) * panel_size;
 {% endif %}

@@ -36,24 +36,19 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% include "vectors.cl" %}
-{% from "elements.cl" import ending, nothing with context %}
-{% if not PLAIN and not SPLIT %}
+{% from "elements.cl" import eight_narrowed, ending, nothing with context %}
+{% if not PLAIN_C and not SPLIT %}
 {{ ending() }}
+{%- endif %}
+{% if EIGHT_C %}
+{{ eight_narrowed() }}
 {%- endif %}
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 {% include "arguments.cl" %}
 {
 {% include "batch.cl" %}
-    const int down = (m - 1) / TR + 1, across = (n - 1) / TC + 1, group = (int)get_group_id(0);
-{% if RASTER == 0 %}
-    const int tile_row = group % down, tile_col = group / down;
-{% else %}
-    const int band = group / (RASTER * across), within = group - band * (RASTER * across);
-    const int height = min(RASTER, down - band * RASTER);
-    const int tile_row = band * RASTER + within % height, tile_col = within / height;
-{% endif %}
-    const int row0 = tile_row * TR, col0 = tile_col * TC;
+{% include "bands.cl" %}
 {% if ZEROS == "c below" %}
     if (row0 >= col0 + TC)
         return;

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
-from portatile.workloads.gemm.point import SHARES_K, Passes, Point, parameter
-from portatile.workloads.gemm.reals import plain
+from portatile.workloads.gemm import epilogue
+from portatile.workloads.gemm.point import SHARES_K, Passes, RegisterTile, parameter
+from portatile.workloads.gemm.reals import types_of
 
 _STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
 _WIDEST = 8  # bytes of an element
 
 
 @dataclass(frozen=True)
-class Cpu(Point):
+class Cpu(RegisterTile):
     """A work-item keeps a tile of TR rows x TC columns of C in vector registers over all of its k."""
 
     FORM: ClassVar[str] = "cpu"
     FILE: ClassVar[str] = __file__
-    SERIAL: ClassVar[bool] = True
 
     VL: int = parameter(
         1,
@@ -134,26 +134,6 @@ class Cpu(Point):
     )
 
     @property
-    def rows(self) -> int:
-        """Rows of the register tile, which is a group's."""
-        return self.TR
-
-    @property
-    def columns(self) -> int:
-        """Columns of the register tile, which is a group's."""
-        return self.TC
-
-    @property
-    def own(self) -> tuple[int, int]:
-        """Rows and columns of C that a work-item computes."""
-        return self.TR, self.TC
-
-    @property
-    def items(self) -> int:
-        """One work-item to a group."""
-        return 1
-
-    @property
     def text(self) -> str:
         """``dots`` for products along k, ``staged`` where columns of B go through local memory, else ``cpu``."""
         return "dots" if self.KEEP else "staged" if self.SM else "cpu"
@@ -162,10 +142,6 @@ class Cpu(Point):
     def transposes(self) -> bool:
         """Whether C^T = op(B)^T op(A)^T is computed."""
         return self.TURN
-
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """One work-item."""
-        return (1, 1, 1)
 
     def groups(self, problem: Problem) -> int:
         """Tiles; with SM a group has a column of a band of them."""
@@ -199,8 +175,14 @@ class Cpu(Point):
         return replace(self, KB=steps)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """Whether lines of C are fetched early: compilers for GPUs may refuse what it is written in."""
-        return {"FETCH": device.kind == "cpu" and plain(problem)}
+        """Whether sums become elements of C by alpha and beta alone, and eight of float16 at once.
+
+        And whether lines of C are fetched early: compilers for GPUs may refuse what that is written in.
+        """
+        types, bare = types_of(problem), not epilogue.options_of(problem)
+        as_summed = bare and not types.complex and types.result.stored == types.operand.real != "uint"
+        halves = bare and device.can.half_vectors and types.result.name == "float16" and types.real == "float32" and self.TC % 8 == 0
+        return {"PLAIN_C": as_summed, "EIGHT_C": halves, "FETCH": device.kind == "cpu" and as_summed}
 
 
 def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, band: int = 0) -> Cpu:

@@ -75,7 +75,7 @@
 {% endmacro %}
 {# C's tile at row0, col becomes alpha times the sums + `factor` times what it was; columns own .. end of it are the tile's to store #}
 {% macro store(factor, split) %}
-{% if not PLAIN %}
+{% if not PLAIN_C %}
 {{ store_elements(factor, split) }}
 {%- else %}
 {% if not TURN %}
@@ -134,6 +134,13 @@
         *({{ realv }}*)(lines[{{ p }}] + {{ v * VL }}) = c{{ r + p }}_{{ v }};
 {% endfor %}
 {% endfor %}
+{% if EIGHT_C and not split %}
+        if (own == 0 && end == TC) {
+{% for j in range(0, TC, 8) %}
+            put_eight(to + {{ j }}, *(float8*)(lines[0] + {{ j }}), alpha, {{ factor }});
+{% endfor %}
+        } else
+{% endif %}
         for (int j = own; j < end; j += {{ parts }}) {
 {% if COMPLEX %}
             const {{ real }}2 sum = ({{ real }}2)({{ combined("lines[0][j]", "lines[0][j + 1]", "lines[1][j]", "lines[1][j + 1]") }});

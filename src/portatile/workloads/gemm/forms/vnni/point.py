@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
-from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+from portatile.workloads.gemm.point import SHARES_K, RegisterTile, parameter
 from portatile.workloads.gemm.reals import for_dots, types_of
 
 WORD = 4
@@ -25,12 +25,11 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
 
 
 @dataclass(frozen=True)
-class Vnni(Point):
+class Vnni(RegisterTile):
     """A work-item keeps a tile of TR rows x TC columns of C in vector registers; a lane adds up products of whole words along k."""
 
     FORM: ClassVar[str] = "vnni"
     FILE: ClassVar[str] = __file__
-    SERIAL: ClassVar[bool] = True
     PANELS: ClassVar[bool] = True
 
     TR: int = parameter(
@@ -67,26 +66,6 @@ class Vnni(Point):
     )
 
     @property
-    def rows(self) -> int:
-        """Rows of the register tile, which is a group's."""
-        return self.TR
-
-    @property
-    def columns(self) -> int:
-        """Columns of the register tile, which is a group's."""
-        return self.TC
-
-    @property
-    def own(self) -> tuple[int, int]:
-        """Rows and columns of C that a work-item computes."""
-        return self.TR, self.TC
-
-    @property
-    def items(self) -> int:
-        """One work-item to a group."""
-        return 1
-
-    @property
     def block(self) -> int:
         """Steps of k that are never divided between groups: a word of the smallest elements."""
         return WORD
@@ -98,10 +77,6 @@ class Vnni(Point):
     def depth(self, problem: Problem) -> int:
         """Words along k, and one for what a panel says of itself."""
         return -(-problem.sizes["k"] * types_of(problem).operand.itemsize // WORD) + 1
-
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """One work-item."""
-        return (1, 1, 1)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """Neighbours along k in a word, and whether the text may name the instruction."""

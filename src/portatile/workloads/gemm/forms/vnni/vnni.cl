@@ -63,15 +63,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 {% include "arguments.cl" %}
 {
 {% include "batch.cl" %}
-    const int down = (m - 1) / TR + 1, across = (n - 1) / TC + 1, group = (int)get_group_id(0);
-{% if RASTER == 0 %}
-    const int tile_row = group % down, tile_col = group / down;
-{% else %}
-    const int band = group / (RASTER * across), within = group - band * (RASTER * across);
-    const int height = min(RASTER, down - band * RASTER);
-    const int tile_row = band * RASTER + within % height, tile_col = within / height;
-{% endif %}
-    const int row0 = tile_row * TR, col0 = tile_col * TC;
+{% include "bands.cl" %}
     const int words = (k - 1) / {{ NEIGHBOURS }} + 1, part = (int)get_group_id(1);
     const int first = part * (chunk / {{ NEIGHBOURS }}), last = min(words, first + chunk / {{ NEIGHBOURS }});
     __global const uint* a = (__global const uint*)a_base + (long)tile_row * (words + 1) * TR;
