@@ -18,14 +18,12 @@ _IN_C = re.compile(rf"//[^\n]*|/\*.*?\*/|{_STRING}", re.DOTALL)
 
 def without_comments(text: str, suffix: str) -> str:
     """The text of a ``.py`` or ``.h`` file without comments, docstrings, blank lines and spaces at the ends of lines."""
-    if suffix == ".h":
-        bare = _IN_C.sub(lambda found: " " if found[0][0] == "/" else found[0], text)
-    else:
-        bare = "".join(_of_python(text))
+    bare = "".join(_of_python(text)) if suffix == ".py" else _IN_C.sub(lambda found: " " if found[0][0] == "/" else found[0], text)
     return "\n".join(filter(None, map(str.rstrip, bare.split("\n"))))
 
 
 def _of_python(text: str) -> Iterator[str]:
+    """What is neither a comment nor a statement that is a string."""
     at = depth = 0  # of brackets
     for found in _IN_PYTHON.finditer(text):
         code = text[at : found.start()]
