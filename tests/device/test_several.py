@@ -20,7 +20,7 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import forecast, rates, several, triangles
+from portatile.runtime import forecast, rates, splits, triangles
 from support.seeds import new_seed
 
 
@@ -239,7 +239,7 @@ def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], 
     monkeypatch.setattr(rates, "of", lambda *asked, **rest: None)  # what other tests showed may leave one of them nothing
     a, b = drawn(1, 2000, 64), drawn(2, 64, 96)
     portatile.matmul(a, b, device=both)
-    split = several.last(_problem(2000, 96, 64), twins)
+    split = splits.last(_problem(2000, 96, 64), twins)
     assert split is not None
     assert split.size == "m"
     assert sum(share.steps for share in split.shares) == 2000
@@ -351,7 +351,7 @@ def test_wrong_use_says_what_to_do(both: list[str]) -> None:
 def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:
     a, b = drawn(1, 1, 5), drawn(2, 5, 3)
     np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=1e-5)
-    split = several.last(_problem(1, 3, 5), twins)
+    split = splits.last(_problem(1, 3, 5), twins)
     assert split is not None
     assert len(split.shares) == 1
     assert split.note
@@ -368,7 +368,7 @@ def test_what_one_device_does_sooner_is_not_shared(both: list[str], twins: tuple
     )
     a, b = drawn(1, 640, 48), drawn(2, 48, 96)
     np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=2e-4, atol=1e-4)
-    split = several.last(problem, twins)
+    split = splits.last(problem, twins)
     assert split is not None
     assert [share.device for share in split.shares] == [both[1]]
     assert f"{both[1]} computes it alone, which is faster" in str(split)
