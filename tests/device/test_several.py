@@ -216,7 +216,7 @@ def same_trapezoid(seed: int, device: Any) -> Any:
 def test_reproducible_results_are_the_same_bits(both: list[str], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """By one device, by the other, shared, and in slabs where there is little memory."""
     monkeypatch.setattr(triangles, "PARTS", 4)
-    monkeypatch.setattr(rates, "of", lambda *asked: None)
+    monkeypatch.setattr(rates, "of", lambda *asked, **rest: None)
     seed = new_seed(case.__name__)
     expected = case(seed, both[0]).tobytes()
     assert case(seed, both).tobytes() == expected
