@@ -59,7 +59,13 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def earlier_children() -> Iterator[frozenset[psutil.Process]]:
-    """Child processes that earlier tests still run, a browser perhaps. At its end the test has left no others behind."""
+    """Child processes that earlier tests still run, a browser perhaps. At its end the test has left no others behind.
+
+    What earlier tests left to be compiled later is compiled before: PoCL's linker would be a child of this test.
+    """
+    from portatile.runtime import deferred  # most tests take less time to start than portatile to import
+
+    deferred.waiting.flush()
     before = frozenset(psutil.Process().children())
     yield before
     assert frozenset(psutil.Process().children()) <= before

@@ -149,7 +149,8 @@ class Workload(ABC):
             dtype = np.dtype(dtype).name
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
-        chosen = {name: values[0] for name, values in self.options.items()} | dict(options or {})
+        given = {name: value.item() if isinstance(value, np.generic) else value for name, value in (options or {}).items()}
+        chosen = {name: values[0] for name, values in self.options.items()} | given
         chosen = {name: value for name, value in chosen.items() if name not in self.implied or value != self.options[name][0]}
         for name, value in chosen.items():
             if value not in self.options[name]:

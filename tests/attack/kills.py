@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 
@@ -33,7 +34,7 @@ def attempt(rng: random.Random, place: Place) -> str:
     """Kill the parent after a few trials, or only its workers, and look at the store and at the processes."""
     path, parent = place.folder / "results.sqlite", rng.random() < 0.6
     command = [sys.executable, "-c", _SCRIPT, place.device or "", str(path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=children.environment(place))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=children.environment(place))
     assert process.stdout is not None
     announced = 0
     for _ in range(rng.randint(1, 5)):
@@ -41,12 +42,14 @@ def attempt(rng: random.Random, place: Place) -> str:
     time.sleep(rng.uniform(0, 0.2))
     workers = psutil.Process(process.pid).children(recursive=True)
     for victim in [process] if parent else rng.sample(workers, min(len(workers), 1)):
-        victim.kill()
-    output, _ = process.communicate(timeout=children.PATIENCE)
+        with suppress(psutil.NoSuchProcess):  # a linker may have ended by itself
+            victim.kill()
+    output = process.stdout.read()  # all that readline has left: communicate() would not see what it has read ahead
+    process.wait(children.PATIENCE)
     announced += output.count("trial")
     if not parent and "end" not in output:
         raise AttackError("the search did not survive a killed worker")
-    _, left = psutil.wait_procs(workers, 20)
+    _, left = psutil.wait_procs(workers, 120)
     if left:
         raise AttackError(f"{len(left)} workers go on")
     with ResultStore.reader(path) as store:

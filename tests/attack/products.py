@@ -18,8 +18,8 @@ _UNTOUCHED = 7  # what stays where a routine writes a triangle
 def _op(array: Array, letter: str) -> Array:
     if letter == "N":
         return array
-    turned = array.swapaxes(-1, -2)
-    return turned.conj() if letter == "C" else turned
+    transposed = array.swapaxes(-1, -2)
+    return transposed.conj() if letter == "C" else transposed
 
 
 def _stack(draw: Draw) -> tuple[int, ...]:
@@ -209,7 +209,7 @@ def _trmm(draw: Draw) -> Problems:
 
 
 def _trsm(draw: Draw) -> Problems:
-    """Right where the residual is small beside the sizes of the factors: Higham, theorem 8.5, with room for the inverses of blocks."""
+    """Right where the residual is small beside the sizes of the factors: Higham, theorem 8.5, and a margin for the inverses of blocks."""
     a, b, x, how = _triangular(draw, True)
     left, dtype = how["side"] == "L", b.views.dtype.name
     y = how["alpha"] * wide(b.views)

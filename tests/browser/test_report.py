@@ -20,6 +20,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: apt install chromium")
 
 _ARGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
+_PATIENCE = 120_000.0  # milliseconds
 _BOXES = "all => all.map(one => { const box = one.getBoundingClientRect(); return [box.width, box.height]; })"
 _FOCUS = """() => {
     const one = document.activeElement, style = getComputedStyle(one);
@@ -44,7 +45,7 @@ def path(groups: list[Group], tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=[*_ARGS.split(), "--disable-sync"])
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=[*_ARGS.split(), "--disable-sync"], timeout=_PATIENCE)
         yield chromium
         chromium.close()
 
@@ -53,6 +54,7 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any, path: Path, **options: Any) -> Iterator[Any]:
     """A tab that shows the page, and fails the test if anything is said on the console or asked of a server."""
     context = browser.new_context(**options)
+    context.set_default_timeout(_PATIENCE)
     tab = context.new_page()
     asked: list[str] = []
     said: list[str] = []

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 _ARGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"
+_PATIENCE = 120_000.0  # milliseconds
 _WIDTH = "document.documentElement.scrollWidth"
 _COLOURS = """['body', '.highlight .kn', '.highlight .s2'].map(at => getComputedStyle(document.querySelector(at)).color)"""
 
@@ -36,9 +37,10 @@ def test_pages_fit_a_phone_in_light_and_dark(site: Path) -> None:
     pages = sorted(site.rglob("index.html"))
     wide, asked, colours = [], [], {}
     with playwright.sync_playwright() as driver:
-        chromium: Any = driver.chromium.launch(executable_path=CHROMIUM, args=_ARGS.split())
+        chromium: Any = driver.chromium.launch(executable_path=CHROMIUM, args=_ARGS.split(), timeout=_PATIENCE)
         for scheme in ("light", "dark"):
             context = chromium.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+            context.set_default_timeout(_PATIENCE)
             tab = context.new_page()
             tab.on("request", lambda request: asked.append(request.url))
             for page in pages if scheme == "light" else [site / "use" / "own-kernel" / "index.html"]:

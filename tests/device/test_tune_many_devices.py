@@ -42,7 +42,7 @@ def request(evaluations: int = 3) -> TuningRequest:
 @pytest.mark.drawn(1 / 2)
 @pytest.mark.filterwarnings("ignore:another search")
 def test_both_are_tuned_at_once(twice: list[Any], tmp_path: Path) -> None:
-    together, running = threading.Barrier(2, timeout=60), set()
+    together, running = threading.Barrier(2, timeout=240), set()
 
     def listen(progress: Progress) -> None:
         running.add(threading.get_ident())

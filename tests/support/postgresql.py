@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-_SECONDS = 30.0
+import psutil
+
+from support.ports import free_port
+
+_SECONDS = 120.0
 
 
 def programs() -> Path | None:
@@ -31,9 +34,7 @@ class PostgresServer:
             next((user for user in ("postgres", "nobody") if _is_user(user)), None) if os.getuid() == 0 else None
         )  # it refuses root
         self._home = Path(tempfile.mkdtemp(prefix="portatile-pg-"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"postgresql://tester@127.0.0.1:{self.port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -66,16 +67,30 @@ class PostgresServer:
             self._process = subprocess.Popen(command, user=self._user, stdout=log, stderr=log, cwd=self._home, start_new_session=True)
         until = time.monotonic() + _SECONDS
         while subprocess.run([self._bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]).returncode:
+            assert self._process.poll() is None, (self._home / "log").read_text()
             assert time.monotonic() < until, (self._home / "log").read_text()
             time.sleep(0.05)
 
     def kill(self) -> None:
         """End it and all that it started at once, as a power failure would."""
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            postmaster = psutil.Process(self._process.pid)
+            postmaster.suspend()  # so that it starts no other
+            all_of_it = [postmaster, *postmaster.children(recursive=True)]
+            for process in all_of_it:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
             self._process.wait()
             self._process = None
-            time.sleep(0.2)  # its children give back the memory that they share
+            while any(map(_runs, all_of_it)):  # until then they keep the memory that they share
+                time.sleep(0.01)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE  # which nobody has waited for, in a container
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _is_user(name: str) -> bool:

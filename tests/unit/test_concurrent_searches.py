@@ -1,4 +1,4 @@
-"""Searches that time on one chip at the same time find each other; what is left of those that ended is nobody."""
+"""Searches that time on one device at the same time find each other; what is left of those that ended is nobody."""
 
 from __future__ import annotations
 

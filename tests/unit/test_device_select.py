@@ -25,10 +25,10 @@ class Fake:
         self.info = info
 
 
-def fake(identity: str, name: str, vendor: str, platform: str, kind: str, chip: str = "", units: int = 8) -> Device:
+def fake(identity: str, name: str, vendor: str, platform: str, kind: str, physical: str = "", units: int = 8) -> Device:
     backend = identity.split(":")[0]
     changed = {"id": identity, "backend": backend, "name": name, "vendor": vendor, "platform": platform, "kind": kind}
-    return cast(Device, Fake(dataclasses.replace(INFO, **changed, physical_id=chip or identity, compute_units=units)))
+    return cast(Device, Fake(dataclasses.replace(INFO, **changed, physical_id=physical or identity, compute_units=units)))
 
 
 GRIND = fake("opencl:0:0", "Oclgrind Simulator", "University of Bristol", "Oclgrind", "gpu", units=999)
@@ -45,10 +45,10 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     monkeypatch.delenv("PORTATILE_DEVICE", raising=False)
     monkeypatch.delenv("PYOPENCL_CTX", raising=False)
 
-    def these(*chips: Device, findings: tuple[Finding, ...] = ()) -> None:
+    def these(*found: Device, findings: tuple[Finding, ...] = ()) -> None:
         device._best.cache_clear()
-        cuda = tuple(chip for chip in chips if chip.info.backend == "cuda")
-        others = tuple(chip for chip in chips if chip.info.backend != "cuda")
+        cuda = tuple(one for one in found if one.info.backend == "cuda")
+        others = tuple(one for one in found if one.info.backend != "cuda")
         absent = dict.fromkeys(device.backends(), Survey((), ()))
         monkeypatch.setattr(device, "_surveys", {**absent, "cuda": Survey(cuda, ()), "opencl": Survey(others, findings)})
 

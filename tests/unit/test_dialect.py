@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from dataclasses import replace
 from pathlib import Path
 
@@ -307,6 +310,40 @@ def test_version_follows_the_files() -> None:
     """It is a content hash, the same at every call."""
     assert re.fullmatch(r"[0-9a-f]{32}", dialect.VERSION)
     assert dialect.version._version() == dialect.VERSION
+
+
+@pytest.mark.parametrize("path", sorted(Path(dialect.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)
+def test_version_reads_everything_but_comments_and_docstrings(path: Path) -> None:
+    """What Python makes of a file without them is what it makes of the file."""
+    text = path.read_text(encoding="utf-8")
+    bare = dialect.version.without_comments(text, ".py")
+    assert ast.dump(without_docstrings(ast.parse(bare))) == ast.dump(without_docstrings(ast.parse(text)))
+    assert not any(token.type == tokenize.COMMENT for token in tokenize.generate_tokens(io.StringIO(bare).readline))
+
+
+def without_docstrings(tree: ast.Module) -> ast.Module:
+    """The tree without statements that are strings."""
+    for node in ast.walk(tree):
+        if isinstance(getattr(node, "body", None), list):
+            said = [one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]  # type: ignore[attr-defined]
+            node.body = [one for one in node.body if one not in said]  # type: ignore[attr-defined]
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("suffix", "one", "other", "same"),
+    [
+        (".py", 'def f():\n    """Says."""\n    return 1  # one\n', "def f():\n\n    return 1\n", True),
+        (".py", 'x = f(\n    "# no comment",\n)\n', 'x = f(\n    "# another",\n)\n', False),
+        (".py", 'x = (\n    """a"""\n)\n', 'x = (\n    """b"""\n)\n', False),
+        (".h", "/* why\n   so */ int x; // y\n", "  int x;\n", True),
+        (".h", 'asm("// %0");\n', 'asm("// %1");\n', False),
+        (".h", "#define A 1\n", "#define A 2\n", False),
+    ],
+)
+def test_version_follows_what_compiles(suffix: str, one: str, other: str, same: bool) -> None:
+    bare = [dialect.version.without_comments(text, suffix).strip() for text in (one, other)]
+    assert (bare[0] == bare[1]) == same
 
 
 @needs_nvrtc

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
-import socket
 import sys
 import time
 from collections import Counter
@@ -27,6 +27,7 @@ distributed = pytest.importorskip("distributed", reason="Dask distributed is not
 from portatile.fleet import agreement, members, search, serve  # noqa: E402 - only where Dask is
 from support import fleets  # noqa: E402
 from support.fleets import each_once, request, winner_is_as_alone  # noqa: E402
+from support.ports import free_port  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*leaked semaphore", "ignore:Port")
 SEARCH = 12
@@ -109,9 +110,7 @@ def test_a_worker_that_joins_late_gets_work(threads: Any) -> None:
 
 @pytest.mark.drawn(1 / 2)
 def test_the_scheduler_is_restarted() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"tcp://127.0.0.1:{port}"
 
     def started() -> Any:
@@ -143,7 +142,7 @@ def test_the_scheduler_is_restarted() -> None:
 
 def _once_there(address: str) -> str:
     """The address, as soon as a worker with a device is there."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while True:
         try:
             with members.connected(address) as fleet:
@@ -152,6 +151,29 @@ def _once_there(address: str) -> str:
         except (UsageError, DeviceNotFoundError):
             assert time.monotonic() < until
             time.sleep(0.1)
+
+
+@pytest.mark.parametrize(("cause", "calls"), [(OSError("timed out"), 2), (ValueError("a mistake"), 1)])
+def test_a_scheduler_that_does_not_answer_is_waited_for(cause: Exception, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask tells it by an error of another kind, behind which the cause is; any other ends the workers."""
+    begun = []
+
+    class Nanny:
+        def __init__(self, address: str, **given: Any) -> None:
+            begun.append(address)
+
+        async def __aenter__(self) -> None:
+            if len(begun) == 2:
+                raise asyncio.CancelledError  # as by Ctrl-C
+            raise RuntimeError("Nanny failed to start.") from cause
+
+        async def __aexit__(self, *ended: object) -> None: ...
+
+    monkeypatch.setattr(distributed, "Nanny", Nanny)
+    monkeypatch.setattr(serve, "_AGAIN", 0.0)
+    with pytest.raises((asyncio.CancelledError, RuntimeError)):
+        asyncio.run(serve.keep_workers("tcp://x:1", [fleets.INFO], 0, fleets.silent))
+    assert len(begun) == calls
 
 
 def test_wrong_use_says_what_to_do(threads: Any, monkeypatch: pytest.MonkeyPatch) -> None:

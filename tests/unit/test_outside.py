@@ -7,7 +7,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,22 +41,25 @@ def test_a_stopped_process_is_seen() -> None:
 
 @pytest.mark.parametrize("late", [True, False])
 def test_a_deadline_that_passed_while_the_parent_stood_still_is_moved(late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a sleep in place of being stopped; without one the worker is ended as before."""
-    monkeypatch.setattr(outside, "_LATE", 0.2)
+    """By a clock of the test's own, which goes on while the parent waits; where it is not late the worker is ended."""
+    now = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], process_time=lambda: 0.0)
+    monkeypatch.setattr(outside, "time", clock)
+    monkeypatch.setattr(sys.modules[Supervisor.__module__], "time", clock)
     supervisor = Supervisor(Setup(None, tmp_path, 1 << 20, -1))
-    child: Any = SimpleNamespace(deadline=time.monotonic() + 0.05, since=time.monotonic(), phase="run", ready=True, variant=1)
+    child: Any = SimpleNamespace(deadline=now[0] + 5, since=now[0], phase="run", ready=True, variant=1)
     ended: list[str] = []
     monkeypatch.setattr(supervisor, "_timer", child)
     monkeypatch.setattr(supervisor, "_replace_failed", lambda child, status, reason: ended.append(status))
 
     class Sleeper(selectors.DefaultSelector):
         def select(self, timeout: float | None = None) -> list[Any]:
-            time.sleep((timeout or 0) + (0.5 if late else 0.01))
+            now[0] += (timeout or 0) + (2 if late else 0.01)
             return []
 
     monkeypatch.setattr(supervisor, "_selector", Sleeper())
-    supervisor._step(time.monotonic() + 10)
+    supervisor._step(now[0] + 10)
     assert ended == ([] if late else ["timeout"])
-    assert not late or child.deadline > time.monotonic()
+    assert not late or child.deadline > now[0]
     monkeypatch.setattr(supervisor, "_timer", None)
     supervisor.close()

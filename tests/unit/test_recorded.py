@@ -139,20 +139,21 @@ def test_stacks_come_again(driver: FakeDriver) -> None:
     assert named(driver.launched, *second) == known
 
 
-@pytest.mark.parametrize(("name", "shared"), [("trmm", False), ("trmm", True), ("trsm", False)])
-def test_stacks_of_triangles_come_again(driver: FakeDriver, name: str, shared: bool) -> None:
-    """``trmm`` launches for each matrix, in memory that begins with it, so that all are one problem; ``trsm`` once for all small ones."""
+@pytest.mark.parametrize(("name", "order", "shared"), [("trmm", 140, False), ("trmm", 140, True), ("trmm", 40, True), ("trsm", 40, False)])
+def test_stacks_of_triangles_come_again(driver: FakeDriver, name: str, order: int, shared: bool) -> None:
+    """Large matrices are launched for each, in memory that begins with it, so that all are one problem; small ones together."""
     routine = getattr(portatile, name)
 
     def stacks() -> list[Tensor]:
-        return [Tensor((40, 40) if shared else (3, 40, 40)), Tensor((3, 40, 24))]
+        return [Tensor((order, order) if shared else (3, order, order)), Tensor((3, order, 24))]
 
     first, second = stacks(), stacks()
     assert routine(first[0], first[1], out=first[1]) is first[1]
     known = [(launch.kernel, launch.grid) for launch in driver.launched]
     places = [[struct.unpack("Q", given)[0] for given in launch.parameters if len(given) == 8] for launch in driver.launched]
-    for at in range(3 if name == "trmm" else 1):
-        assert any(first[1].data_ptr() + at * 40 * 24 * 4 in given for given in places)
+    for at in range(3):
+        begins = any(first[1].data_ptr() + at * order * 24 * 4 in given for given in places)
+        assert begins == (at == 0 or order == 140)
     driver.log.clear()
     assert routine(second[0], second[1], out=second[1]) is second[1]
     assert [(launch.kernel, launch.grid) for launch in driver.launched] == known

@@ -1,4 +1,4 @@
-"""What a chip says of itself, asked of a library that answers as NVIDIA's does."""
+"""What a device says of itself, asked of a library that answers as NVIDIA's does."""
 
 from __future__ import annotations
 

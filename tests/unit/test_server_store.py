@@ -81,7 +81,7 @@ with ResultStore(sys.argv[1]) as store:
 def test_several_processes_begin_and_write_at_once(url: str) -> None:
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{_WRITER}", url]
     writers = [subprocess.Popen([*command, str(number)]) for number in range(3)]
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(240) for writer in writers] == [0, 0, 0]
     with ResultStore.reader(url) as store:
         assert sorted(one.config["TILE"] for one in store.trials()) == sorted(100 * a + b for a in range(3) for b in range(40))  # type: ignore[type-var]
 

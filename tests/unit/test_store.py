@@ -30,13 +30,13 @@ def test_trials_survive_the_file(tmp_path: Path) -> None:
 def test_queries_select(tmp_path: Path) -> None:
     other_problem = replace(PROBLEM, sizes={"m": 65, "n": 32, "k": 16})
     other_driver = replace(DEVICE, driver="2.0", id="opencl:1:0")
-    other_chip = replace(DEVICE, name="another chip")
+    other_device = replace(DEVICE, name="another device")
     written = [
         trial(1),
         trial(2, status="wrong"),
         trial(1, problem=other_problem),
         trial(1, device=other_driver),
-        trial(1, device=other_chip),
+        trial(1, device=other_device),
     ]
     with ResultStore(tmp_path / "results.sqlite") as store:
         for one in written:
@@ -48,7 +48,7 @@ def test_queries_select(tmp_path: Path) -> None:
         assert store.trials(Query(source="source 2")) == [written[1]]
         assert store.trials(Query(workload="matmul")) == []
         shuffled = dict(reversed(list(written[0].config.items())))
-        assert store.trials(Query(config=shuffled, problem=PROBLEM, device=other_chip)) == [written[4]]
+        assert store.trials(Query(config=shuffled, problem=PROBLEM, device=other_device)) == [written[4]]
 
 
 def test_best_is_the_fastest_valid_trial(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_full_disk_goes_on_in_memory(tmp_path: Path) -> None:
 def test_known_results_are_the_leaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     elsewhere = trial(98, 0.5, device=replace(DEVICE, name="another"))
-    ours = trial(99, 0.5)  # of a chip of this name, but another machine
+    ours = trial(99, 0.5)  # of a device of this name, but another machine
     monkeypatch.setattr(known, "shipped", lambda workload=None: [elsewhere, ours])
     assert known_results()("gemm") == [elsewhere, ours]
     assert not (tmp_path / "results.sqlite").exists()  # looking creates nothing

@@ -83,11 +83,11 @@ def test_only_the_address_with_the_token_answers(search: followed.Search) -> Non
             (f"/{token}/../", own),
         ):
             assert page.answer(path, host)[0] == (200 if (path, host) == (f"/{token}", own) else 404)
-        with urllib.request.urlopen(page.address, timeout=10) as answer:
+        with urllib.request.urlopen(page.address, timeout=120) as answer:
             assert answer.headers["Cache-Control"] == "no-store"
             assert b"connect-src" in answer.read()
         with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(f"http://127.0.0.1:{page.port}/", timeout=10)
+            urllib.request.urlopen(f"http://127.0.0.1:{page.port}/", timeout=120)
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(page.address, timeout=2)
 

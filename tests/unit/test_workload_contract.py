@@ -242,7 +242,8 @@ def test_references_cover_the_outputs(name: str) -> None:
     """Finite values and a finite bound for every output; a sampled reference agrees with the whole one."""
     workload = workloads.get(name)
     for problem in problems(workload):
-        if math.prod(problem.sizes.values()) > 2**20:  # more than adds anything to what smaller ones show
+        most = 2**17 if "batch" in problem.sizes else 2**20
+        if math.prod(problem.sizes.values()) > most:  # more than adds anything to what smaller ones show
             continue
         inputs = workload.inputs(problem, np.random.default_rng(SEED))
         whole = workload.reference(problem, inputs)

@@ -23,8 +23,12 @@ FLOPS = 12_000
 LIMITS = {"default": (1, 1_500_000), "random": (1, 400_000)}
 
 
-def share(dtype: str) -> float:
-    """How many of a type's cases run: few of those on matrix units, whose tiles take the interpreter seconds."""
+def share(name: str, dtype: str) -> float:
+    """How many of a type's cases run: few of those on matrix units, whose tiles take the interpreter seconds, and of stacks of level 3,
+    whose kernels are those of one problem.
+    """
+    if name in {"trmm_batched", "symm_batched", "syrk_batched", "syr2k_batched"}:
+        return 1 / 12
     return (
         1 / 3
         if dtype in ("float32", "float64")
@@ -35,7 +39,7 @@ def share(dtype: str) -> float:
 
 
 CASES = [
-    pytest.param(name, dtype, marks=pytest.mark.drawn(share(dtype)))
+    pytest.param(name, dtype, marks=pytest.mark.drawn(share(name, dtype)))
     for name in workloads.names()
     if name != "gemm_residues"  # has so many launches that test_gemm_residues.py takes a smaller problem
     for dtype in workloads.get(name).dtypes

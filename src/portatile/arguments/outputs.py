@@ -20,7 +20,7 @@ class Begin(NamedTuple):
     """The values that the output ``array`` begins with: those of ``source``, of its shape, or zeros without one.
 
     Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U, of the rows as they lie in memory for
-    Buffers) they are square, and what is beside that triangle stays as it is.
+    Buffers) they are square, NumPy's perhaps stacks of squares, and what is beside that triangle stays as it is.
     """
 
     array: Any
@@ -43,7 +43,7 @@ class Begin(NamedTuple):
         """The elements that are written."""
         if not self.triangle:
             return True
-        n = len(self.array)
+        n = self.array.shape[-1]
         return np.tri(n, dtype=bool) if self.triangle == "L" else np.tri(n, dtype=bool).T
 
     def _put_rows(self, queue: Queue) -> None:

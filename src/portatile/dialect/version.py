@@ -1,19 +1,45 @@
-"""The part of the dialect that every back end needs: its version, which enters binaries' keys, and the prelude of OpenCL C."""
+"""What every back end needs of the dialect: its version, which enters keys of binaries and results, and the prelude of OpenCL C."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 from portatile.records import digest
 
 _HERE = Path(__file__).parent
+_TRIPLE = "|".join(rf"{quotes}(?:\\.|[^\\])*?{quotes}" for quotes in ('"' * 3, "'" * 3))
+_STRING = "|".join(rf"{quote}(?:\\.|[^{quote}\\\n])*{quote}" for quote in "\"'")
+_IN_PYTHON = re.compile(rf"#[^\n]*|{_TRIPLE}|{_STRING}", re.DOTALL)
+_IN_C = re.compile(rf"//[^\n]*|/\*.*?\*/|{_STRING}", re.DOTALL)
+
+
+def without_comments(text: str, suffix: str) -> str:
+    """The text of a ``.py`` or ``.h`` file without comments, docstrings, blank lines and spaces at the ends of lines."""
+    bare = "".join(_of_python(text)) if suffix == ".py" else _IN_C.sub(lambda found: " " if found[0][0] == "/" else found[0], text)
+    return "\n".join(filter(None, map(str.rstrip, bare.split("\n"))))
+
+
+def _of_python(text: str) -> Iterator[str]:
+    """What is neither a comment nor a statement that is a string."""
+    at = depth = 0  # of brackets
+    for found in _IN_PYTHON.finditer(text):
+        code = text[at : found.start()]
+        at = found.end()
+        depth += sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
+        statement = depth == 0 and not text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
+        yield code
+        if not statement and found[0][0] != "#":
+            yield found[0]
+    yield text[at:]
 
 
 def _version() -> str:
-    files = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".py"))
-    return digest(version("pcpp"), *(p.read_bytes() for p in files))
+    """A hash of what compiles: a comment that changes makes no binary and no stored result old."""
+    files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".h", ".py"))
+    return digest(version("pcpp"), *(without_comments(path.read_text(encoding="utf-8"), path.suffix) for path in files))
 
 
 VERSION = _version()

@@ -108,7 +108,9 @@ async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int
                     say(f"{name}: {nanny.worker_address} at {address}")
                     await nanny.finished()
                 say(f"{name}: the scheduler is gone")
-            except (OSError, TimeoutError) as error:
+            except (OSError, RuntimeError) as error:
+                if not isinstance(error, OSError) and not isinstance(error.__cause__, OSError):  # a TimeoutError is an OSError
+                    raise
                 say(f"{name}: no scheduler at {address} ({type(error).__name__})")
             await asyncio.sleep(_AGAIN)
 

@@ -1,4 +1,6 @@
-"""Level-3 routines on stacks of matrices: a request for each matrix, of operands that broadcast as NumPy's do; and on vectors."""
+"""Level-3 routines on stacks of matrices, of operands that broadcast as NumPy's do: small ones together, large ones each alone; and on
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
 from portatile.arguments.checks import COMPLEX, writable
+from portatile.arguments.matrices import Matrix
 from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.strides import span
 from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Converted, Planned
+
+SMALL = 128
+"""The order up to which matrices go together, as one block: then a launch costs more than the zeros that are multiplied."""
 
 Plan = Callable[[Call, Any], Planned]
 """The plan of one matrix; its result goes to the array that is given beside the call, if any, to one of its own or to ``out`` otherwise."""
@@ -50,6 +56,33 @@ def checked(call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, An
     if prod(whole):
         _check_apart(target, given)
     return Stacks(given, batch, result, target)
+
+
+def parts(found: Stacks, order: int, most: int, read: tuple[str, ...], begins: str = "") -> list[list[Matrix]] | None:
+    """The operands ``read`` and the target as even stacks, which a launch takes together; None where each matrix goes alone.
+
+    So do matrices of an ``order`` above ``most``, of several dtypes, and those where the copy of ``begins``, with which the target begins,
+    needs more than one.
+    """
+    target = found.target
+    used = [found.given[name] for name in read]
+    source = found.given[begins] if begins else target
+    if order > most or prod(found.batch) < 2 or 0 in target.shape or any(array.dtype != target.dtype for array in (*used, source)):
+        return None
+    alike = source.shape == target.shape and stacks.is_packed(source) and stacks.is_packed(target)
+    if source is not target and not isinstance(source, np.ndarray) and not alike:
+        return None
+    names = (*read, "out")
+    made = [
+        [matrices.stack(view, name) for view, name in zip(views, names, strict=True)]
+        for views in stacks.batches(found.batch, (*used, target))
+    ]
+    if any(part[-1].number < 2 for part in made):
+        return None
+    for part in made:
+        for name, stored in zip(read, part, strict=False):
+            outputs.apart(part[-1], stored, name)
+    return made
 
 
 def each(plan: Plan, call: Call, found: Stacks) -> Planned:

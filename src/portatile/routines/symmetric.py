@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast, get_args
+
+import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
 from portatile.arguments.checks import COMPLEX, StructuredPrecision, check_factors, check_options, complex_factor, precision
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, letter, op
-from portatile.arguments.matrices import Array, check_square
+from portatile.arguments.matrices import Array, Matrix, check_square
 from portatile.arguments.outputs import Begin
 from portatile.device import Selector
 from portatile.dtypes import name_of
 from portatile.errors import ArgumentError
 from portatile.routines import stacked
+from portatile.routines.stacked import Stacks
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
@@ -199,28 +203,72 @@ def _plan_symm(call: Call) -> Planned | Converted:
     if tall is not None:
         return tall
     names = ("a", "b", "c")[: len(call.arrays)]
-    return stacked.each(_plan_one_symm, call, stacked.checked(call, names, lambda given: given["b"].shape[-2:]))
+    found = stacked.checked(call, names, lambda given: given["b"].shape[-2:])
+    return _plan_symm_together(call, found) or stacked.each(_plan_one_symm, call, found)
+
+
+def _plan_symm_together(call: Call, found: Stacks) -> Planned | None:
+    """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
+    begins = _begins(call, found)
+    parts = None if begins is None else stacked.parts(found, found.given["a"].shape[-1], stacked.SMALL, ("a", "b"), begins)
+    if parts is None:
+        return None
+    for a, b, _ in parts:
+        _check_symm(call, a, b)
+    begin = stacks.copying(found.given["c"], found.target) if begins else None
+    return Planned(found.result, [_symm(call, tuple(part), found.result, None if at else begin) for at, part in enumerate(parts)])
+
+
+def _begins(call: Call, found: Stacks) -> str | None:
+    """The name of the stack with which the result of a call begins, empty if there is none; None where matrices go one by one: where it
+    is missing, and in another precision.
+    """
+    if call.options[-1]:
+        return None
+    if call.factors[1] == 0:
+        return ""
+    return None if "c" not in found.given else "" if call.arrays[-1] is found.result else "c"
 
 
 def _plan_one_symm(call: Call, made: Any = None) -> Planned:
     """The request for one product; the result goes to ``made`` if it is given."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
-    (alpha, beta), (side, uplo, mirror, asked) = call.factors, call.options
-    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    check_options(("side", call.options[0], "LR"), ("uplo", call.options[1], "LU"))
     stored_a, stored_b = matrices.matrix(a, "a", COMPLEX), matrices.matrix(b, "b", COMPLEX)
-    check_factors(call.factors, name_of(stored_b.array.dtype))
-    m, n = stored_b.shape
-    check_square(stored_a, side, (m, n))
-    matrices.alike(stored_a, stored_b)
-    result, stored_c, begin = outputs.receiving(call.out if made is None else made, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
-    if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows, of a Hermitian one its conjugate
+    _check_symm(call, stored_a, stored_b)
+    given, out, beta = {"a": stored_a, "b": stored_b}, call.out if made is None else made, call.factors[1]
+    result, stored_c, begin = outputs.receiving(out, stored_b.shape, b, given, c, beta)
+    return Planned(result, [_symm(call, (stored_a, stored_b, stored_c), result, begin)])
+
+
+def _check_symm(call: Call, a: Matrix, b: Matrix) -> None:
+    """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
+    side, uplo, *_ = call.options
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    check_factors(call.factors, name_of(b.array.dtype))
+    check_square(a, side, b.shape)
+    matrices.alike(a, b)
+
+
+def _symm(call: Call, operands: tuple[Matrix, ...], result: Any, begin: Begin | None) -> Request:
+    """The request for a product of ``operands``, the output last, or for those of stacks."""
+    (alpha, beta), (side, uplo, mirror, asked) = call.factors, call.options
+    a, b, c = operands
+    m, n = b.shape
+    if a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows, of a Hermitian one its conjugate
         uplo, mirror = OTHER[uplo], _CONJUGATE[mirror]
-    if stored_c.transposed:  # C^T = alpha B^T A^T + beta C^T
-        side, m, n, stored_b, mirror = OPPOSITE[side], n, m, stored_b.flipped(), _CONJUGATE[mirror]
-    options = (side, uplo, "T" if stored_b.transposed else "N", mirror)
-    operands = stored_a.read_if(alpha != 0), stored_b.read_if(alpha != 0), stored_c.read_if(beta != 0)
+    if c.transposed:  # C^T = alpha B^T A^T + beta C^T
+        side, m, n, b, mirror = OPPOSITE[side], n, m, b.flipped(), _CONJUGATE[mirror]
+    options = (side, uplo, "T" if b.transposed else "N", mirror)
+    workload, sizes = _named("symm", c, (m, n))
+    read = a.read_if(alpha != 0), b.read_if(alpha != 0), c.read_if(beta != 0)
     scalars = {"alpha": alpha, "beta": beta}
-    return Planned(result, [Request("symm", (m, n), options, operands, result, call.device, scalars, begin, precision=asked)])
+    return Request(workload, sizes, options, read, result, call.device, scalars, begin, precision=asked)
+
+
+def _named(workload: str, output: Matrix, sizes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """The workload and sizes of a problem, or of a stack of them."""
+    return (workload, sizes) if output.number == 1 else (f"{workload}_batched", (output.number, *sizes))
 
 
 def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
@@ -230,45 +278,78 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
     """
     if not any(map(stacks.stacked, call.arrays)):
         return _plan_one_update(workload, names, call)
-    check_options(("trans", call.options[1], "NTC"))
+    check_options(("uplo", call.options[0], "LU"), ("trans", call.options[1], "NTC"))
     n = -2 if call.options[1] == "N" else -1
     known = (*names, "c")[: len(call.arrays)]
     found = stacked.checked(call, known, lambda given: (given["a"].shape[n],) * 2)
-    return stacked.each(partial(_plan_one_update, workload, names), call, found)
+    return _plan_updates_together(workload, names, call, found) or stacked.each(partial(_plan_one_update, workload, names), call, found)
+
+
+def _plan_updates_together(workload: str, names: tuple[str, ...], call: Call, found: Stacks) -> Planned | None:
+    """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
+    begins, target = _begins(call, found), found.target
+    parts = None if begins is None else stacked.parts(found, target.shape[-1], stacked.SMALL, names, begins)
+    if parts is None or (begins and call.out is not None and not isinstance(target, np.ndarray)):  # a part of each row is copied then
+        return None
+    factors = [_factors(workload, call, dict(zip(names, part, strict=False))) for part in parts]
+    begin = stacks.copying(found.given["c"], target) if begins else None
+    if begin is not None and call.out is not None:  # the other triangle of out stays as it is
+        begin = begin._replace(triangle=call.options[0])
+    elif call.out is None and not begins:
+        begin = Begin(target)
+    requests = [
+        _update(workload, call, stored, part[-1], found.result, None if at else begin)
+        for at, (stored, part) in enumerate(zip(factors, parts, strict=True))
+    ]
+    return Planned(found.result, requests)
 
 
 def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: Any = None) -> Planned:
     """The request for one triangle; the result goes to ``made`` if it is given."""
     given = dict(zip(names, call.arrays, strict=False))
     c = call.arrays[-1] if len(call.arrays) > len(names) else None
-    (alpha, beta), (uplo, trans, mirror, asked), out = call.factors, call.options, call.out
-    check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
-    stored = {name: op(matrices.matrix(array, name, COMPLEX), trans, "trans") for name, array in given.items()}
-    first = stored["a"]
-    check_factors(call.factors, name_of(first.array.dtype))
-    if mirror == "C":
-        check_factors((0.0 if len(names) > 1 else alpha, beta), "float32 in what a Hermitian update multiplies by them")
-    n, k = first.shape
-    for name, matrix in stored.items():
-        matrices.alike(first, matrix)
-        if matrix.shape != (n, k):
-            raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {(n, k)}; {workload} needs two of one shape")
+    (_, beta), uplo, out = call.factors, call.options[0], call.out
+    check_options(("uplo", uplo, "LU"), ("trans", call.options[1], "NTC"))
+    stored = _factors(workload, call, {name: matrices.matrix(array, name, COMPLEX) for name, array in given.items()})
+    n = stored["a"].shape[0]
     result, stored_c, begin = outputs.receiving(out if made is None else made, (n, n), given["a"], stored, c, beta)
     if out is None and beta == 0:
         begin = Begin(stored_c.array)
     elif out is not None and begin is not None:  # the other triangle of out stays as it is
         flipped = stored_c.on_device and stored_c.transposed
         begin = begin._replace(triangle=OTHER[uplo] if flipped else uplo)
-    if stored_c.transposed:  # the transpose of what is symmetric: the other triangle; of what is Hermitian its conjugate
+    return Planned(result, [_update(workload, call, stored, stored_c, result, begin)])
+
+
+def _factors(workload: str, call: Call, given: Mapping[str, Matrix]) -> dict[str, Matrix]:
+    """op of the matrices of an update, by name; raises ArgumentError for those and for factors that do not fit."""
+    stored = {name: op(matrix, call.options[1], "trans") for name, matrix in given.items()}
+    first, (alpha, beta) = stored["a"], call.factors
+    check_factors(call.factors, name_of(first.array.dtype))
+    if call.options[2] == "C":
+        check_factors((0.0 if len(given) > 1 else alpha, beta), "float32 in what a Hermitian update multiplies by them")
+    for name, matrix in stored.items():
+        matrices.alike(first, matrix)
+        if matrix.shape != first.shape:
+            raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {first.shape}; {workload} needs two of one shape")
+    return stored
+
+
+def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, result: Any, begin: Begin | None) -> Request:
+    """The request for a triangle of ``c`` from the factors ``stored``, or for those of stacks."""
+    (alpha, beta), (uplo, _, mirror, asked) = call.factors, call.options
+    n, k = stored["a"].shape
+    if c.transposed:  # the transpose of what is symmetric: the other triangle; of what is Hermitian its conjugate
         uplo = OTHER[uplo]
-        if mirror == "C" and first.array.dtype.kind == "c":
+        if mirror == "C" and c.array.dtype.kind == "c":
             stored = {name: matrix._replace(conjugated=not matrix.conjugated) for name, matrix in stored.items()}
             alpha = alpha.conjugate()
     letters = "".join(map(letter, stored.values()))
     how = letters if len(set(letters)) > 1 else letters[0]
-    operands = *(matrix.read_if(alpha != 0) for matrix in stored.values()), stored_c
-    scalars, options = {"alpha": alpha, "beta": beta}, (uplo, how, mirror)
-    return Planned(result, [Request(workload, (n, k), options, operands, result, call.device, scalars, begin, precision=asked)])
+    operands = *(matrix.read_if(alpha != 0) for matrix in stored.values()), c
+    known, sizes = _named(workload, c, (n, k))
+    scalars = {"alpha": alpha, "beta": beta}
+    return Request(known, sizes, (uplo, how, mirror), operands, result, call.device, scalars, begin, precision=asked)
 
 
 _plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))

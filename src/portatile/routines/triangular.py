@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from math import prod
 from typing import Any, cast, get_args
 
-import numpy as np
-
-from portatile.arguments import matrices, outputs, stacks
+from portatile.arguments import outputs, stacks
 from portatile.arguments.checks import COMPLEX, SolvePrecision, StructuredPrecision, check_factors, check_options, complex_factor
 from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
@@ -21,7 +18,7 @@ from portatile.routines.stacked import Stacks
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
-_SMALL = 256  # the order up to which triangles of a stack are solved together, by substitution
+_SMALL = {"triangular": 256, "trmm": stacked.SMALL}  # the orders up to which the triangles of a stack go together
 
 
 def trmm(
@@ -102,27 +99,22 @@ def _plan(workload: str, call: Call) -> Planned | Converted:
     if tall is not None:
         return tall
     found = stacked.checked(call, ("a", "b"), lambda given: given["b"].shape[-2:])
-    together = _plan_together(call, found) if workload == "triangular" else None
-    return together or stacked.each(plan, call, found)
+    return _plan_together(workload, call, found) or stacked.each(plan, call, found)
 
 
-def _plan_together(call: Call, found: Stacks) -> Planned | None:
+def _plan_together(workload: str, call: Call, found: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
-    a, b = found.given["a"], found.given["b"]
-    if call.options[-1] or a.shape[-1] > _SMALL or prod(found.batch) < 2 or 0 in found.target.shape or a.dtype != b.dtype:
+    if call.options[-1]:  # in another precision each matrix goes alone
         return None
-    copied = found.result is not call.arrays[1]
-    if copied and (
-        b.shape != found.target.shape or not (isinstance(b, np.ndarray) or (stacks.is_packed(b) and stacks.is_packed(found.target)))
-    ):
+    b, copied = found.given["b"], found.result is not call.arrays[1]
+    parts = stacked.parts(found, found.given["a"].shape[-1], _SMALL[workload], ("a",), "b" if copied else "")
+    if parts is None:
         return None
-    parts = [(matrices.stack(one, "a"), matrices.stack(other, "b")) for one, other in stacks.batches(found.batch, (a, found.target))]
-    if any(stored.number < 2 for _, stored in parts):
-        return None
-    for stored_a, stored_b in parts:
-        _check(call, stored_a, stored_b)
+    for a, target in parts:
+        _check(call, a, target)
     begin = stacks.copying(b, found.target, "b") if copied else None
-    requests = [_request("triangular_batched", call, *part, found.result, None if at else begin) for at, part in enumerate(parts)]
+    batched = f"{workload}_batched"
+    requests = [_request(batched, call, a, target, found.result, None if at else begin) for at, (a, target) in enumerate(parts)]
     return Planned(found.result, requests)
 
 
@@ -157,7 +149,7 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
     if b.transposed:  # B^T op(a)^T
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
     options = (side, uplo, named(transpose, conjugated), diag)
-    sizes = (b.number, m, n) if workload == "triangular_batched" else (m, n)
+    sizes = (b.number, m, n) if workload.endswith("_batched") else (m, n)
     operands, scalars = (a.read_if(alpha != 0), b), {"alpha": alpha}
     return Request(workload, sizes, options, operands, result, call.device, scalars, begin, precision=asked)
 

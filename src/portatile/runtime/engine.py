@@ -6,10 +6,11 @@ import atexit
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from portatile import cache, execute, select, store, workloads
+from portatile.device import gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
 from portatile.device.base import Device, Memory, Module, Queue
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
@@ -55,7 +56,7 @@ class Engine:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.generation = device.generation
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self.in_flight: list[object] = []  # see InFlight
         self._streams: dict[int, Queue] = {}
         self._prepared: dict[str, Prepared] = {}
@@ -214,6 +215,20 @@ def forget_engines() -> None:
         engine.forget()
 
 
+class _Closing:
+    """An engine's lock when the interpreter ends: a thread that holds the former one goes on, the others wait for ever."""
+
+    def __init__(self, former: Any) -> None:
+        self._former, self._closes, self._never = former, threading.get_ident(), threading.Lock()
+        self._never.acquire()
+
+    def __enter__(self) -> None:
+        if not self._former._is_owned() and threading.get_ident() != self._closes:
+            self._never.acquire()
+
+    def __exit__(self, *ended: object) -> None: ...
+
+
 @atexit.register
 def _close() -> None:
     """When the interpreter ends: threads that are inside a driver come out, and none goes in again.
@@ -224,7 +239,5 @@ def _close() -> None:
     for engine in list(_engines.values()):
         if engine.device.abandoned:
             continue
-        inside, outside = engine.lock, threading.RLock()
-        outside.acquire()
-        engine.lock = outside
-        inside.acquire(timeout=_PATIENCE)
+        former, engine.lock = engine.lock, _Closing(engine.lock)
+        former.acquire(timeout=_PATIENCE)

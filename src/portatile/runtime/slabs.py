@@ -75,7 +75,7 @@ def run(engine: Engine, task: Task) -> None:
 
     Every element is computed as it is in one piece: the configuration is the whole problem's where it is legal for a slab; only where
     less than a period of the cut fits, an element may take another of the configuration's ways. Sums are cut only where what they
-    are over leaves no room for the thinnest slab: then what its parts give is added up on the host, in the output's type.
+    are over leaves too little memory for the thinnest slab: then what its parts give is added up on the host, in the output's type.
     Raises DeviceError where even the thinnest slab does not fit.
     """
     limit = limit_of(engine.device) or engine.device.info.global_memory

@@ -46,7 +46,7 @@ def period(n: int) -> int:
 
 
 def most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
-    """The steps of the largest part that a device with memory of its own has room for, beside the operands that are only read."""
+    """The steps of the largest part that fits the memory of a device which has its own, beside the operands that are only read."""
     n, limit = task.problem.sizes[cut.size], memory_limit.limit_of(engine.device) or engine.device.info.global_memory
     nbytes = {name: stored.extent * stored.array.itemsize for name, stored in task.matrices.items()}
     row = max(nbytes.pop(task.output) // n, 1)

@@ -14,6 +14,7 @@ from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.plan import Triangle, build
 
 MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
+_STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
 Factor = float | str
 
 
@@ -127,9 +128,15 @@ def long_integer(name: str, value: int) -> Arg:
     return Arg(name, "scalar", dtype="int64", value=value)
 
 
-def lines(rows: int, columns: int, group: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def stacked(problem: Problem) -> bool:
+    """Whether it is of a stack: the third dimension of a launch then is the number of a matrix."""
+    return "batch" in problem.sizes
+
+
+def lines(problem: Problem, rows: int, columns: int, group: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Global and local size of a kernel whose groups take ``group`` columns of a row, and every so many rows where there are many."""
-    return (-(-columns // group) * group, min(rows, MAX_GROUPS), 1), (group, 1, 1)
+    most = max(1, _STACK_GROUPS // problem.sizes["batch"]) if stacked(problem) else MAX_GROUPS
+    return (-(-columns // group) * group, min(rows, most), 1), (group, 1, 1)
 
 
 def padded(columns: int) -> int:

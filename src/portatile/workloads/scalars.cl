@@ -4,6 +4,10 @@
 {% macro one() %}{{ "(REAL)(1, 0)" if COMPLEX else "(REAL)1" }}{% endmacro %}
 {# the element in the mirror of a diagonal: itself, or with HERMITIAN its conjugate #}
 {% macro mirrored(x) %}{{ "conjugate(%s)" % x if HERMITIAN else x }}{% endmacro %}
+{# of a stack: what a kernel is passed behind its arguments, and the way to the matrices of the launch's third dimension #}
+{% macro steps(names) %}{% if BATCH %}{% for name in names %}, const long {{ name }}_batch{% endfor %}{% endif %}{% endmacro %}
+{% macro step(names) %}{% if BATCH %}{% for name in names %}    {{ name }} += (long)get_global_id(2) * {{ name }}_batch;
+{% endfor %}{% endif %}{% endmacro %}
 {% macro functions() %}
 {% if COMPLEX %}
 static inline REAL times(const REAL a, const REAL b) { return (REAL)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }

@@ -82,7 +82,7 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator, written: 
     scalars = {"alpha": alpha, "beta": beta} if names[-1] == "c" else {"alpha": alpha}
     if names[-1] == "c" and beta == 0:
         c = operands.view(memory["c"], problem.layout["c"], shapes["c"])
-        c[... if written is None else written] = np.nan
+        c[... if written is None else (..., written)] = np.nan
     return Inputs(memory, scalars)
 
 
@@ -160,11 +160,11 @@ def touched(problem: Problem) -> NDArray[np.bool_]:
     return lower.T if problem.options["uplo"] == "U" else lower
 
 
-def hide(problem: Problem, memory: NDArray[Any], name: str, size: int, diagonal: bool = False) -> None:
-    """Make NaN of the triangle of A that must not be read, and with ``diagonal`` of that too."""
-    a = operands.view(memory, problem.layout[name], (size, size))
-    lower = np.tri(size, k=-1 if diagonal else 0, dtype=bool)
-    a[~(lower.T if problem.options["uplo"] == "U" else lower)] = np.nan
+def hide(problem: Problem, memory: NDArray[Any], shape: tuple[int, ...], diagonal: bool = False) -> None:
+    """Make NaN of the triangle of A, or of each A of a stack, that must not be read, and with ``diagonal`` of that too."""
+    a = operands.view(memory, problem.layout["a"], shape)
+    lower = np.tri(shape[-1], k=-1 if diagonal else 0, dtype=bool)
+    a[..., ~(lower.T if problem.options["uplo"] == "U" else lower)] = np.nan
 
 
 def views(problem: Problem, shapes: Shapes, given: Inputs) -> dict[str, NDArray[Any]]:

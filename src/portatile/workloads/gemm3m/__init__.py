@@ -94,7 +94,7 @@ def _taken_apart(problem: Problem, name: str, planes: Layout, group: int) -> Lau
         blocks.long_integer("plane", planes.strides[0]),
         blocks.long_integer("pitch", planes.strides[1]),
     )
-    return Launch(source, "gemm3m_planes", *blocks.lines(rows, columns, group), args)
+    return Launch(source, "gemm3m_planes", *blocks.lines(problem, rows, columns, group), args)
 
 
 def _put_together(problem: Problem, planes: Layout, group: int) -> Launch:
@@ -111,7 +111,7 @@ def _put_together(problem: Problem, planes: Layout, group: int) -> Launch:
         blocks.long_integer("pitch", planes.strides[1]),
         *blocks.matrix(problem, "c", "inout"),
     )
-    return Launch(source, "gemm3m_combine", *blocks.lines(m, n, group), args)
+    return Launch(source, "gemm3m_combine", *blocks.lines(problem, m, n, group), args)
 
 
 workload = Gemm3m()

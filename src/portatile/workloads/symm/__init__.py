@@ -64,9 +64,9 @@ class Symm(structured.OfElements):
         serial, group = device.kind == "cpu", int(config["WGS"])
         form: dict[str, Value] = {"SERIAL": True, "SQUARE": structured.CACHED} if serial else {"WGS": group}
         mirror, conjugated = str(problem.options.get("mirror", "T")), blocks.is_complex(problem)
-        kinds = {"COMPLEX": conjugated, "HERMITIAN": conjugated and mirror != "T"}
+        kinds = {"COMPLEX": conjugated, "HERMITIAN": conjugated and mirror != "T", "BATCH": blocks.stacked(problem)}
         source = load(__file__, "expand.cl", {**blocks.types(problem), "UPPER": upper, **form}, **kinds)
-        size = ((-(-order // structured.CACHED), 1, 1), (1, 1, 1)) if serial else blocks.lines(order, order, group)
+        size = ((-(-order // structured.CACHED), 1, 1), (1, 1, 1)) if serial else blocks.lines(problem, order, order, group)
         workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
         expand = Launch(source, "symm_expand", *size, (*known, *workspace))
@@ -83,7 +83,7 @@ class Symm(structured.OfElements):
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle that is not stored is NaN, and so is C where beta is 0."""
         given = structured.inputs(problem, self.shapes(problem), rng)
-        structured.hide(problem, given.operands["a"], "a", structured.order(problem))
+        structured.hide(problem, given.operands["a"], self.shapes(problem)["a"])
         return given
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

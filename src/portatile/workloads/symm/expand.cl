@@ -1,7 +1,7 @@
 // A symmetric matrix of which one triangle is stored, as a whole one: full[i][j] is the stored one of (i, j) and (j, i).
 //
 // alpha = 0 must not read A: nothing is written then.
-{% from "scalars.cl" import functions, mirrored, nothing with context %}
+{% from "scalars.cl" import functions, mirrored, nothing, step, steps with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -15,9 +15,9 @@
 // A work-item of a processor takes SQUARE rows, in squares, so that the columns that it reads stay in the first cache.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void symm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
-                 __global REAL* restrict full, const long ldfull)
+                 __global REAL* restrict full, const long ldfull{{ steps(["a", "full"]) }})
 {
-    const int i0 = (int)get_global_id(0) * SQUARE, i1 = min(i0 + SQUARE, order);
+{{ step(["a", "full"]) }}    const int i0 = (int)get_global_id(0) * SQUARE, i1 = min(i0 + SQUARE, order);
     if ({{ nothing("alpha") }})
         return;
     a += a_offset;
@@ -47,9 +47,9 @@ void symm_expand(const int order, const REAL alpha, __global const REAL* restric
 // A work-item takes one column of some rows.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void symm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
-                 __global REAL* restrict full, const long ldfull)
+                 __global REAL* restrict full, const long ldfull{{ steps(["a", "full"]) }})
 {
-    const int j = (int)get_global_id(0);
+{{ step(["a", "full"]) }}    const int j = (int)get_global_id(0);
     if ({{ nothing("alpha") }} || j >= order)
         return;
     a += a_offset;

@@ -1,7 +1,7 @@
 // The blocks on the diagonal of C, of which only one triangle may be touched: C = W + W^T + beta C there, W a block of products.
 //
 // A block is NB x NB, what is left at the end less; block p begins p nb ldw elements into `blocks`.
-{% from "scalars.cl" import functions, mirrored, nothing, times with context %}
+{% from "scalars.cl" import functions, mirrored, nothing, step, steps, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -32,9 +32,9 @@ static inline REAL added(const REAL sum, const REAL beta, const REAL old)
 // A work-item of a processor takes SQUARE rows of block y, in squares, so that the columns that it reads stay in the first cache.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void syr2k_fold(const int order, const int nb, const REAL beta, __global const REAL* restrict blocks, const long ldw,
-                __global REAL* restrict c, const long c_offset, const long ldc)
+                __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["blocks", "c"]) }})
 {
-    const int i0 = (int)get_global_id(0) * SQUARE, start = (int)get_global_id(1) * nb;
+{{ step(["blocks", "c"]) }}    const int i0 = (int)get_global_id(0) * SQUARE, start = (int)get_global_id(1) * nb;
     const int size = min(nb, order - start), i1 = min(i0 + SQUARE, size);
     blocks += start * ldw;
     c += c_offset + start * ldc + start;
@@ -67,10 +67,10 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
 // read along their rows.
 __kernel __attribute__((reqd_work_group_size(SQUARE, WGS / SQUARE, 1)))
 void syr2k_fold(const int order, const int nb, const REAL beta, __global const REAL* restrict blocks, const long ldw,
-                __global REAL* restrict c, const long c_offset, const long ldc)
+                __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["blocks", "c"]) }})
 {
-    const int x = (int)get_local_id(0), y = (int)get_local_id(1);
-    const int j0 = (int)get_group_id(0) * SQUARE, i0 = (int)get_group_id(1) * SQUARE, start = (int)get_group_id(2) * nb;
+{{ step(["blocks", "c"]) }}    const int x = (int)get_local_id(0), y = (int)get_local_id(1);
+    const int j0 = (int)get_group_id(0) * SQUARE, i0 = (int)get_group_id(1) * SQUARE, start = {{ 0 if BATCH else "(int)get_group_id(2) * nb" }};
     const int size = min(nb, order - start);
     if (UPPER ? i0 > j0 : j0 > i0)
         return;

@@ -77,7 +77,7 @@ class Syrk(structured.OfElements):
         nb = nb or _NO_TERMS
         defines: dict[str, Value] = {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}
         source, beta = load(__file__, "merge.cl", defines, **kinds(problem)), blocks.scalar(problem, "beta")
-        sizes, order, kept = blocks.lines(n, min(nb, n), group), blocks.integer("order", n), Arg("blocks", role="temporary")
+        sizes, order, kept = blocks.lines(problem, n, min(nb, n), group), blocks.integer("order", n), Arg("blocks", role="temporary")
         if blocks.precision(problem) == precisions.NATIVE:
             first = self.diagonal(problem, nb)
         else:  # a product adds beta C itself, so that elements on the diagonal are rounded as those beside it
@@ -236,8 +236,8 @@ def hermitian(problem: Problem) -> bool:
 
 
 def kinds(problem: Problem) -> dict[str, bool]:
-    """The element type's facts for the kernel texts."""
-    return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem)}
+    """What the kernel texts are told of the element type, and whether they work on stacks."""
+    return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem), "BATCH": blocks.stacked(problem)}
 
 
 def _op(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:

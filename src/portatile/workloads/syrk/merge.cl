@@ -1,7 +1,7 @@
 // The blocks on the diagonal of C, of which only one triangle may be touched: C = block + beta C there.
 //
 // Block p, NB x NB, is p NB^2 elements into `blocks`. A work-item takes one column of some rows.
-{% from "scalars.cl" import functions, nothing, times with context %}
+{% from "scalars.cl" import functions, nothing, step, steps, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -9,9 +9,9 @@
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void syrk_merge(const int order, const REAL beta, __global const REAL* restrict blocks,
-                __global REAL* restrict c, const long c_offset, const long ldc)
+                __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["blocks", "c"]) }})
 {
-    const int column = (int)get_global_id(0);
+{{ step(["blocks", "c"]) }}    const int column = (int)get_global_id(0);
     c += c_offset;
     for (int i = (int)get_global_id(1); i < order; i += (int)get_global_size(1)) {
         const int start = i / NB * NB, j = start + column;

@@ -47,14 +47,17 @@ class Trmm(structured.TriangularOperand):
         full, copy = Layout((blocks.padded(order), 1)), Layout((blocks.padded(n), 1))
         upper, group = problem.options["uplo"] == "U", int(config["WGS"])
         defines = {**blocks.types(problem), "UPPER": upper, "UNIT": problem.options["diag"] == "U", "WGS": group}
-        source, alpha = load(__file__, "expand.cl", defines, COMPLEX=blocks.is_complex(problem)), blocks.scalar(problem, "alpha")
+        source, alpha = (
+            load(__file__, "expand.cl", defines, COMPLEX=blocks.is_complex(problem), BATCH=blocks.stacked(problem)),
+            blocks.scalar(problem, "alpha"),
+        )
         spread = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         kept = (Arg("copy", role="temporary"), blocks.long_integer("ldcopy", copy.strides[0]))
         triangle = (blocks.integer("order", order), alpha, *blocks.matrix(problem, "a", "in"), *spread)
         old = (blocks.integer("m", m), blocks.integer("n", n), alpha, *blocks.matrix(problem, "b", "inout"), *kept)
         steps: list[Launch | Call] = [
-            Launch(source, "trmm_expand", *blocks.lines(order, order, group), triangle),
-            Launch(source, "trmm_copy", *blocks.lines(m, n, group), old),
+            Launch(source, "trmm_expand", *blocks.lines(problem, order, order, group), triangle),
+            Launch(source, "trmm_copy", *blocks.lines(problem, m, n, group), old),
         ]
         spaces = (("full", order * full.strides[0]), ("copy", m * copy.strides[0]))
         temporaries = tuple(Temporary(name, count * problem.itemsize) for name, count in spaces)
@@ -93,7 +96,7 @@ class Trmm(structured.TriangularOperand):
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; what must not be read of A is NaN."""
         given = structured.inputs(problem, self.shapes(problem), rng)
-        structured.hide(problem, given.operands["a"], "a", structured.order(problem), problem.options["diag"] == "U")
+        structured.hide(problem, given.operands["a"], self.shapes(problem)["a"], problem.options["diag"] == "U")
         return given
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

@@ -1,16 +1,16 @@
 // What a product with a triangle needs: the triangle with zeros beside it, and a copy of B, which the products overwrite.
 //
 // alpha = 0 must read neither A nor B: nothing is written then. A work-item takes one column of some rows.
-{% from "scalars.cl" import nothing, one with context %}
+{% from "scalars.cl" import nothing, one, step, steps with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void trmm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
-                 __global REAL* restrict full, const long ldfull)
+                 __global REAL* restrict full, const long ldfull{{ steps(["a", "full"]) }})
 {
-    const int j = (int)get_global_id(0);
+{{ step(["a", "full"]) }}    const int j = (int)get_global_id(0);
     if ({{ nothing("alpha") }} || j >= order)
         return;
     a += a_offset;
@@ -25,9 +25,9 @@ void trmm_expand(const int order, const REAL alpha, __global const REAL* restric
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void trmm_copy(const int m, const int n, const REAL alpha, __global const REAL* restrict b, const long b_offset, const long ldb,
-               __global REAL* restrict copy, const long ldcopy)
+               __global REAL* restrict copy, const long ldcopy{{ steps(["b", "copy"]) }})
 {
-    const int j = (int)get_global_id(0);
+{{ step(["b", "copy"]) }}    const int j = (int)get_global_id(0);
     if ({{ nothing("alpha") }} || j >= n)
         return;
     b += b_offset;

@@ -1,0 +1,155 @@
+"""Stacks of small level-3 problems of one shape: the launches of one of them, each over the whole stack, and its products as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import gcd
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.records import Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Value
+from portatile.space import ParameterSpace
+from portatile.workload import Cut, Expected, Inputs, Workload, packed_layout
+from portatile.workloads import blocks, get, operands, structured
+
+MOST_GROUPS = 65535
+"""Work-groups in the third dimension of a launch, CUDA's limit; beyond, there is a second launch."""
+_WORKSPACE = 1 << 28  # bytes of it at a time; stacks that need more go in several launches
+_SAMPLE = 16  # problems of a sampled reference
+
+
+class Batched(Workload):
+    """A stack of problems of the workload ``single``, whose class comes second among the bases.
+
+    The operands have one more dimension, the first, along which their matrices lie any number of elements apart; a stride of 0 shares
+    one matrix that is only read. Every matrix is computed as one block, so this is for small orders.
+    """
+
+    single: ClassVar[Workload]
+    triangle = ""
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """Stacks of the matrices of one problem."""
+        return {name: (problem.sizes["batch"], *shape) for name, shape in self.single.shapes(problem).items()}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """The work-group of the kernels beside the products."""
+        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32")
+        return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """A warp or two."""
+        return {"WGS": 32 if device.kind == "cpu" else structured.group(device)}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """The steps of one problem as one block, each over the whole stack; one too long for a launch or its workspace goes in parts."""
+        check(problem)
+        count = problem.sizes["batch"]
+        if count == 0:
+            return Plan(())
+        order = max(value for name, value in problem.sizes.items() if name != "batch")
+        whole = {"JOIN": False, "NB": max(blocks.padded(order), 32), **config}
+        steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
+        first = one_of(problem)
+        most = max(1, min(MOST_GROUPS, _WORKSPACE // max(self.single.plan(first, whole, device).workspace, 1)))
+        parts = []
+        for start in range(0, count, most):
+            moved = {name: replace(layout, offset=layout.offset + start * steps[name]) for name, layout in first.layout.items()}
+            part = replace(first, sizes={**first.sizes, "batch": min(most, count - start)}, layout=moved)
+            parts.append(_spread(self.single.plan(part, whole, device), part, steps))
+        return Plan(tuple(step for part in parts for step in part.steps), parts[0].temporaries)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The results of each problem in float64; with ``sample``, of some of them."""
+        count, shapes, single = problem.sizes["batch"], self.shapes(problem), self.single.shapes(problem)
+        chosen = np.arange(count) if sample is None else operands.lines(sample, count, _SAMPLE)
+        output = self.operands[-1].name
+        packed = replace(problem, layout={name: packed_layout(shape) for name, shape in single.items()})
+        stored = {name: operands.view(inputs.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
+        found = []
+        for at in chosen:
+            given = replace(inputs, operands={name: stack[at].flatten() for name, stack in stored.items()})
+            found.append(self.single.reference(packed, given)[output])
+        shape = (len(chosen), *single[output])
+        values, scale = (np.array([getattr(one, part)[: np.prod(shape[1:], dtype=int)] for one in found]) for part in ("values", "scale"))
+        layout = problem.layout[output]
+        if sample is None:
+            return {output: operands.whole(inputs.operands[output], layout, values.reshape(shape), scale.reshape(shape))}
+        places = operands.places(layout, chosen[:, None, None], *np.ogrid[: shape[1], : shape[2]])
+        return {output: Expected(values.ravel(), scale.ravel(), places.ravel())}
+
+    def flops(self, problem: Problem) -> float:
+        """Those of each problem."""
+        return problem.sizes["batch"] * self.single.flops(problem)
+
+    def traffic(self, problem: Problem) -> float:
+        """Those of each problem, as if none shared a matrix."""
+        return problem.sizes["batch"] * self.single.traffic(problem)
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Along the stack; a matrix that all problems share stays whole."""
+        return (Cut("batch", {name: "matrices" for name, layout in problem.layout.items() if layout.strides[0]}),)
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Gaps between rows and between matrices, offsets, a shared first operand, orders that nothing divides."""
+        found = []
+        cases = ((1, 1, 1, 0, False), (5, 7, 3, 3, False), (3, 45, 17, 0, True), (2, 66, 34, 4, False))
+        for count, first, second, pad, shared in cases:
+            bare = self.problem(dict(zip(self.sizes, (count, first, second), strict=True)), problem.dtype, problem.options)
+            layout = {}
+            for name, (_, rows, columns) in self.shapes(bare).items():
+                step = 0 if shared and name == "a" else rows * (columns + pad) + 3 * pad
+                layout[name] = Layout((step, columns + pad, 1), pad, 16 if pad % 4 else 128)
+            found.append(self.problem(bare.sizes, problem.dtype, problem.options, layout))
+        return found
+
+
+def native(options: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
+    """The options without that of another precision, in which matrices go one by one."""
+    return {name: values for name, values in options.items() if name != "precision"}
+
+
+def one_of(problem: Problem) -> Problem:
+    """The problem with the first matrices of its stacks, aligned no better than the worst of them."""
+    layout = {}
+    for name, stored in problem.layout.items():
+        step, *strides = stored.strides
+        layout[name] = Layout(tuple(strides), stored.offset, gcd(stored.alignment, step * problem.itemsize))
+    return replace(problem, layout=layout)
+
+
+def check(problem: Problem) -> None:
+    """Raise ArgumentError for layouts that are no stacks, or whose results overlap."""
+    for name, layout in problem.layout.items():
+        if len(layout.strides) != 3 or layout.strides[0] < 0:
+            raise ArgumentError(f"{problem.workload}: operand {name} must be a stack of matrices, its strides are {layout.strides}")
+    workload = get(problem.workload)
+    name = workload.operands[-1].name
+    count, rows, columns = workload.shapes(problem)[name]
+    step, stride, _ = problem.layout[name].strides
+    apart = step >= (rows - 1) * stride + columns or (step >= columns and stride >= (count - 1) * step + columns)
+    if count > 1 and rows and columns and not apart:
+        raise ArgumentError(
+            f"{problem.workload}: the matrices of {name} overlap: {rows} x {columns} elements with strides {(step, stride)}"
+        )
+
+
+def _spread(plan: Plan, problem: Problem, steps: Mapping[str, int]) -> Plan:
+    """The plan of one problem for as many as the stack has; ``steps`` are the elements from each operand's matrix to the next."""
+    count = problem.sizes["batch"]
+    apart = {**steps, **{one.name: one.nbytes // problem.itemsize for one in plan.temporaries}}
+    made: list[Launch | Call] = []
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            moved = tuple(blocks.long_integer(f"{arg.name}_batch", apart[arg.name]) for arg in step.args if arg.kind == "buffer")
+            made.append(msgspec.structs.replace(step, global_size=(*step.global_size[:2], count), args=(*step.args, *moved)))
+        else:
+            inner = step.problem
+            layout = {name: replace(own, strides=(apart[step.operands[name]], *own.strides)) for name, own in inner.layout.items()}
+            together = get(f"{inner.workload}_batched").problem({"batch": count, **inner.sizes}, inner.dtype, inner.options, layout)
+            made.append(msgspec.structs.replace(step, problem=together))
+    return Plan(tuple(made), tuple(replace(one, nbytes=one.nbytes * count) for one in plan.temporaries))

@@ -1,0 +1,27 @@
+"""Batched SYR2K: a triangle of C_i = alpha op(A_i) op(B_i)^T + alpha op(B_i) op(A_i)^T + beta C_i, of small matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile.records import Value
+from portatile.workloads import syr2k
+from portatile.workloads.batched import Batched, native
+
+
+class Syr2kBatched(Batched, syr2k.Syr2k):
+    """A stack of ``syr2k`` problems, ``batch`` of one shape; options are those of ``syr2k``.
+
+    The operands are stacks, their matrices any number of elements apart; a stride of 0 along the batch shares one matrix that is read.
+
+    Parameters: WGS: work-group of the kernels beside the product, of no account on a processor. The product is a problem of
+    ``gemm_batched``.
+    """
+
+    name = "syr2k_batched"
+    sizes: Mapping[str, str] = {"batch": "problems", **syr2k.Syr2k.sizes}
+    options: Mapping[str, tuple[Value, ...]] = native(syr2k.Syr2k.options)
+    single = syr2k.workload
+
+
+workload = Syr2kBatched()
