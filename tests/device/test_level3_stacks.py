@@ -122,6 +122,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: portatile.syrk(S, out=as_strided(S.copy(), S.shape, (0, 16, 4))),
         "overlaps itself",
     ),
+    "no c": (lambda: portatile.syrk(S, beta=1.0), "pass c, or leave beta out"),
+    "a complex factor of a Hermitian update": (lambda: portatile.herk(S.astype("complex64"), alpha=1j), "takes a real one, syrk any"),
     "a list": (lambda: portatile.trsm(S, S.tolist()), "b is a list"),  # type: ignore[arg-type]
     "a vector of another length": (lambda: portatile.trsm(S[0], np.ones(3, np.float32)), "needs"),
     "a vector in syrk": (lambda: portatile.syrk(S[0, 0]), "two dimensions"),
