@@ -111,6 +111,8 @@ def launches(
         for arg in step.args:
             if arg.kind == "buffer":
                 args.append(adopted[arg.name])
+            elif arg.kind == "tensor_map" and arg.map is not None:
+                args.append(gpu.tensor_map(adopted[arg.name], arg.map))
             elif arg.kind == "local":
                 args.append(int(arg.value or 0))
             else:

@@ -17,9 +17,9 @@ from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
 from portatile.measure import first_ceilings
 from portatile.records import Call, Problem
-from portatile.runtime import host_blas, perform, several
+from portatile.runtime import host_blas, perform, several, splits
 from portatile.runtime.engine import Engine
-from portatile.runtime.several import Split
+from portatile.runtime.splits import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
@@ -206,7 +206,7 @@ def explain(
         note = host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""
         return replace(choice, explanation="; ".join(filter(None, (choice.explanation, said, note)))) if said or note else choice
     chosen = device_module.several(device)
-    return several.last(problem, chosen) or several.expected(chosen, problem)
+    return splits.last(problem, chosen) or several.expected(chosen, problem)
 
 
 def _note(engine: Engine, problem: Problem, choice: Choice) -> str:

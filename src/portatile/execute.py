@@ -15,7 +15,7 @@ from portatile.device.base import Device, Event, Kernel, Memory, Module, Queue, 
 from portatile.errors import ArgumentError, UsageError
 from portatile.guarded_memory import GuardedMemory
 from portatile.images import ImageForm, Sampler
-from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
+from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary, TensorMap
 from portatile.verify import POISON_BYTE, Verdict, worst, zeros_verdict
 
 _IMAGES = 8  # that a queue keeps beside its blocks, because an image serves its own shape only
@@ -56,7 +56,7 @@ def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
     """A callee's launch with its operands, temporaries and scalars under the caller's names."""
 
     def bind(arg: Arg) -> Arg:
-        if arg.kind in ("buffer", "image", "view"):
+        if arg.kind in ("buffer", "image", "view", "tensor_map"):
             return replace(arg, name=names[arg.name])
         if arg.kind == "scalar" and arg.value is None:
             value = call.scalars[arg.name]
@@ -177,7 +177,7 @@ class Executable:
     def ready(self, values: Mapping[str, int], count: int) -> Ready | None:
         """The launches with their arguments packed, for ``rerun`` with ``count`` values: the place among them of each operand and scalar.
 
-        None where the back end packs none, or where a launch takes more than addresses and real numbers.
+        None where the back end packs none, or where a launch takes more than addresses, tensor maps and real numbers.
         """
         places = {**values, **{temporary.name: count + place for place, temporary in enumerate(self.plan.temporaries)}}
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
@@ -185,10 +185,10 @@ class Executable:
         launches = []
         for kernel, global_size, local_size, settled, unsettled in self._steps:
             args = settled.copy()
-            for place, name, kind, _ in unsettled:
-                if name not in places or kind is None or not (kind is Memory or issubclass(kind, np.floating)):
+            for place, name, kind, form in unsettled:
+                if name not in places or kind is None or not (kind in (Memory, TensorMap) or issubclass(kind, np.floating)):
                     return None
-                args[place] = Slot(places[name], kind)
+                args[place] = Slot(places[name], form if isinstance(form, TensorMap) else kind)
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))
         return self.device.ready(launches)
 
@@ -223,6 +223,8 @@ class Executable:
                         args[place] = image = self.device.image_over(memories[name], form)  # type: ignore[arg-type]
                         if image.copied:
                             queue.copy(image, memories[name], image.nbytes)
+                    elif kind is TensorMap:
+                        args[place] = self.device.tensor_map(memories[name], form)  # type: ignore[arg-type]
                     else:
                         value = scalars[name]
                         last = numbers.get(name)
@@ -371,13 +373,15 @@ def _place(place: int, temporary: Temporary) -> _Place:
 
 
 def _slot(arg: Arg) -> _Slot:
-    """(name, what to look it up as, constant): Memory for operands, ImageForm for those that an image of that form shows, a NumPy type
-    for the caller's scalars, None for constants.
+    """(name, what to look it up as, constant): Memory for operands, ImageForm for those that an image of that form shows, TensorMap for
+    those that a copy engine sees so, a NumPy type for the caller's scalars, None for constants.
     """
     if arg.kind in ("buffer", "image"):
         return arg.name, Memory, None
     if arg.kind == "view":
         return arg.name, ImageForm, ImageForm("image1d_buffer_t", (int(arg.value or 0), arg.channels), arg.dtype)
+    if arg.kind == "tensor_map":
+        return arg.name, TensorMap, arg.map
     if arg.kind == "local":
         return arg.name, None, int(arg.value or 0)
     if arg.dtype == "sampler_t":

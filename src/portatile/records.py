@@ -20,7 +20,7 @@ Value = bool | int | float | str
 Config = Mapping[str, Value]
 
 Role = Literal["in", "out", "inout", "temporary"]
-ArgKind = Literal["buffer", "image", "scalar", "local", "view"]
+ArgKind = Literal["buffer", "image", "scalar", "local", "view", "tensor_map"]
 Size3 = tuple[int, int, int]
 
 ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
@@ -263,13 +263,28 @@ class Source:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """A matrix in memory as a copy engine sees it: ``rows`` of ``columns`` elements of 1, 2 or 4 bytes, ``pitch`` bytes apart, from byte
+    ``offset`` of a buffer on, copied in boxes of ``high`` rows of ``wide`` elements, 128 bytes. Pitch and offset are multiples of 16.
+    """
+
+    itemsize: int
+    columns: int
+    rows: int
+    pitch: int
+    wide: int
+    high: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class Arg:
     """One argument of a kernel.
 
     ``buffer`` and ``image``: ``name`` is an operand or a temporary of the plan. ``scalar``: ``value`` is the literal, or
     ``None`` and then the caller's scalar called ``name`` is passed; ``dtype`` is its type, ``sampler_t`` for the ``bits`` of a
     Sampler. ``local``: ``value`` is the number of bytes. ``view``: the buffer ``name``, read in place as an ``image1d_buffer_t`` of
-    ``value`` pixels from its first byte, each with ``channels`` of ``dtype``.
+    ``value`` pixels from its first byte, each with ``channels`` of ``dtype``. ``tensor_map``: the buffer ``name`` as ``map`` says.
     """
 
     name: str
@@ -278,6 +293,7 @@ class Arg:
     dtype: str = ""
     value: int | float | None = None
     channels: int = 0
+    map: TensorMap | None = None
 
 
 class Launch(msgspec.Struct, frozen=True, tag=True):  # a Struct, because a step is read back by its tag

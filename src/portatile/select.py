@@ -55,12 +55,22 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     device for near problems, unless the default should be clearly faster; the same for the most similar device (same architecture,
     else vendor, else kind; CPUs only with the same vector registers); the workload's default. Only legal configurations are taken.
     """
-    why = "nothing tuned is near"
-    for choice, better in _known(workload, problem, device, results):
+    given = tuple(results)
+    why = ""
+    for choice, better in _known(workload, problem, device, given):
         if better:
             return choice
         why = "it should be faster than what was tuned for other problems"
+    why = why or _without(workload, problem, device, given)
     return Choice(workload.default(problem, device), "default", f"{why}; the default of {workload.name}")
+
+
+def _without(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> str:
+    """Why no known configuration is a candidate: nothing is near by its sizes and options, or what is near is of no use here."""
+    known = (trial for trial in results if trial.status == "ok" and trial.problem.workload == workload.name)
+    here = (trial.problem for trial in known if _strangeness(trial.device, device) == 0)
+    near = any(one.sizes.keys() == problem.sizes.keys() and Workload.distance(workload, one, problem) <= REACH for one in here)
+    return "what was tuned nearby has operands of another alignment, or is not legal here" if near else "nothing tuned is near"
 
 
 def candidates(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial], count: int) -> list[Choice]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from portatile.arguments.axes import Boundary
+from portatile.arguments.checks import Precision, SolvePrecision
 from portatile.errors import ArgumentError
 from portatile.routines import convolve as _convolve
 from portatile.routines import gemm as _gemm
@@ -24,12 +25,12 @@ _OTHER = {"N": "T", "T": "N", "C": "N"}
 _ADJOINT = {"periodic": "periodic", "zero": "zero", "grow": "shrink", "shrink": "grow"}  # of a boundary
 
 
-def matmul(a: Tensor, b: Tensor, *, device: str | None = None) -> Tensor:
+def matmul(a: Tensor, b: Tensor, *, precision: Precision | None = None, device: str | None = None) -> Tensor:
     """``portatile.matmul`` with gradients: the product of ``a`` (m x k) and ``b`` (k x n), or of stacks of them.
 
-    Raises ArgumentError for what does not fit.
+    The products that gradients are have the same ``precision``. Raises ArgumentError for what does not fit.
     """
-    return gemm(a, b, device=device)
+    return gemm(a, b, precision=precision, device=device)
 
 
 def gemm(
@@ -41,15 +42,16 @@ def gemm(
     beta: float = 0.0,
     trans_a: str = "N",
     trans_b: str = "N",
+    precision: Precision | None = None,
     device: str | None = None,
 ) -> Tensor:
     """``portatile.gemm`` with gradients of ``a``, ``b`` and ``c``: a new tensor with ``alpha * op(a) @ op(b) + beta * c``.
 
-    Raises ArgumentError for what does not fit.
+    The products that gradients are have the same ``precision``. Raises ArgumentError for what does not fit.
     """
     if beta != 0 and c is None:
         raise ArgumentError("beta is not 0 and c is missing; pass c, or beta=0")
-    return cast(Tensor, torch.ops.portatile.gemm(a, b, c if beta != 0 else None, alpha, beta, trans_a, trans_b, device))
+    return cast(Tensor, torch.ops.portatile.gemm(a, b, c if beta != 0 else None, alpha, beta, trans_a, trans_b, device, precision))
 
 
 def trsm(
@@ -61,13 +63,14 @@ def trsm(
     trans: str = "N",
     diag: str = "N",
     alpha: float = 1.0,
+    precision: SolvePrecision | None = None,
     device: str | None = None,
 ) -> Tensor:
     """``portatile.trsm`` with gradients of ``a`` (its triangle) and ``b``: a new tensor with the solution.
 
-    Raises ArgumentError for what does not fit.
+    The products that gradients are have the same ``precision``. Raises ArgumentError for what does not fit.
     """
-    return cast(Tensor, torch.ops.portatile.trsm(a, b, side, uplo, trans, diag, alpha, device))
+    return cast(Tensor, torch.ops.portatile.trsm(a, b, side, uplo, trans, diag, alpha, device, precision))
 
 
 def convolve1d(psi: Tensor, taps: Sequence[float], *, lower: int, boundary: Boundary = "periodic", device: str | None = None) -> Tensor:
@@ -110,17 +113,33 @@ def _size(shape: Sequence[Any], trans: str) -> tuple[Any, Any]:
 
 
 def _gemm_computed(
-    a: Tensor, b: Tensor, c: Tensor | None, alpha: float, beta: float, trans_a: str, trans_b: str, device: str | None
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None,
+    alpha: float,
+    beta: float,
+    trans_a: str,
+    trans_b: str,
+    device: str | None,
+    precision: str | None = None,
 ) -> Tensor:
     def compute(a: Any, b: Any, c: Any) -> Any:
-        options: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b}
+        options: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b, "precision": precision}
         return _gemm.gemm(a, b, c, alpha=alpha, beta=beta, device=device, **options)
 
     return _computed(compute, a, b, c)
 
 
 def _gemm_shape(
-    a: Tensor, b: Tensor, c: Tensor | None, alpha: float, beta: float, trans_a: str, trans_b: str, device: str | None
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None,
+    alpha: float,
+    beta: float,
+    trans_a: str,
+    trans_b: str,
+    device: str | None,
+    precision: str | None = None,
 ) -> Tensor:
     stack = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return a.new_empty((*stack, _size(a.shape, trans_a)[0], _size(b.shape, trans_b)[1]))
@@ -134,10 +153,10 @@ def _gemm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _gemm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     a, b = ctx.saved_tensors
-    alpha, beta, trans_a, trans_b, device = ctx.rest
+    alpha, beta, trans_a, trans_b, device, precision = ctx.rest
 
     def product(left: Tensor, right: Tensor, trans_left: str, trans_right: str, like: Tensor) -> Tensor:
-        found = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, device=device)
+        found = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, precision=precision, device=device)
         return found.sum_to_size(like.shape)
 
     gradient = gradient.contiguous()
@@ -148,18 +167,22 @@ def _gemm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         of_b = product(a, gradient, _OTHER[trans_a], "N", b) if trans_b == "N" else product(gradient, a, "T", trans_a, b)
     if ctx.third is not None and ctx.needs_input_grad[2]:
         of_c = (beta * gradient).sum_to_size(ctx.third)
-    return of_a, of_b, of_c, None, None, None, None, None
+    return of_a, of_b, of_c, *(None,) * len(ctx.rest)
 
 
-def _trsm_computed(a: Tensor, b: Tensor, side: str, uplo: str, trans: str, diag: str, alpha: float, device: str | None) -> Tensor:
+def _trsm_computed(
+    a: Tensor, b: Tensor, side: str, uplo: str, trans: str, diag: str, alpha: float, device: str | None, precision: str | None = None
+) -> Tensor:
     def compute(a: Any, b: Any) -> Any:
-        options: dict[str, Any] = {"side": side, "uplo": uplo, "trans": trans, "diag": diag}
+        options: dict[str, Any] = {"side": side, "uplo": uplo, "trans": trans, "diag": diag, "precision": precision}
         return _triangular.trsm(a, b, alpha=alpha, device=device, **options)
 
     return _computed(compute, a, b)
 
 
-def _trsm_shape(a: Tensor, b: Tensor, side: str, uplo: str, trans: str, diag: str, alpha: float, device: str | None) -> Tensor:
+def _trsm_shape(
+    a: Tensor, b: Tensor, side: str, uplo: str, trans: str, diag: str, alpha: float, device: str | None, precision: str | None = None
+) -> Tensor:
     return b.new_empty(b.shape)
 
 
@@ -171,18 +194,18 @@ def _trsm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     """The gradients of x = alpha M^-1 b, M = op(a), side L: y = M^-T g is that of b over alpha, - y x^T that of M."""
     a, x = ctx.saved_tensors
-    side, uplo, trans, diag, alpha, device = ctx.rest
-    y = trsm(a, gradient.contiguous(), side=side, uplo=uplo, trans=_OTHER[trans], diag=diag, device=device)
+    side, uplo, trans, diag, alpha, device, precision = ctx.rest
+    y = trsm(a, gradient.contiguous(), side=side, uplo=uplo, trans=_OTHER[trans], diag=diag, precision=precision, device=device)
     of_a = None
     if ctx.needs_input_grad[0]:
         first, second = (y, x) if side == "L" else (x, y)
         if trans != "N":  # the transpose of M's
             first, second = second, first
         letters = ("N", "T") if side == "L" else ("T", "N")
-        whole = gemm(first, second, alpha=-1.0, trans_a=letters[0], trans_b=letters[1], device=device)
+        whole = gemm(first, second, alpha=-1.0, trans_a=letters[0], trans_b=letters[1], precision=precision, device=device)
         away = 1 if diag == "U" else 0
         of_a = whole.tril(-away) if uplo == "L" else whole.triu(away)
-    return of_a, alpha * y, None, None, None, None, None, None
+    return of_a, alpha * y, *(None,) * len(ctx.rest)
 
 
 def _length(length: Any, taps: Sequence[float], boundary: str) -> Any:

@@ -39,6 +39,8 @@ GROUPS: dict[str, Point] = {
     "192 columns": replace(hopper.tile(128, 192, 4), RASTER=0),
     "split k": replace(hopper.tile(64, 64, 4), SPLIT_K=3, RASTER=1),
     "spans of k": replace(hopper.tile(64, 64, 4), STREAM=1),
+    "maps made by the host": replace(hopper.tile(64, 128, 4), MAPS=1),
+    "spans of k, maps made by the host": replace(hopper.tile(128, 64, 4), MAPS=1, STREAM=2),
     "spans of k, two warp groups": replace(hopper.tile(128, 128, 4), STREAM=2),
 }
 

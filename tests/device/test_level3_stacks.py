@@ -122,6 +122,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: portatile.syrk(S, out=as_strided(S.copy(), S.shape, (0, 16, 4))),
         "overlaps itself",
     ),
+    "no c": (lambda: portatile.syrk(S, beta=1.0), "pass c, or leave beta out"),
+    "a complex factor of a Hermitian update": (lambda: portatile.herk(S.astype("complex64"), alpha=1j), "takes a real one, syrk any"),
     "a list": (lambda: portatile.trsm(S, S.tolist()), "b is a list"),  # type: ignore[arg-type]
     "a vector of another length": (lambda: portatile.trsm(S[0], np.ones(3, np.float32)), "needs"),
     "a vector in syrk": (lambda: portatile.syrk(S[0, 0]), "two dimensions"),
@@ -176,3 +178,64 @@ def test_small_triangles_are_solved_together(device: Device, side: str, trans: s
     assert (right.numpy() == b).all()
     added = portatile.gemm(triangles, triangles, triangles, beta=1.0).numpy()
     assert np.allclose(added, a @ a + a, rtol=1e-3, atol=1e-4)
+
+
+ROUTINES = ("trmm", "trsm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k")
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_random_stacks(device: Device, routine: str) -> None:
+    """Random options, element types, orders in memory and batches, within the bound of a sum; what must not be read is NaN."""
+    rng = np.random.default_rng(new_seed(routine))
+
+    def pick(*values: Any) -> Any:
+        return values[int(rng.integers(len(values)))]
+
+    kind = pick("float32", "complex64")
+    order, others, terms = (int(size) for size in rng.integers(1, 40, 3))
+    batch, side, uplo, trans, diag = pick((3,), (2, 3)), pick("L", "R"), pick("L", "U"), pick("N", "T", "C"), pick("N", "U")
+    alpha, beta, hermitian = pick(1.0, -0.5), pick(0.0, 0.5), routine.startswith("he")
+
+    def values(rows: int, columns: int, batch: tuple[int, ...]) -> np.ndarray:
+        made = rng.uniform(-1, 1, (*batch, rows, columns)) + (0 if kind == "float32" else 1j) * rng.uniform(-1, 1, (*batch, rows, columns))
+        stored = made.astype(kind)
+        return np.ascontiguousarray(stored.swapaxes(-1, -2)).swapaxes(-1, -2) if pick(True, False) else stored
+
+    lower = np.tri(order, dtype=bool)
+    half = lower if uplo == "L" else lower.T
+    op: dict[str, Callable[[Any], Any]] = {
+        "N": lambda x: x.astype(complex),
+        "T": lambda x: x.swapaxes(-1, -2).astype(complex),
+        "C": lambda x: x.swapaxes(-1, -2).conj().astype(complex),
+    }
+    across, eye, options = op["C" if hermitian else "T"], np.eye(order), {"uplo": uplo, "alpha": alpha}
+    a = values(order, order, pick(batch, batch[-1:], ()))
+    b = values(*((order, others) if side == "L" else (others, order)), batch)
+    c, kept, triangular = values(*b.shape[-2:], batch), np.ones(b.shape[-2:], bool), routine in ("trmm", "trsm")
+    if triangular:
+        unit = (diag == "U") * eye
+        a = a / order + 2 * eye.astype(kind)
+        whole = op[trans](np.where(half & (unit == 0), a, unit))
+        whole = whole if routine == "trmm" else np.linalg.inv(whole)
+        arrays, options, beta, c = [a, b], {**options, "side": side, "trans": trans, "diag": diag}, 0.0, b
+        a[..., ~half] = np.nan
+    elif routine in ("symm", "hemm"):
+        whole = np.where(half & (eye == 0), a, 0)
+        whole = whole + across(whole) + eye * (a.real if hermitian else a)
+        arrays, options = [a, b, c], {**options, "side": side, "beta": beta}
+        a[..., ~half] = np.nan
+    else:
+        shape = (order, terms) if trans == "N" else (terms, order)
+        a, b, c, kept = values(*shape, batch), values(*shape, batch), values(order, order, batch), half
+        left, right = op[trans](a), op[trans](b)
+        whole = left @ across(right) + right @ across(left) if "2" in routine else left @ across(left)
+        arrays, options = [a, b, c] if "2" in routine else [a, c], {**options, "trans": trans, "beta": beta}
+    product = whole if kept is half else whole @ b if side == "L" else b @ whole
+    wanted = alpha * product + beta * (np.where(eye, c.real, c) if kept is half and hermitian else c)
+    if beta == 0 and not triangular:
+        c[..., kept] = np.nan
+    call, before = getattr(portatile, routine), c.copy()
+    for out, rest in ((np.full(wanted.shape, 7, kind), np.full(wanted.shape, 7, kind)), (c, before)):
+        found = call(*arrays, **options, out=out, device=device.info.id)
+        assert np.allclose(found[..., kept], wanted[..., kept], rtol=0, atol=1e-4)
+        assert np.array_equal(found[..., ~kept], rest[..., ~kept], equal_nan=True), "the other triangle stays"

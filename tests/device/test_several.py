@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import forecast, rates, several, triangles
-from portatile.runtime.pieces import Pieces, in_time
+from portatile.runtime import forecast, rates, splits, triangles
 from support.seeds import new_seed
 
 
@@ -228,16 +226,6 @@ def test_reproducible_results_are_the_same_bits(both: list[str], case: Callable[
             assert case(seed, both[0]).tobytes() == expected
 
 
-def test_the_parts_of_a_triangle_cover_it() -> None:
-    for n, upper in ((1, True), (150, False), (5000, True), (5000, False)):
-        bounds = [triangles.rows(n, low, low + 1, upper) for low in range(n)]
-        assert bounds[0][0] == 0
-        assert bounds[-1][1] == n
-        assert all(one[1] == other[0] for one, other in pairwise(bounds))
-    first, past = triangles.rows(10_000, 2500, 5000, False)
-    assert (past**2 - first**2) / 10_000**2 == pytest.approx(0.25, abs=0.02)
-
-
 def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
     launch, begun = ClQueue.launch, {one: threading.Event() for one in twins}
 
@@ -251,7 +239,7 @@ def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], 
     monkeypatch.setattr(rates, "of", lambda *asked, **rest: None)  # what other tests showed may leave one of them nothing
     a, b = drawn(1, 2000, 64), drawn(2, 64, 96)
     portatile.matmul(a, b, device=both)
-    split = several.last(_problem(2000, 96, 64), twins)
+    split = splits.last(_problem(2000, 96, 64), twins)
     assert split is not None
     assert split.size == "m"
     assert sum(share.steps for share in split.shares) == 2000
@@ -363,7 +351,7 @@ def test_wrong_use_says_what_to_do(both: list[str]) -> None:
 def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:
     a, b = drawn(1, 1, 5), drawn(2, 5, 3)
     np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=1e-5)
-    split = several.last(_problem(1, 3, 5), twins)
+    split = splits.last(_problem(1, 3, 5), twins)
     assert split is not None
     assert len(split.shares) == 1
     assert split.note
@@ -380,7 +368,7 @@ def test_what_one_device_does_sooner_is_not_shared(both: list[str], twins: tuple
     )
     a, b = drawn(1, 640, 48), drawn(2, 48, 96)
     np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=2e-4, atol=1e-4)
-    split = several.last(problem, twins)
+    split = splits.last(problem, twins)
     assert split is not None
     assert [share.device for share in split.shares] == [both[1]]
     assert f"{both[1]} computes it alone, which is faster" in str(split)
@@ -400,53 +388,6 @@ def test_hardware_that_two_back_ends_show_counts_once(
     assert [one.info.physical_id for one in devices.several("all")].count(twins[0].info.physical_id) == 1
     monkeypatch.setattr(twins[1], "info", replace(twins[1].info, physical_id="another"))
     assert {one.info.id for one in devices.several("all")} >= set(both)
-
-
-def test_pieces_cover_everything_once_whoever_takes_them() -> None:
-    """Devices of different speeds, one of which hands pieces back and drops out."""
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        size, period = int(rng.integers(1, 5000)), int(rng.choice([1, 4, 96]))
-        names = [f"d{i}" for i in range(int(rng.integers(1, 5)))]
-        pieces, done, lock = Pieces(size, period, dict.fromkeys(names, 0.0)), [], threading.Lock()
-
-        def work(name: str, speed: float, pieces: Pieces = pieces, done: list[tuple[int, int]] = done, lock: Any = lock) -> None:
-            count = 0
-            while (piece := pieces.take(name, 700)) is not None:
-                count += 1
-                if name == "d1" and count == 3:
-                    pieces.back(*piece)
-                    pieces.drop(name)
-                    return
-                with lock:
-                    done.append(piece)
-                pieces.done(name, piece[1] - piece[0], (piece[1] - piece[0]) / speed)
-
-        threads = [threading.Thread(target=work, args=(name, 10.0 ** rng.uniform(3, 6))) for name in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
-        covered = sorted(done)
-        assert [low for low, _ in covered] == [0, *[high for _, high in covered[:-1]]], seed
-        assert covered[-1][1] == size
-        assert all(low % period == 0 for low, _ in covered)
-
-
-def test_what_is_expected_follows_from_the_pieces() -> None:
-    seconds, busy = in_time(100_000, 1, {"fast": 9e5, "slow": 1e5, "unknown": 0.0})
-    assert 0.1 <= seconds < 0.11
-    assert busy["unknown"] == 0
-    assert busy["fast"] * 9e5 + busy["slow"] * 1e5 == pytest.approx(100_000)
-    assert in_time(10, 1, {"none": 0.0}) == (0.0, {"none": 0.0})
-
-
-def test_shares_follow_the_rates() -> None:
-    pieces = Pieces(100_000, 1, {"fast": 9e6, "slow": 1e6})
-    first, second = pieces.take("fast", 10**9), pieces.take("slow", 10**9)
-    assert first is not None
-    assert second is not None
-    assert 4 < (first[1] - first[0]) / (second[1] - second[0]) < 20
 
 
 def test_rates_are_kept_for_the_next_process(twins: tuple[Device, Device], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

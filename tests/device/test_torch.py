@@ -55,6 +55,19 @@ def test_stacks_broadcast_and_so_do_their_gradients(place: tuple[str, str | None
     assert torch.autograd.gradcheck(lambda a, b: portatile_torch.matmul(a, b, device=place[1]), (a, b))
 
 
+@pytest.mark.unoptimised
+def test_products_and_their_gradients_have_the_precision_that_is_asked_for(place: tuple[str, str | None]) -> None:
+    a, b = drawn(5, 3, place=place), drawn(3, 7, place=place)
+    found = [portatile_torch.matmul(a, b, precision=how, device=place[1]) for how in ("reproducible", "emulated")]  # type: ignore[arg-type]
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+    torch.testing.assert_close(found[0], a @ b)
+    of_a, of_b = torch.autograd.grad(found[0].sum(), (a, b))
+    torch.testing.assert_close(of_a, torch.ones_like(found[0]) @ b.T)
+    torch.testing.assert_close(of_b, a.T @ torch.ones_like(found[0]))
+    with pytest.raises(ArgumentError, match="'3m' or 'emulated'"):
+        portatile_torch.trsm(triangle(3, place), b, precision="reproducible", device=place[1])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("letters", ["LLNN", "LUTN", "RLTU", "RUNN", "LLTU", "RLNN"])
 def test_solutions_have_gradients(place: tuple[str, str | None], letters: str) -> None:
     side, uplo, trans, diag = letters

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import portatile
-from portatile import Buffer, device
+from portatile import Buffer, device, wavelets
 from portatile.device.base import Device, Rows
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.runtime import forecast
@@ -43,3 +44,57 @@ def test_rows_that_lie_apart_are_copied_at_once(pair: list[Device]) -> None:
     queue = pair[0].default_queue()
     queue.copy_rows(target.memory, source.memory, Rows(4, 12, 0, 12, 8, 24))
     np.testing.assert_array_equal(target.numpy(), drawn(4, 6)[:, 2:5])
+
+
+class Tensor:
+    """An array of another library on a GPU, which makes views and results beside it as PyTorch's do."""
+
+    def __init__(self, kept: Buffer) -> None:
+        self.kept = kept
+        self.shape, self.dtype, self.ndim = kept.shape, kept.dtype, len(kept.shape)
+        self.__cuda_array_interface__ = {**kept.__cuda_array_interface__, "stream": 1}
+
+    def new_empty(self, shape: tuple[int, ...]) -> Tensor:
+        return Tensor(Buffer.empty(shape, self.dtype, self.kept.device))
+
+    def reshape(self, shape: tuple[int, ...]) -> Tensor:
+        return Tensor(self.kept.reshape(shape))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return Tensor(self.kept[key])
+
+
+def product(where: Callable[[Any], Any], device: Any) -> Any:
+    return portatile.matmul(where(drawn(4, 3)), where(drawn(3, 5)), device=device)
+
+
+def lines(where: Callable[[Any], Any], device: Any) -> Any:
+    return portatile.convolve1d(where(drawn(3, 4)), [0.25, 0.75], lower=0, transposed=True, device=device)
+
+
+def potential(where: Callable[[Any], Any], device: Any) -> Any:
+    return portatile.coulomb_potential(where(drawn(3, 4)), (4, 5), 0.3, device=device)
+
+
+def sums(where: Callable[[Any], Any], device: Any) -> Any:
+    return portatile.mri_q(*(where(drawn(3)) for _ in range(5)), *(where(drawn(6)) for _ in range(3)), device=device)[1]
+
+
+def orbitals(where: Callable[[Any], Any], device: Any) -> Any:
+    psi = where(drawn(2, 2, 2, 2))
+    return wavelets.kinetic(psi, device=device)
+
+
+@pytest.mark.parametrize("case", [product, lines, potential, sums, orbitals], ids=lambda case: case.__name__)
+def test_other_libraries_arrays(pair: list[Device], case: Callable[[Callable[[Any], Any], Any], Any]) -> None:
+    """They lie on both GPUs by turns; the result is the library's, on the GPU of the first."""
+    places = iter(range(100))
+
+    def there(values: Any) -> Tensor:
+        return Tensor(Buffer.from_numpy(values, pair[1 - next(places) % 2]))
+
+    expected = case(lambda values: Buffer.from_numpy(values, pair[0]), None)
+    found = case(there, [one.info.id for one in pair])
+    assert isinstance(found, Tensor)
+    assert found.kept.device in pair
+    np.testing.assert_allclose(found.kept.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)

@@ -184,6 +184,20 @@ def test_a_workloads_sizes_and_options_are_options(capsys: pytest.CaptureFixture
     assert all(option in shown for option in ("-m ", "-n ", "-k ", "--dtype", "--trans-a", "--trans-b", "--budget", "--json"))
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gemm", "-m", "8", "-n", "8", "-k", "8", "--precision", "emulated", "--dtype", "float64"], "gemm_residues for "),
+        (["gemm", "-m", "8", "-n", "8", "-k", "8", "--precision", "emulated", "--dtype", "float16"], "no emulated product of float16"),
+        (["syrk", "-n", "8", "-k", "8", "--precision", "reproducible"], "syrk for "),
+        (["trsm", "-m", "8", "-n", "8", "--precision", "reproducible"], "not one of 'native', '3m', 'emulated'"),
+    ],
+)
+def test_a_precision_is_an_option(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", *words, "--stage", "parameters"]) == (2 if "not one of" in said else 0)
+    assert said in capsys.readouterr().err
+
+
 def test_an_option_of_many_whole_numbers_is_a_range(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "convolution", "--help"]) == 0
     shown = capsys.readouterr().out

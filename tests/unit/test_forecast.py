@@ -48,12 +48,13 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
 
 def computed(chosen: Sequence[Any], problem: Problem, together: float) -> str:
     """One call: who computed it, which is learned."""
-    told = forecast.of(chosen, problem)
+    task = forecast.shared(chosen, problem)
+    told = forecast.of(chosen, task)
     if told.quickest:
         (device,) = [one for one in chosen if one.info.id == told.quickest]
-        forecast.learn_alone(device, problem, {}, device.alone)
+        forecast.learn_alone(device, task, device.alone)
     else:
-        forecast.learn_together(chosen, problem, {}, together, {one.info.id: one.shown for one in chosen}, 0.5 * together)
+        forecast.learn_together(chosen, task, together, {one.info.id: one.shown for one in chosen}, 0.5 * together)
     return told.quickest
 
 
@@ -86,7 +87,7 @@ def test_a_long_split_is_compared_with_what_pieces_show(problem: Problem) -> Non
 
 def test_both_times_are_told(problem: Problem) -> None:
     chosen = [simulated(0, 1e-3, 1e12), simulated(1, 2e-3, 5e11)]
-    told = forecast.of(chosen, problem)
+    told = forecast.of(chosen, forecast.shared(chosen, problem))
     assert told.together is not None
     assert not told.together.measured
     assert told.together.seconds > 512**3 * 2 / 1.5e12
@@ -95,7 +96,8 @@ def test_both_times_are_told(problem: Problem) -> None:
     assert "cuda:0 alone: 268 us (predicted)" in str(told)
     for _ in range(8):
         computed(chosen, problem, 0.1)
-    assert "cuda:0 alone: 1 ms (measured)" in str(forecast.of(chosen, problem))
-    unknown = forecast.of([*chosen, simulated(2, 1.0, 0.0)], problem)
+    assert "cuda:0 alone: 1 ms (measured)" in str(forecast.of(chosen, forecast.shared(chosen, problem)))
+    chosen.append(simulated(2, 1.0, 0.0))
+    unknown = forecast.of(chosen, forecast.shared(chosen, problem))
     assert unknown.together is None
     assert unknown.quickest == "", "who is not known takes part, so that it is known"

@@ -11,10 +11,11 @@ import pytest
 from portatile import workloads
 from portatile.capabilities import of_nvidia
 from portatile.device.amdgcn import compiler as amd
-from portatile.device.cuda import compiler
+from portatile.device.base import Memory, Slot
+from portatile.device.cuda import compiler, packed
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError, DeviceNotFoundError
-from portatile.records import DeviceInfo, Launch, Layout, Problem
+from portatile.records import DeviceInfo, Launch, Layout, Problem, TensorMap
 from portatile.workloads.gemm import forms, units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.matrix import point as matrix
@@ -127,6 +128,38 @@ def test_fragments_become_amds_instructions(dtype: str, instructions: str) -> No
     device = replace(on_paper("gpu"), backend="opencl", local_memory=65536)
     source = product(problem(500, dtype, "NT"), matrix.tile((2, 2), (2, 2), 2), device).source
     assert instructions in target.assembly(target.compile(*target.lower(source)))
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+def test_groups_share_the_k_of_tiles_by_maps_that_the_host_made() -> None:
+    """Without spills, without products that wait for each other; maps are parameters, and nobody writes others to memory."""
+    case = problem(1000, "bfloat16", "TN")
+    plan = WORKLOAD.plan(case, replace(hopper.tile(128, 256, 4), STREAM=2, MAPS=1).config(), HOPPER)
+    step = next(step for step in plan.steps if isinstance(step, Launch))
+    maps = {arg.name: arg.map for arg in step.args if arg.kind == "tensor_map"}
+    assert maps == {"a": TensorMap(2, 1000, 1000, 2000, 64, 64), "b": TensorMap(2, 1000, 1000, 2000, 64, 64)}
+    assert {temporary.name: temporary.zeroed for temporary in plan.temporaries} == {"planes": False, "counters": True}
+    assert step.global_size[0] == 132 * step.local_size[0]
+    target = compiler.target("sm_90")
+    binary = target.compile(*target.lower(step.source))
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "serialized" not in binary.log
+    assert [parameter.name for parameter in binary.entries[0].parameters if parameter.kind == "tensor_map"] == ["a_map", "b_map"]
+
+
+def test_spans_are_at_least_so_many_tiles_of_k_and_clusters_have_none() -> None:
+    for size, stream, groups in ((512, 2, 32 * 8 // 2), (512, 8, 32), (1000, 2, 132), (64, 2, 1)):
+        launch = product(problem(size, "bfloat16"), replace(hopper.tile(64, 128, 6), STREAM=stream), HOPPER)
+        assert launch.global_size[0] == groups * launch.local_size[0]
+    for wrong in ({"SPLIT_K": 2, "STREAM": 2}, {"CLUSTER": 2, "STREAM": 2}, {"CLUSTER": 2, "MAPS": 1}):
+        with pytest.raises(ArgumentError):
+            WORKLOAD.plan(problem(512, "bfloat16"), replace(hopper.tile(128, 128, 6), **wrong).config(), HOPPER)
+
+
+def test_packed_launches_make_tensor_maps_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = TensorMap(2, 8, 8, 16, 64, 8)
+    monkeypatch.setattr(packed, "encoded", lambda address, form: bytes([address]) * packed.SIZE)
+    assert list(packed._writing([Slot(1, Memory), Slot(0, form)])((7, 9))) == [9, bytes([7]) * 128]
 
 
 def test_groups_go_from_tile_to_tile() -> None:

@@ -64,6 +64,8 @@ def test_forget(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         store.add(trial(5, 1.0, problem=get("gemm").problem({"m": 4, "n": 4, "k": 4})))
     assert cli.main(["results", "--store", str(path), "--forget"]) == 2
     assert "needs WORKLOAD" in capsys.readouterr().err
+    assert cli.main(["results", "matmull", "--store", str(path), "--forget"]) == 2
+    assert "Did you mean 'matmul'" in capsys.readouterr().err
     assert cli.main(["results", "matmul", "--store", str(path), "--device", "abacus", "--forget"]) == 0
     assert "removed 0 trials" in capsys.readouterr().out
     assert cli.main(["results", "matmul", "--store", str(path), "--device", "CHIP", "--forget"]) == 0

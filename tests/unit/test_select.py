@@ -143,3 +143,11 @@ def test_another_layout_is_a_near_problem() -> None:
 def test_problems_of_another_version_of_the_workload_are_passed_over() -> None:
     for strange in (Problem("scale", {"m": 16}, "float32"), Problem("scale", {"n": 16}, "float32", {"mode": "old"})):
         assert pick(16, replace(trial(16, 4), problem=strange)) == ("default", 1)
+
+
+def test_the_default_says_whether_anything_was_near() -> None:
+    near = choose(SCALE, SCALE.problem({"n": 33}), HERE, [trial(32, 8)])
+    far = choose(SCALE, SCALE.problem({"n": 33}), HERE, [trial(32 << 10, 8)])
+    assert near.config == far.config == {"W": 1}
+    assert "not legal here" in near.explanation
+    assert "nothing tuned is near" in far.explanation

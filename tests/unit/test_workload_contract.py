@@ -307,3 +307,16 @@ def test_cuda_forms_assemble(name: str, architecture: str) -> None:
             text = built(source, architecture, "ptx").data.rstrip(b"\0").decode()
             counts = ptx.functions(text)
             assert all(counts[cubin.entry(kernel).symbol].total > 0 for kernel in used)
+
+
+def test_options_may_be_numpys_scalars() -> None:
+    """A problem holds plain values, as what is stored of it."""
+    spelled = {"side": np.str_("R"), "uplo": np.str_("U")}
+    for name, sizes in (("triangular", {"m": 4, "n": 5}), ("trmm_batched", {"batch": 2, "m": np.int64(4), "n": 5})):
+        workload = workloads.get(name)
+        assert workload.problem(sizes, options=spelled).key == workload.problem(sizes, options={"side": "R", "uplo": "U"}).key
+    reflected = workloads.get("convolution2d")
+    known = {name: values[-1] for name, values in reflected.options.items()}
+    plain = reflected.problem(dict.fromkeys(reflected.sizes, 8), options=known)
+    kinds = {str: np.str_, bool: np.bool_, int: np.int64, float: np.float64}
+    assert reflected.problem(dict.fromkeys(reflected.sizes, 8), options={n: kinds[type(v)](v) for n, v in known.items()}).key == plain.key

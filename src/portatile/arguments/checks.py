@@ -47,7 +47,7 @@ def check_factors(factors: tuple[complex, ...], dtype: str) -> None:
     """Raise ArgumentError for factors that a product of the dtype does not take: complex ones of reals, broken ones of integers."""
     for value, name in zip(factors, ("alpha", "beta"), strict=False):
         if type(value) is complex and not dtype.startswith("complex"):
-            raise ArgumentError(f"{name}={value!r} is no real number, and the matrices are {dtype}")
+            raise ArgumentError(f"{name}={value!r} is no real number, and the matrices are {dtype}; pass a real one, or complex matrices")
         if dtype == "int8" and not whole(value):
             raise ArgumentError(f"{name}={value!r}; a product of integers takes whole numbers of 32 bits: convert the matrices to float32")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,9 @@ def ordered(array: Any) -> Iterator[None]:
 
 def through(compute: Callable[..., Any], *given: Any) -> Any:
     """``compute`` of Buffers where some of ``given`` are foreign; a Buffer as its result is copied to an array of the first one's kind."""
-    with ordered(next(array for array in given if is_foreign(array))):
+    with ExitStack() as stack:
+        for array in {Buffer.wrap(array).device: array for array in reversed(given) if is_foreign(array)}.values():
+            stack.enter_context(ordered(array))
         result = compute(*(Buffer.wrap(array) if is_foreign(array) else array for array in given))
         if not isinstance(result, Buffer) or not is_foreign(given[0]):
             return result

@@ -108,7 +108,8 @@ def matrix(array: Any, name: str, types: tuple[str, ...] = DTYPES) -> Matrix:
 
 def unknown(array: Any, name: str) -> ArgumentError:
     """The error for what is no array that the routines know."""
-    advice = "" if name == "out" else ", or convert it with numpy.asarray"
+    number = array is None or isinstance(array, (str, bytes, int, float, complex, np.generic))
+    advice = "" if name == "out" or number else ", or convert it with numpy.asarray"
     return ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array{advice}")
 
 

@@ -79,7 +79,7 @@ def receiving(
     Raises ArgumentError where it does not fit, lies over one of the factors, or over ``c`` without being it, and where there is no ``c``.
     """
     if c is None and beta != 0:
-        raise ArgumentError(f"beta is {beta} but there is no c")
+        raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
     own = next(iter(factors.values())).array.dtype
     wanted = kind or own
     array = (new(model, shape) if wanted == own else new(model, shape, wanted)) if out is None else out

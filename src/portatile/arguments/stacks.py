@@ -76,7 +76,7 @@ def products(given: Given[Array]) -> Products[Array]:
     shape = (*batch, m, stack_b.shape[-1])
     c, beta = given.c, given.beta
     if c is None and beta != 0:
-        raise ArgumentError(f"beta is {beta} but there is no c")
+        raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
     kind = result_type(stack_a.dtype, given.kind, given.out, c if beta != 0 else None)
     result = outputs.new(given.a, shape, None if kind == stack_a.dtype else kind) if given.out is None else given.out
     target = _whole(result, shape, kind, "out")

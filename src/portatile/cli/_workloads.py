@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from portatile import execute, workloads
-from portatile.cli import Suggesting
+from portatile.cli import Suggesting, _console
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.select import resolver
 from portatile.store import known_results
 from portatile.workload import Workload
+from portatile.workloads import precisions
 
 Action = Callable[..., int | None]
 _EXAMPLE = 64  # a size that is small enough for every workload
@@ -126,6 +127,11 @@ def _problem_options(workload: Workload) -> list[click.Parameter]:
         kind, shown = _choice(values)
         flags = [_flag(option), f"option_{option}"]
         found.append(click.Option(flags, type=kind, default=_spell(values[0]), show_default=True, metavar=shown))
+    if workload.name in precisions.PRODUCTS:  # which another workload forms then
+        values = (precisions.NATIVE, *precisions.choices(workload.name))
+        kind, shown = _choice(values)
+        text = "How the product is formed; the default is in its type's own precision."
+        found.append(click.Option(["--precision", "element_precision"], type=kind, default=precisions.NATIVE, help=text, metavar=shown))
     return found
 
 
@@ -147,7 +153,10 @@ def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
             sizes[name] = given
         elif kind == "option":
             options[name] = option_value(workload, name, given)
-    return workload.problem(sizes, chosen["element_type"], options)
+    found = precisions.computed(str(chosen.get("element_precision", precisions.NATIVE)), workload.name, chosen["element_type"])
+    if found.note:
+        _console.note(found.note)
+    return workloads.get(found.workload).problem(sizes, found.dtype, options)
 
 
 def _flag(name: str) -> str:

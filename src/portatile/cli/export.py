@@ -18,6 +18,7 @@ from portatile.records import DeviceInfo, Problem, Value, spelled
 from portatile.shipping import folder as folders
 from portatile.store import Query, ResultStore, device_key, shipped
 from portatile.trials import Trial
+from portatile.workloads import precisions
 
 
 @click.command()
@@ -36,8 +37,8 @@ def command(
     kernels  texts, binaries, a table of launches and loader.py, which runs them without portatile
     t4       every trial, one file for each problem on each device, in the auto-tuning community's JSON
 
-    SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T". A problem that is not tuned is exported with the
-    configuration that a routine would use on --device, or on the default device.
+    SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T", or precision=emulated. A problem that is not tuned is
+    exported with the configuration that a routine would use on --device, or on the default device.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder")
@@ -123,7 +124,8 @@ def _problem(workload: str, text: str, dtype: str | None) -> Problem:
         else:
             choices = known.options.get(name, ())
             given[name] = next((choice for choice in choices if str(choice).lower() == value.lower()), value)
-    return workloads.problem(workload, dtype or known.dtypes[0], given)
+    precision = str(given.pop("precision", "")) if workload in precisions.PRODUCTS else ""
+    return precisions.problem(precision, workload, dtype or known.dtypes[0], given)[0]
 
 
 def _same(one: Problem, other: Problem) -> bool:

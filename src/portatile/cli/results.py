@@ -69,6 +69,8 @@ def _forget(path: Path | None, workload: str | None, device: str | None, shown: 
         raise UsageError("--forget needs WORKLOAD, --device or both; to forget everything, remove the file that `portatile doctor` names")
     with ResultStore(path) if path is not None else ResultStore.default() as store:
         chosen = [trial for trial in store.trials(Query(workload=workload)) if device is None or _is_on(trial, device)]
+        if workload is not None and not chosen and workload not in workloads.names():
+            raise UnknownNameError("workload", workload, workloads.names())
         places = {(trial.problem.key, device_key(trial.device)): trial for trial in chosen}
         removed = sum(store.remove(Query(problem=trial.problem, device=trial.device)) for trial in places.values())
         _console.out.print(f"removed {_console.counted(removed, 'trial')} from {store.path}", markup=False)

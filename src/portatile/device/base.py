@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
-from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3
+from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3, TensorMap
 
 PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
 
@@ -120,10 +120,11 @@ def complaint(arg: object, device: Device) -> str:
 
 
 class Slot(NamedTuple):
-    """A gap among the arguments of a ready launch: which value of a run fills it, an address (Memory) or a number of a NumPy type."""
+    """A gap among the arguments of a ready launch: which value of a run fills it, an address (Memory), a number of a NumPy
+    type, or the tensor map of what lies at an address."""
 
     place: int
-    kind: type
+    kind: type | TensorMap
 
 
 class ReadyLaunch(NamedTuple):
@@ -301,6 +302,10 @@ class Device(Releasable):
     @abstractmethod
     def image_of(self, form: ImageForm) -> Image:
         """Device memory that kernels sample; raises LaunchError where the device has no images of that form."""
+
+    def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
+        """What a kernel is passed to copy boxes of a matrix in ``memory`` by; raises LaunchError where no copy engine takes such maps."""
+        raise LaunchError(f"{self.info.id} has no tensor maps")
 
     def image_over(self, memory: Memory, form: ImageForm) -> Image:
         """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read; given back with the memory. Without a copy, but for a

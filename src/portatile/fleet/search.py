@@ -7,10 +7,8 @@ stored here as they come; a scheduler that is restarted is given again what was 
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -21,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from portatile import device, execute, program, select, strategies, workloads
-from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, UsageError
+from portatile.errors import CompileError, DeviceError, LaunchError, UsageError
 from portatile.fleet import agreement, members, session
 from portatile.fleet.members import Fleet
+from portatile.fleet.outcomes import Outcomes
 from portatile.fleet.session import Decision, Order
 from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
 from portatile.store import Query, ResultStore
@@ -31,14 +30,13 @@ from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
-from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
+from portatile.tuning.search.request import Listener, Stopped, TuningRequest, TuningResult
 
 _WAIT = 0.2  # seconds between two looks at the fleet
 _RESULT_SECONDS = 3.0  # for which the result of a finished task is waited for: its worker may have gone with it
 _GONE = 60.0  # seconds for which workers may all be gone
 _ATTEMPTS = 3  # of a trial that fails for no reason of its own
 _AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later choice knows more results
-_FINAL = 0.2  # share of the budget that is kept for the final comparison, as far as that needs it
 
 
 def tune(request: TuningRequest, scheduler: str, store: ResultStore, listen: Listener | None = None) -> TuningResult:
@@ -82,7 +80,7 @@ class _Task:
 
 @dataclass
 class _Search:
-    """One search: ``run``, then ``result``; what is under way, what is known, and who agrees with whom."""
+    """One search: ``run``, then ``result``; what is under way, and who agrees with whom."""
 
     request: TuningRequest
     fleet: Fleet
@@ -90,10 +88,6 @@ class _Search:
     listen: Listener | None
     info: DeviceInfo
     started: float
-    trials: dict[str, Trial] = field(default_factory=dict)
-    best: Trial | None = None
-    known: int = 0
-    failures: Counter[Status] = field(default_factory=Counter)
     under_way: dict[str, _Task] = field(default_factory=dict)
     defaults: dict[str, Trial] = field(default_factory=dict)  # by worker
     apart: set[str] = field(default_factory=set)  # workers that disagree
@@ -103,6 +97,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         problem = self.request.problem
+        self.found = Outcomes(self.request, self.info, self.started)
         self.workload = workloads.get(problem.workload)
         self.space = self.workload.space(problem, self.info)
         self.default = self.workload.default(problem, self.info)
@@ -119,7 +114,7 @@ class _Search:
             self._decide()
             return stopped
         except KeyboardInterrupt:
-            if self.best is None:
+            if self.found.best is None:
                 raise
             return "interrupted"
 
@@ -131,16 +126,7 @@ class _Search:
 
     def result(self, stopped: Stopped) -> TuningResult:
         """The trials so far; raises NoValidVariantError where all failed."""
-        default = self.trials[canonical(self.default)]
-        trials = (default, *(trial for trial in self.trials.values() if trial is not default))
-        valid = [trial for trial in trials if trial.status == "ok"]
-        if not valid:
-            raise NoValidVariantError(no_valid_message(trials, self.known))
-        finalists = self.decision.finalists if self.decision is not None else ()
-        unraced = self.decision.unraced if self.decision is not None else "the search was interrupted"
-        best = min(valid, key=lambda trial: (not trial.fully_checked, trial.rank))
-        seconds = time.monotonic() - self.started
-        return TuningResult(self.request.problem, self.info, trials, best, default, stopped, seconds, finalists, unraced=unraced)
+        return self.found.result(self.default, stopped, self.decision)
 
     def _stored(self) -> dict[tuple[str, str], Trial]:
         """The store's trials of this problem, device and driver, by configuration and kernel text."""
@@ -156,7 +142,7 @@ class _Search:
 
     def _begin_default(self) -> None:
         """Have the default evaluated by every worker there is, and wait for the first that is done."""
-        while canonical(self.default) not in self.trials:
+        while canonical(self.default) not in self.found.trials:
             self._meet_workers()
             self._collect()
 
@@ -169,7 +155,7 @@ class _Search:
         now = time.monotonic()
         self.seen = now if present or not self.seen else self.seen
         if now > self.seen + _GONE:
-            kept = f"; {len(self.trials)} trials are stored, and the next search goes on from them" if self.trials else ""
+            kept = f"; {len(self.found.trials)} trials are stored, and the next search goes on from them" if self.found.trials else ""
             raise DeviceError(f"no worker with {self.info.name} is left at {self.fleet.address}{kept}")
         checking = {task.worker for task in self.under_way.values()}
         for address in present.keys() - self.defaults.keys() - checking:
@@ -182,15 +168,15 @@ class _Search:
         reported: set[str] = set()
         try:
             requested: Sequence[Config] = next(search)
-            while not self._spent():
+            while not self.found.spent():
                 self._meet_workers()
                 for config in requested:
                     if self._enough() or self._busy() >= self._slots():
                         break
                     self._begin(config)
-                if len(reported) == len(self.trials) and self._busy():
+                if len(reported) == len(self.found.trials) and self._busy():
                     self._collect()
-                news = {key: trial for key, trial in self.trials.items() if key not in reported}
+                news = {key: trial for key, trial in self.found.trials.items() if key not in reported}
                 if not news and not self._busy():
                     return "exhausted"
                 if not news and self._busy() >= self._slots():
@@ -199,7 +185,7 @@ class _Search:
                 requested = search.send([trial for trial in news.values() if trial.config in self.space])
             return "budget"
         except StopIteration:
-            while self._busy() and not self._spent():
+            while self._busy() and not self.found.spent():
                 self._collect()
             return "exhausted"
         finally:
@@ -218,7 +204,7 @@ class _Search:
     def _begin(self, config: Config) -> None:
         """Begin to evaluate a configuration, unless it is known, under way, or rejected on paper."""
         key = canonical(config)
-        if key not in self.trials and key not in self.under_way:
+        if key not in self.found.trials and key not in self.under_way:
             self._submit(key, config)
 
     def _submit(self, key: str, config: Config, worker: str = "", attempts: int = 1, ahead: bool = True) -> None:
@@ -232,7 +218,7 @@ class _Search:
         timed = self.planner.plan(self.request.problem, config)
         source = program.source_hash(tuple(execute.sources(timed)))
         if not worker and (known := self.stored.get((key, source))) is not None:
-            self.known += 1
+            self.found.known += 1
             self._keep(known)
             return
         name = members.key_of(self.order, config, worker, self.number, self.started)
@@ -257,7 +243,7 @@ class _Search:
 
     def _collect(self) -> None:
         """Take what has finished, waiting a moment for it; give a fleet that came back what was under way."""
-        until = time.monotonic() + min(_WAIT, max(self._seconds_left(), 0.0) + 0.01)
+        until = time.monotonic() + min(_WAIT, max(self.found.seconds_left(), 0.0) + 0.01)
         while not any(task.future.done() for task in self.under_way.values()) and time.monotonic() < until:
             time.sleep(0.005)
         if not self.fleet.connected:
@@ -303,7 +289,7 @@ class _Search:
             return
         if task.worker:
             self._met(task.worker, trial)
-        elif canonical(trial.config) not in self.trials:
+        elif canonical(trial.config) not in self.found.trials:
             self._take(trial)
 
     def _killed(self, key: str, task: _Task, ended: str) -> None:
@@ -313,7 +299,7 @@ class _Search:
         """
         deaths = self.fleet.ended_by(members.key_of(to_json(task.config)))
         if task.worker:
-            if canonical(self.default) not in self.trials and deaths > _ATTEMPTS:
+            if canonical(self.default) not in self.found.trials and deaths > _ATTEMPTS:
                 raise DeviceError(f"the default configuration ended {deaths} workers with {self.info.name}")
         elif deaths > members.DEATHS:
             self._take(self._failed(task, "crash", f"{deaths} workers ended while they evaluated it; it is quarantined"))
@@ -325,13 +311,13 @@ class _Search:
     def _give_up(self, error: Exception) -> None:
         """Raise DeviceError where no worker can evaluate even the default."""
         present = self.fleet.with_device(self.info)
-        if canonical(self.default) not in self.trials and present and all(address in self.apart for address in present):
+        if canonical(self.default) not in self.found.trials and present and all(address in self.apart for address in present):
             raise DeviceError(f"no worker can use {self.info.name}: {members.described(error)}") from error
 
     def _met(self, worker: str, trial: Trial) -> None:
         """A worker's time for the default. The first is the search's; a worker that takes another time than most is left out."""
         self.defaults[worker] = trial
-        if canonical(self.default) not in self.trials:
+        if canonical(self.default) not in self.found.trials:
             self._take(replace(trial, config=dict(self.default)))
         for other in agreement.disagreeing(self.defaults) - self.apart:
             self.apart.add(other)
@@ -348,17 +334,13 @@ class _Search:
         self._keep(trial)
 
     def _keep(self, trial: Trial) -> None:
-        self.trials[canonical(trial.config)] = trial
-        if trial.status == "ok" and (self.best is None or trial.median < self.best.median):
-            self.best = trial
-        elif trial.status not in ("ok", "skipped"):
-            self.failures[trial.status] += 1
+        self.found.keep(trial)
         if self.listen is not None:
-            self.listen(self._progress(trial))
+            self.listen(self.found.progress(trial))
 
     def _decide(self) -> None:
         """The final comparison, on one of the workers that agree."""
-        valid = sorted((trial for trial in self.trials.values() if trial.status == "ok"), key=lambda trial: trial.comparable)
+        valid = sorted((trial for trial in self.found.trials.values() if trial.status == "ok"), key=lambda trial: trial.comparable)
         near = [trial.config for trial in valid[: ranking.FIELD] if trial.comparable <= ranking.NEAR * valid[0].comparable]
         if not near:
             return
@@ -382,7 +364,7 @@ class _Search:
                     warnings.warn(f"there was no final comparison: {members.described(error)}", RuntimeWarning, stacklevel=2)
         for trial in self.decision.finalists if self.decision is not None else ():
             self.store.add(trial)
-            self.trials[canonical(trial.config)] = trial
+            self.found.trials[canonical(trial.config)] = trial
 
     def _busy(self) -> int:
         return sum(not task.worker for task in self.under_way.values())
@@ -393,28 +375,8 @@ class _Search:
         ahead = self.fleet.compilers() if device.backends()[self.info.backend].offline else 0
         return max(len(agreed), 1) + min(ahead, _AHEAD * len(agreed))
 
-    def _seconds_left(self) -> float:
-        seconds = self.request.budget.seconds
-        if seconds is None:
-            return math.inf
-        kept = min(self.request.timing.race, _FINAL * seconds)
-        return self.started + seconds - kept - time.monotonic()
-
-    def _spent(self) -> bool:
-        evaluations = self.request.budget.evaluations
-        return self._seconds_left() <= 0 or (evaluations is not None and len(self.trials) >= evaluations)
-
     def _enough(self) -> bool:
-        evaluations = self.request.budget.evaluations
-        return (evaluations is not None and len(self.trials) + self._busy() >= evaluations) or self._seconds_left() <= 0
-
-    def _progress(self, last: Trial) -> Progress:
-        seconds, count = time.monotonic() - self.started, len(self.trials)
-        left = None if self.request.budget.seconds is None else max(self._seconds_left(), 0.0)
-        most = self.request.budget.evaluations
-        trials, rate = None if most is None else max(most - count, 0), (count - self.known) / seconds if seconds > 0 else 0.0
-        problem, failures = self.request.problem, dict(self.failures)
-        return Progress(problem, self.info, self.best, last, count, self.known, seconds, left, failures, rate, evaluations_left=trials)
+        return self.found.spent(self._busy())
 
 
 def _refusal(error: Exception) -> Status:

@@ -16,6 +16,7 @@ from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
+from portatile.workloads import precisions
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.reals import EIGHT_BITS
 
@@ -24,13 +25,16 @@ _OTHER = {"none": "none", "rows": "columns", "columns": "rows"}
 
 
 class Epilogue(NamedTuple):
-    """The options of a call beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None."""
+    """The options of a call beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None; ``precision`` may be
+    empty.
+    """
 
     bias: Any
     scale_a: Any
     scale_b: Any
     activation: str | None
     dtype: str | None
+    precision: str
 
 
 def gemm(
@@ -51,14 +55,18 @@ def gemm(
             alpha *= checks.factor(vector, name)
         else:
             given[name] = vector
-    options = (*trans, asked.dtype, activation, tuple(given))
+    if asked.precision == "reproducible" and (len(given) > ("bias" in given) or activation not in ("none", "relu")):
+        raise ArgumentError(
+            "precision='reproducible' goes with a bias, with scales that are numbers and with relu; apply others to the product"
+        )
+    options = (*trans, asked.dtype, activation, tuple(given), asked.precision)
     called = (*arrays[:2], *given.values(), *arrays[2:])
     return _RECORDER.call(_plan, called, (alpha, beta), options, out, device)
 
 
 def _plan(call: Call) -> Planned:
-    """The request. Raises ArgumentError for what does not fit."""
-    trans_a, trans_b, wanted, activation, names = call.options
+    """The request, or two for a product of another precision. Raises ArgumentError for what does not fit."""
+    trans_a, trans_b, wanted, activation, names, precision = call.options
     a, b, *rest = call.arrays
     vectors, c = dict(zip(names, rest, strict=False)), rest[len(names)] if len(rest) > len(names) else None
     alpha, beta = call.factors
@@ -78,7 +86,8 @@ def _plan(call: Call) -> Planned:
     kind = outputs.result_type(stored_a.array.dtype, wanted, call.out, c if beta != 0 else None)
     if kind.kind == "i":
         raise ArgumentError("a bias, scales and activations give floating-point numbers; pass dtype='float32' or another output")
-    types = dtypes.product(dtypes.product_name(operand, dtypes.name_of(kind)))
+    dtype = dtypes.product_name(operand, dtypes.name_of(kind))
+    types = dtypes.product(dtype)
     checks.check_factors((alpha, beta), "float32")
     result, stored_c, begin = outputs.receiving(call.out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta, kind)
     blocks = _blocks(vectors, (m, n, k), operand)
@@ -100,6 +109,13 @@ def _plan(call: Call) -> Planned:
     letters = (letter(stored_a), letter(stored_b), *(along[name] for name in epilogue.VECTORS), activation)
     workload, options = ("gemm_blocks", (*letters, _BLOCK)) if blocks else ("gemm_epilogue", letters)
     scalars = {"alpha": alpha, "beta": beta}
+    found = precisions.computed(precision, "gemm", dtype)
+    if (found.workload, found.dtype) != ("gemm", dtype) and not {"scale_a", "scale_b"} & set(rows):
+        terms = (read_a, read_b, operands[-1])
+        product = Request("gemm", (m, n, k), letters[:2], terms, result, call.device, scalars, begin, precision=precision)
+        others = (absent, absent, *operands[2:-1], stored_c)  # a sum without terms: what C holds, and what becomes of it
+        after = Request("gemm_epilogue", (m, n, 0), letters, others, result, call.device, {"alpha": 0.0, "beta": 1.0})
+        return Planned(result, [product, after])
     return Planned(result, [Request(workload, (m, n, k), options, operands, result, call.device, scalars, begin)])
 
 

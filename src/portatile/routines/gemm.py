@@ -100,7 +100,7 @@ def gemm(
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
     and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. Types are as
     for ``matmul``; ``c`` and ``out`` have the result's. alpha and beta are real, complex for complex matrices, whole for integers.
-    ``precision`` is as for ``matmul``; a product with an epilogue has only its own.
+    ``precision`` is as for ``matmul``.
     ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
     an unknown device.
 
@@ -108,7 +108,8 @@ def gemm(
     beta * c + bias)``. ``bias`` has the shape (n,) or (m, 1), ``scale_a`` (m,) for the rows of op(a), ``scale_b`` (n,) for the columns of
     op(b), or either is one number. They are float32, or float64 of float64 matrices. Of floats of eight bits, blocks of 128 of k may have
     factors of their own, with q = ceil(k / 128): ``scale_a`` is m x q then, ``scale_b`` q x n. ``activation`` is ReLU, GELU with the error
-    function, or SiLU. Of int8 matrices the result is float32 then.
+    function, or SiLU. Of int8 matrices the result is float32 then. After a product of another ``precision`` bias and activation are a
+    launch of their own; with vectors of scales the product has its type's precision. Reproducible are a bias and ReLU.
 
     Examples:
         >>> import numpy as np, portatile
@@ -123,9 +124,8 @@ def gemm(
     factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
-        if checks.precision(precision) == "reproducible":
-            raise ArgumentError("precision='reproducible' is for products without bias, scales and activation; apply them to the product")
-        asked = fused.Epilogue(bias, scale_a, scale_b, activation, None if dtype is None else named(dtype))
+        given = checks.precision(precision)
+        asked = fused.Epilogue(bias, scale_a, scale_b, activation, None if dtype is None else named(dtype), given)
         return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), asked, out, device))
     options: tuple[Any, ...] = (trans_a, trans_b)
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex

@@ -327,7 +327,9 @@ def _factors(workload: str, call: Call, given: Mapping[str, Matrix]) -> dict[str
     first, (alpha, beta) = stored["a"], call.factors
     check_factors(call.factors, name_of(first.array.dtype))
     if call.options[2] == "C":
-        check_factors((0.0 if len(given) > 1 else alpha, beta), "float32 in what a Hermitian update multiplies by them")
+        for name, value in (("alpha", 0.0 if len(given) > 1 else alpha), ("beta", beta)):
+            if type(value) is complex:
+                raise ArgumentError(f"{name}={value!r} is no real number; a Hermitian update takes a real one, {workload} any")
     for name, matrix in stored.items():
         matrices.alike(first, matrix)
         if matrix.shape != first.shape:

@@ -7,7 +7,7 @@ measured when it may be faster; from then on the smaller of two measured times d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from portatile import workloads
@@ -67,32 +67,64 @@ class Forecast:
         return f"{shared}, {best} alone: {self.alone[best]}" if best else shared
 
 
-def of(devices: Sequence[Device], problem: Problem, matrices: Places | None = None) -> Forecast:
-    """What to expect of these devices; ``matrices`` are the operands where they lie, on the host by default."""
+@dataclass(frozen=True)
+class Shared:
+    """What several devices may compute together: a problem whose operands lie somewhere.
+
+    ``work``: in flops, or in what else a rate counts. ``places``: of each device what its rate depends on, as ``where`` says. ``all``: the
+    devices and the operands' places as a name. ``shown`` gives the work a second that a device showed, 0 for nothing known; ``parts`` the
+    steps that are shared, and of how many a piece is a multiple, or None for what cannot be shared.
+    """
+
+    problem: Problem
+    work: float
+    places: Mapping[str, str]
+    all: str
+    shown: Callable[[Device], float]
+    parts: Callable[[], tuple[int, int] | None]
+
+
+def shared(devices: Sequence[Device], problem: Problem, matrices: Places | None = None) -> Shared:
+    """A workload's problem; ``matrices`` are the operands where they lie, on the host by default."""
     places = {device.info.id: where(matrices, device) for device in devices}
-    measured = rates.seconds(devices[0].info, problem, _all(devices, matrices))
-    took = {device.info.id: rates.seconds(device.info, problem, f"alone {places[device.info.id]}") for device in devices}
-    if measured is not None and None not in took.values():
-        all_took = {name: Expected(seconds, True) for name, seconds in took.items() if seconds is not None}
-        return Forecast(Expected(measured, True), all_took, _quickest(Expected(measured, True), all_took))
+
+    def shown(device: Device) -> float:
+        return known(engine_of(device), problem, places[device.info.id], least=True)
+
+    def parts() -> tuple[int, int] | None:
+        cut = cut_of(devices, problem)
+        return None if cut is None else (problem.sizes[cut.size], max(cut.period, 1))
+
+    lie = [stored.array.memory.device if stored.on_device else None for stored in (matrices or {}).values()]
     work = max(workloads.get(problem.workload).flops(problem), 1.0)
+    return Shared(problem, work, places, together_of(devices, lie), shown, parts)
+
+
+def together_of(devices: Sequence[Device], lie: Sequence[Device | None]) -> str:
+    """The name of a split by these devices of operands that lie on those, None for the host: its time depends on both."""
+    placed = " ".join(device.info.id for device in lie if device is not None)
+    return "with " + " ".join(device.info.id for device in devices) + (f" of {placed}" if placed else "")
+
+
+def of(devices: Sequence[Device], task: Shared) -> Forecast:
+    """What to expect of these devices."""
+    measured = rates.seconds(devices[0].info, task.problem, task.all)
     alone: dict[str, Expected] = {}
     for device in devices:
         name = device.info.id
-        seconds = took[name]
+        seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
         if seconds is not None:
             alone[name] = Expected(seconds, True)
-        elif shown := known(engine_of(device), problem, places[name], least=True):
-            alone[name] = Expected(work / shown)
+        elif shown := task.shown(device):
+            alone[name] = Expected(task.work / shown)
     if measured is not None:
         return Forecast(Expected(measured, True), alone, _quickest(Expected(measured, True), alone))
-    cut = cut_of(devices, problem)
-    if cut is None or len(alone) < len(devices):
+    if len(alone) < len(devices) or (parts := task.parts()) is None:
         return Forecast(None, alone)
-    found = rates.of(devices[0].info, problem, work, f"starting {_all(devices, matrices)}", least=work)
-    starting, size, period = _STARTING if found is None else found, problem.sizes[cut.size], max(cut.period, 1)
+    size, period = parts
+    found = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", least=task.work)
     together, best = (
-        Expected(in_time(size, period, {name: size / seconds for name, seconds in each.items()})[0] + starting)
+        Expected(in_time(size, period, {name: size / seconds for name, seconds in each.items()})[0] + (found or _STARTING))
         for each in ({name: one.seconds for name, one in alone.items()}, {name: _at_best(one) for name, one in alone.items()})
     )
     return Forecast(together, alone, _quickest(best, alone))
@@ -111,26 +143,23 @@ def _at_best(alone: Expected) -> float:
     return alone.seconds / (_HIDDEN_SHORT if alone.seconds < _SHORT else _HIDDEN)
 
 
-def learn_alone(device: Device, problem: Problem, matrices: Places, seconds: float) -> None:
+def learn_alone(device: Device, task: Shared, seconds: float) -> None:
     """Remember how long a device took for the whole problem."""
-    what = f"alone {where(matrices, device)}"
-    if _is_warm(device, problem, what, seconds):
-        rates.took(device.info, problem, what, seconds)
+    what = f"alone {task.places[device.info.id]}"
+    if _is_warm(device, task.problem, what, seconds):
+        rates.took(device.info, task.problem, what, seconds)
 
 
-def learn_together(
-    devices: Sequence[Device], problem: Problem, matrices: Places, seconds: float, shown: Mapping[str, float], pieces: float
-) -> None:
-    """Remember how long all took, and the flops a second that each has ``shown``; ``pieces`` is what the model says of all at these."""
-    what, work = _all(devices, matrices), workloads.get(problem.workload).flops(problem)
-    if not _is_warm(devices[0], problem, what, seconds):
+def learn_together(devices: Sequence[Device], task: Shared, seconds: float, shown: Mapping[str, float], pieces: float) -> None:
+    """Remember how long all took, and the work a second that each has ``shown``; ``pieces`` is what the model says of all at these."""
+    if not _is_warm(devices[0], task.problem, task.all, seconds):
         return
     for device in devices:
         if shown.get(device.info.id):
-            rates.learn(device.info, problem, work, shown[device.info.id], where(matrices, device))
+            rates.learn(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
     if len(shown) == len(devices):
-        rates.took(devices[0].info, problem, what, seconds)
-        rates.learn(devices[0].info, problem, work, max(seconds - pieces, _STARTING), f"starting {what}")
+        rates.took(devices[0].info, task.problem, task.all, seconds)
+        rates.learn(devices[0].info, task.problem, task.work, max(seconds - pieces, _STARTING), f"starting {task.all}")
 
 
 def _is_warm(device: Device, problem: Problem, what: str, seconds: float) -> bool:
@@ -170,11 +199,3 @@ def cut_of(devices: Sequence[Device], problem: Problem) -> Cut | None:
     cuts = [cut for cut in workload.cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
     cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
     return cut if cuts else triangles.cut_of(problem)
-
-
-def _all(devices: Sequence[Device], matrices: Places | None) -> str:
-    """The devices, and where the operands lie: the time of a split depends on both."""
-    place = ""
-    if matrices is not None and any(stored.on_device for stored in matrices.values()):
-        place = " of " + " ".join(stored.array.memory.device.info.id for stored in matrices.values())
-    return "with " + " ".join(device.info.id for device in devices) + place

@@ -23,69 +23,18 @@ from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
-from portatile.records import Problem, duration
+from portatile.records import Problem
 from portatile.runtime import forecast, memory_limit, slabs, triangles
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
+from portatile.runtime.splits import Share, Split, keep
 from portatile.runtime.triangles import TriangleParts
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
 """Computes a prepared problem on host arrays; returns when the output is there."""
-
-
-@dataclass
-class Share:
-    """What one device did: steps of the size that was cut, in how many pieces, and the seconds in which it was busy."""
-
-    device: str
-    steps: int = 0
-    pieces: int = 0
-    seconds: float = 0.0
-    failure: str = ""
-
-    @property
-    def rate(self) -> float:
-        """Steps a second while busy; 0 where it did nothing."""
-        return self.steps / self.seconds if self.seconds > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Split:
-    """How a problem was computed by several devices: along which size, who did how much, and the seconds of all.
-
-    ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was expected of a split that has run; 0
-    where somebody's rate was not known. One that is ``expected`` has not run: its shares follow from the rates that
-    the devices showed before, or with what was tuned for them. ``forecast`` is what all of them and each alone were expected to take.
-    """
-
-    problem: Problem
-    size: str
-    seconds: float
-    shares: tuple[Share, ...]
-    note: str = ""
-    expected: bool = False
-    predicted: float = 0.0
-    forecast: Forecast | None = None
-
-    @property
-    def efficiency(self) -> float:
-        """The work done over what the devices would have done in these seconds at the rates that they showed: 1 if nobody waited."""
-        possible = self.seconds * sum(share.rate for share in self.shares)
-        return sum(share.steps for share in self.shares) / possible if possible else 0.0
-
-    def __str__(self) -> str:
-        total = max(sum(share.steps for share in self.shares), 1)
-        parts = [f"{share.device} {100 * share.steps / total:.1f} %" for share in self.shares if share.steps]
-        failed = [f"{share.device} failed: {share.failure}" for share in self.shares if share.failure]
-        how = f"{'expected in ' if self.expected else ''}{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
-        if self.predicted:
-            how += f" where {self.predicted:.2f} was expected"
-        told = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
-        before = str(self.forecast) if self.forecast is not None and self.forecast.alone else ""
-        return "; ".join(filter(None, (told, *failed, self.note, before)))
 
 
 @dataclass
@@ -170,14 +119,6 @@ class _Worker:
         self.share.seconds += seconds
 
 
-_last: dict[tuple[str, tuple[str, ...]], Split] = {}
-
-
-def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
-    """How these devices computed the problem the last time in this process; None if they did not."""
-    return _last.get((_name(problem), tuple(device.info.id for device in devices)))
-
-
 def expected(devices: Sequence[Device], problem: Problem) -> Split:
     """How these devices would share a problem, or which of them would compute it alone because that is expected to be faster.
 
@@ -186,7 +127,7 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     cut = forecast.cut_of(devices, problem)
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
-    told = forecast.of(devices, problem)
+    told = forecast.of(devices, forecast.shared(devices, problem))
     size = problem.sizes[cut.size]
     if told.quickest:
         return _expected_of_one(problem, told)
@@ -224,43 +165,41 @@ def perform(
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    told = forecast.of(devices, problem, matrices)
+    task = forecast.shared(devices, problem, matrices)
+    told = forecast.of(devices, task)
     alone = next((device for device in devices if device.info.id == told.quickest), None)
     workers, note = _workers(devices, problem, matrices, scalars) if alone is None else ([], _one(told.quickest, told))
     if len(workers) < FEWEST:
-        split = _by_one(alone or _first(devices, matrices), problem, matrices, scalars, start, note)
+        split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
-        split = _shared(devices, workers, problem, matrices, start, note)
-    split = _last[_name(problem), tuple(device.info.id for device in devices)] = replace(split, forecast=told)
-    return split
+        split = _shared(devices, workers, task, start, note)
+    return keep(devices, replace(split, forecast=told))
 
 
 def settled(devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> str:
     """The device that computes a problem of host arrays alone from now on, for both ways were measured; "" where that is not settled."""
-    if any(stored.on_device for stored in matrices.values()) or not (told := forecast.of(devices, problem, matrices)).settled:
+    if (
+        any(stored.on_device for stored in matrices.values())
+        or not (told := forecast.of(devices, forecast.shared(devices, problem, matrices))).settled
+    ):
         return ""
-    _last[_name(problem), tuple(device.info.id for device in devices)] = _expected_of_one(problem, told)
+    keep(devices, _expected_of_one(problem, told))
     return told.quickest
 
 
 def _by_one(
-    device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start, note: str
+    device: Device, task: forecast.Shared, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start, note: str
 ) -> Split:
+    problem = task.problem
     began = time.perf_counter()
     _alone(device, problem, matrices, scalars, start)
     seconds = time.perf_counter() - began
-    forecast.learn_alone(device, problem, matrices, seconds)
+    forecast.learn_alone(device, task, seconds)
     return Split(problem, "", seconds, (Share(device.info.id, max(problem.sizes.values(), default=0), 1, seconds),), note)
 
 
-def _shared(
-    devices: Sequence[Device],
-    workers: Sequence[_Worker],
-    problem: Problem,
-    matrices: Mapping[str, Matrix],
-    start: Start,
-    note: str,
-) -> Split:
+def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecast.Shared, start: Start, note: str) -> Split:
+    problem = task.problem
     began = time.perf_counter()
     cut = workers[0].cut
     size, work = problem.sizes[cut.size], _work(problem, cut)
@@ -276,7 +215,7 @@ def _shared(
         for worker in workers
         if worker.share.pieces and not worker.share.failure
     }
-    forecast.learn_together(devices, problem, matrices, seconds, shown, in_time(size, period, pieces.rates)[0])
+    forecast.learn_together(devices, task, seconds, shown, in_time(size, period, pieces.rates)[0])
     return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
 
 
@@ -392,8 +331,3 @@ def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], sca
         slabs.run(engine, slabs.task(engine, problem, matrices, scalars))
     else:
         start(engine, engine.prepare(problem), matrices, scalars)
-
-
-def _name(problem: Problem) -> str:
-    """A problem without the layout of its operands."""
-    return replace(problem, layout={}).key

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -12,12 +13,14 @@ import numpy as np
 
 from portatile import device as devices
 from portatile.arguments.axes import AXES
-from portatile.device import Selector
+from portatile.device import Selector, staging
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.runtime import memory_limit, several
-from portatile.runtime.pieces import Pieces
-from portatile.runtime.several import Part, Share
+from portatile.records import Problem
+from portatile.runtime import forecast, memory_limit, rates, several
+from portatile.runtime.pieces import Pieces, in_time
+from portatile.runtime.several import Part
+from portatile.runtime.splits import Share, Split, keep
 
 _FREE = 16  # points by which an axis grows at most
 
@@ -47,45 +50,108 @@ def one_device(device: Selector | None) -> str | None:
     return device if isinstance(device, str) and device != devices.EVERY else None
 
 
-def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str], Any], add: bool = False) -> Any:
+def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str], Any], what: str, add: bool = False) -> Any:
     """``compute(orbitals, device)`` for parts of a batch of orbitals, on several devices at once; their results one after another.
 
     ``add``: the results are sums over orbitals, and are added up. A single orbital is computed by the first device. Each device takes as
-    many orbitals as its rate allows; one that fails leaves them to the others. The result of a Buffer lies where the Buffer does.
-    Raises ArgumentError for arrays of other libraries.
+    many orbitals as its rate allows; one that fails leaves them to the others. Where one device alone was measured to be faster, it
+    computes all; rates and times are kept under the name ``what``. ``psi`` is a NumPy array or a Buffer, beside which the result lies.
     """
     assert device is not None
     chosen = devices.several(device)
-    if not isinstance(psi, (np.ndarray, Buffer)) and len(chosen) > 1:
-        raise ArgumentError("several devices take NumPy arrays and Buffers here: leave device out, or pass Buffer.wrap of the array")
     if len(chosen) == 1 or psi.ndim <= AXES or psi.shape[0] < len(chosen):
         return back(compute(slice(None), chosen[0].info.id), psi)
-    found: dict[int, Any] = {}
+    if isinstance(psi, Buffer):
+        psi.device.default_queue().finish()
+    task = _task(psi, chosen, what)
+    told = forecast.of(chosen, task)
+    began = time.perf_counter()
+    if told.quickest:
+        found = back(compute(slice(None), told.quickest), psi)
+        seconds = time.perf_counter() - began
+        forecast.learn_alone(next(one for one in chosen if one.info.id == told.quickest), task, seconds)
+        share = Share(told.quickest, psi.shape[0], 1, seconds)
+        keep(chosen, Split(task.problem, "", seconds, (share,), f"{told.quickest} computes it alone, which is faster", forecast=told))
+        return found
+    result = _Result(psi, add)
 
     def run(share: Share, pieces: Pieces) -> None:
         while (piece := pieces.take(share.device, psi.shape[0])) is not None:
-            began = time.perf_counter()
+            started = time.perf_counter()
             try:
-                found[piece[0]] = back(compute(slice(*piece), share.device), psi)
+                result.take(piece[0], compute(slice(*piece), share.device))
             except BaseException:
                 pieces.back(*piece)
                 raise
-            share.seconds += time.perf_counter() - began
+            share.seconds += time.perf_counter() - started
             share.steps += piece[1] - piece[0]
-            pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - began)
+            share.pieces += 1
+            pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - started)
 
-    if isinstance(psi, Buffer):
-        psi.device.default_queue().finish()
-    shares = [Share(one.info.id) for one in chosen]
-    several.together(
-        [Part(share, partial(run, share)) for share in shares], Pieces(psi.shape[0], 1, {share.device: 0.0 for share in shares})
-    )
-    parts = [found[first] for first in sorted(found)]
-    if isinstance(psi, Buffer) and add:
-        return Buffer.from_numpy(np.sum([part.numpy() for part in parts], axis=0, dtype=parts[0].dtype), psi.device)
-    if isinstance(psi, Buffer):
-        return _joined(parts)
-    return np.sum(parts, axis=0, dtype=parts[0].dtype) if add else np.concatenate(parts)
+    shares = tuple(Share(one.info.id) for one in chosen)
+    step = task.work / psi.shape[0]
+    known = {name: task.work / one.seconds / step for name, one in told.alone.items()}
+    pieces = Pieces(psi.shape[0], 1, {share.device: known.get(share.device, 0.0) for share in shares})
+    several.together([Part(share, partial(run, share)) for share in shares], pieces)
+    whole = result.whole()
+    seconds = time.perf_counter() - began
+    shown = {share.device: pieces.rates[share.device] * step for share in shares if share.pieces and not share.failure}
+    forecast.learn_together(chosen, task, seconds, shown, in_time(psi.shape[0], 1, pieces.rates)[0])
+    keep(chosen, Split(task.problem, "orbitals", seconds, shares, forecast=told))
+    return whole
+
+
+def _task(psi: Any, chosen: Sequence[devices.Device], what: str) -> forecast.Shared:
+    """A batch as what several devices may share; its work is counted in points."""
+    sizes = dict(zip(("orbitals", "n1", "n2", "n3"), psi.shape, strict=True))
+    problem = Problem(what, sizes, psi.dtype.name)
+    own = psi.device if isinstance(psi, Buffer) else None
+    places = {one.info.id: "" if own is None else "local" if one is own else "remote" for one in chosen}
+
+    def shown(device: devices.Device) -> float:
+        return rates.of(device.info, problem, psi.size, places[device.info.id], least=psi.size) or 0.0
+
+    return forecast.Shared(problem, max(psi.size, 1), places, forecast.together_of(chosen, [own]), shown, lambda: (psi.shape[0], 1))
+
+
+class _Result:
+    """What the parts of a batch give, beside ``psi``: one after another in one array, or added up."""
+
+    def __init__(self, psi: Any, add: bool) -> None:
+        self._psi, self._add, self._lock = psi, add, threading.Lock()
+        self._whole: Any = None
+        self._sums: dict[int, Any] = {}  # by first orbital: added in that order
+
+    def take(self, first: int, part: Any) -> None:
+        """Put a part where it belongs; returns when it is there."""
+        if isinstance(part, Buffer):
+            part.device.default_queue().finish()
+        if self._add:
+            self._sums[first] = part.numpy() if isinstance(part, Buffer) else part
+            return
+        with self._lock:
+            if self._whole is None:
+                shape = (self._psi.shape[0], *part.shape[1:])
+                on_host = not isinstance(self._psi, Buffer)
+                self._whole = np.empty(shape, part.dtype) if on_host else Buffer.empty(shape, part.dtype, self._psi.device)
+        place = self._whole[first : first + part.shape[0]]
+        if not isinstance(part, Buffer):
+            staging.copied(place, part)
+            return
+        queue = place.device.default_queue()
+        if part.device is place.device:
+            queue.copy(place.memory, part.memory, part.nbytes, place.offset, part.offset)
+        elif not queue.receive(place.memory, part.memory, part.nbytes, place.offset, part.offset):
+            place.assign(part.numpy())
+        queue.finish()
+
+    def whole(self) -> Any:
+        """The result, when all parts are taken."""
+        if not self._add:
+            return self._whole
+        parts = [self._sums[first] for first in sorted(self._sums)]
+        total = np.sum(parts, axis=0, dtype=parts[0].dtype)
+        return Buffer.from_numpy(total, self._psi.device) if isinstance(self._psi, Buffer) else total
 
 
 def at(array: Any, device: str) -> Any:
@@ -99,17 +165,6 @@ def back(result: Any, model: Any) -> Any:
         return result
     result.device.default_queue().finish()
     return result.to_device(model.device)
-
-
-def _joined(parts: list[Buffer]) -> Buffer:
-    """Batches one after another."""
-    first = parts[0]
-    whole = Buffer.empty((sum(part.shape[0] for part in parts), *first.shape[1:]), first.dtype, first.device)
-    place = 0
-    for part in parts:
-        first.device.default_queue().copy(whole.memory, part.memory, part.nbytes, place, part.offset)
-        place += part.nbytes
-    return whole
 
 
 def each(psi: Any, apply: Callable[[Any], Any], others: tuple[Any, ...], device: str | None) -> Any:

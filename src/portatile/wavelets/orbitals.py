@@ -37,13 +37,15 @@ def apply_potential(
         True
     """
     if device is not None and batch.one_device(device) is None:
+        if foreign.is_foreign(psi) or foreign.is_foreign(potential):
+            return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
         given: Any = psi
 
         def part(orbitals: slice, one: str) -> Any:
             field: Any = batch.at(potential, one)
             return apply_potential(batch.at(given[orbitals], one), field, boundary=boundary, device=one)
 
-        return cast(Array, batch.over_devices(given, device, part))
+        return cast(Array, batch.over_devices(given, device, part, "orbitals apply_potential"))
     device = batch.one_device(device)
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
     there, back_again = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
@@ -126,12 +128,14 @@ def density(
             f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
         )
     if device is not None and batch.one_device(device) is None:
+        if others:
+            return cast(Array, foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
 
         def part(orbitals: slice, one: str) -> Any:
             own = weights if given.ndim == AXES else weights[orbitals]
             return density(batch.at(given[orbitals], one), occupation=own, boundary=boundary, device=one)
 
-        return cast(Array, batch.over_devices(given, device, part, add=True))
+        return cast(Array, batch.over_devices(given, device, part, "orbitals density", add=True))
     device = batch.one_device(device)
     if others:
         done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if device is None else None
@@ -182,11 +186,13 @@ def kinetic(
     if not set(along) <= {"periodic", "zero"}:
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
     if device is not None and batch.one_device(device) is None:
+        if others:
+            return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
 
         def part(orbitals: slice, on: str) -> Any:
             return kinetic(batch.at(given[orbitals], on), spacing=spacing, boundary=boundary, device=on)
 
-        return cast(Array, batch.over_devices(given, device, part))
+        return cast(Array, batch.over_devices(given, device, part, "orbitals kinetic"))
     device = batch.one_device(device)
     filters = _second_derivatives(_steps(spacing, axes))
     if others or isinstance(psi, Buffer):

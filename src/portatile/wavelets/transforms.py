@@ -153,11 +153,13 @@ def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any,
     if out is not None:
         raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
     if device is not None and one_device(device) is None:
+        if foreign.is_foreign(array):
+            return foreign.through(lambda there: _one_or_each(there, filters, lower, bank, boundary, None, device), array)
 
         def part(orbitals: slice, on: str) -> Any:
             return _one_or_each(at(array[orbitals], on), filters, lower, bank, boundary, None, on)
 
-        return over_devices(array, device, part)
+        return over_devices(array, device, part, f"orbitals by {bank} filters")
     device = one_device(device)
     others = foreign.is_foreign(array)
     if others or isinstance(array, Buffer):

@@ -17,10 +17,11 @@ from portatile.device.cuda.kernel import CudaModule
 from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPinned
 from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.cuda.queue import CudaQueue
+from portatile.device.cuda.tensor_map import encoded
 from portatile.device.cuda.vendor_blas import Cublas
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
-from portatile.records import Binary
+from portatile.records import Binary, TensorMap
 
 _LARGEST_ROW = 2**31 - 1  # bytes
 _LARGEST_PLANE = 2**32 - 1
@@ -43,6 +44,9 @@ class CudaDevice(CudaContext):
         except DeviceError:
             return 0.0
         return 2 * 1e3 * kilohertz * bits / 8
+
+    def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
+        return np.void(encoded(int(memory.handle), form))
 
     def load(self, binary: Binary) -> Module:
         if binary.kind not in ("cubin", "ptx"):

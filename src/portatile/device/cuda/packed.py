@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from portatile.device.base import Argument, Memory, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
@@ -20,8 +22,10 @@ from portatile.device.cuda.graph import LaunchGraph, Node
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
+from portatile.device.cuda.tensor_map import SIZE, encoded
 from portatile.errors import PortatileError
 from portatile.images import Sampler
+from portatile.records import TensorMap
 
 WORTH = 4  # launches from which on a graph costs the host less than they do
 _RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
@@ -166,21 +170,24 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
             dynamic += -(-arg // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
         else:
             settled.append(arg.bits if isinstance(arg, Sampler) else arg)
-    packing.pack_into(block, 0, *([0] * len(gaps)), *settled)
+    packing.pack_into(block, 0, *(b"" if formats[i].endswith("s") else 0 for i in gaps), *settled)
     kernel.opt_in(dynamic)
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
-    places = [arg.place for arg in args if isinstance(arg, Slot)]
+    slots = [arg for arg in args if isinstance(arg, Slot)]
     write = struct.Struct("".join(formats[i] for i in gaps)).pack_into
     address = ctypes.addressof(pointers)
     return _Packed(
-        (write, block, _picking(places), kernel.function, *grid, dynamic, address), pointers, Node(kernel, grid, dynamic, address)
+        (write, block, _writing(slots), kernel.function, *grid, dynamic, address), pointers, Node(kernel, grid, dynamic, address)
     )
 
 
 def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:
     """A function of the values of a run that gives all bits of those that the launches take."""
     slots = {arg.place: arg.kind for launch in launches for arg in launch.args if isinstance(arg, Slot)}
-    pack, pick = struct.Struct("".join("Q" if kind is Memory else "d" for kind in slots.values())).pack, _picking(list(slots))
+    pack, pick = (
+        struct.Struct("".join("Q" if kind is Memory or isinstance(kind, TensorMap) else "d" for kind in slots.values())).pack,
+        _picking(list(slots)),
+    )
     return lambda values: pack(*pick(values))
 
 
@@ -188,7 +195,18 @@ def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
     """A value of an argument's type, to check against the kernel's parameters."""
     if not isinstance(arg, Slot):
         return arg
+    if isinstance(arg.kind, TensorMap):
+        return np.void(bytes(SIZE))
     return CudaMemory(device, 0, 0, owner="nobody") if arg.kind is Memory else arg.kind(0)
+
+
+def _writing(slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]]:
+    """A function that gives what stands in these slots: values, and of tensor maps the bytes."""
+    if not any(isinstance(slot.kind, TensorMap) for slot in slots):
+        return _picking([slot.place for slot in slots])
+    return lambda values: [
+        encoded(int(values[slot.place]), slot.kind) if isinstance(slot.kind, TensorMap) else values[slot.place] for slot in slots
+    ]
 
 
 def _picking(places: Sequence[int]) -> Callable[[Sequence[float]], Sequence[float]]:

@@ -178,6 +178,9 @@ class Declarations:
             if parameter.kind == "local":
                 declared.append(f"unsigned {tokens[at].out}")
                 passed.append(f"::ocl::portatile_local{{{tokens[at].out}}}")
+            elif parameter.kind == "tensor_map":
+                declared.append(f"const __grid_constant__ ::ocl::portatile_map {tokens[at].out}")
+                passed.append(f"&{tokens[at].out}")
             else:
                 declared.append(tokens.emitted(part))
                 passed.append(tokens[at].out)
@@ -219,6 +222,8 @@ class Declarations:
             kind = "local"
         elif base in IMAGES:
             kind = "image"
+        elif base == "tensor_map_t" and not pointer:
+            kind = "tensor_map"
         elif pointer and not spaces - {"__private", "private"}:
             raise self._error(at, f"the pointer {tokens[at].text!r} of a kernel must be __global, __constant or __local")
         else:

@@ -16,6 +16,8 @@
    tensor_copy(to, map, column, row, b)  starts the copy of a box to local memory, aligned to 1024, whose bytes count for barrier b; what
                                          lies outside of the operand is zeros. Row r of the box lies 128 r bytes on, its 16-byte chunks as
                                          MATRIX_AT says
+   tensor_map_t                          of a kernel's parameter: a map that the host made
+   tensor_copy_by(to, map, column, row, b)    tensor_copy by such a map; tensor_prefetch(map) has it fetched
    tensor_copy_to_all(to, map, column, row, b, groups)    the same to every group of a cluster whose bit is set in `groups`, at the same
                                          address of each, and for its barrier
    mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank
@@ -86,6 +88,13 @@ INLINE void tensor_map(uint space, const volatile void *map, const volatile void
 INLINE void tensor_copy(uint to, const volatile void *map, int column, int row, uint b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                :: "r"(to), "l"(__cvta_generic_to_global((const void *)map)), "r"(column), "r"(row), "r"(b) : "memory");
+}
+struct __align__(64) portatile_map { ulong words[16]; };
+typedef const portatile_map *tensor_map_t;
+INLINE void tensor_prefetch(tensor_map_t map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
+INLINE void tensor_copy_by(uint to, tensor_map_t map, int column, int row, uint b) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(b) : "memory");
 }
 INLINE void tensor_copy_to_all(uint to, const volatile void *map, int column, int row, uint b, ushort groups) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"

@@ -167,6 +167,7 @@ class _Steps:
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
         self.local_argument = self.local_bytes > device.static_local
         self.temporaries: list[Temporary] = []
+        self.places: dict[str, tuple[str, Layout]] = {}  # of A and B where the product reads them
 
     def plan(self) -> Plan:
         """The plan with all steps in order."""
@@ -207,6 +208,7 @@ class _Steps:
                 launch, temporary = staged
                 steps.append(launch)
                 self.temporaries.append(temporary)
+            self.places[name] = memory, layout
             args += self._factor(name, memory, layout)
         return steps, tuple(args)
 
@@ -235,7 +237,9 @@ class _Steps:
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
             operands += [*epilogue.arguments(self.problem), *self.point.beside()]
-        if self.point.SCRATCH:
+        maps = self.point.maps(self.problem, self.places)
+        operands += maps
+        if self.point.SCRATCH and not maps:
             self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
             operands.append(Arg("scratch", role="temporary"))
         if self.local_argument:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, DeviceInfo, Launch, Problem, Temporary, Value
+from portatile.records import Arg, DeviceInfo, Launch, Layout, Problem, Temporary, Value
 from portatile.space.constraint import Constraint
 from portatile.workloads.gemm.reals import computed
 
@@ -245,6 +245,10 @@ class Point:
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
         """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
         return None
+
+    def maps(self, problem: Problem, places: Mapping[str, tuple[str, Layout]]) -> tuple[Arg, ...]:
+        """The tensor maps that the host makes of A and B, which lie at ``places``: a buffer's name and the layout there."""
+        return ()
 
     def beside(self) -> tuple[Arg, ...]:
         """What the kernel that stores C is passed beside operands and epilogue."""

@@ -31,7 +31,7 @@
 {% set depth = 128 // itemsize %}
 {% set stage = TERMS * 128 * (bm + bn) %}
 {% set steps = 4 %}
-{% set local_argument = ", __global uchar* maps" ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
+{% set local_argument = (", tensor_map_t a_map, tensor_map_t b_map" if MAPS else ", __global uchar* maps") ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set pitch = 40 %}
 {% set halves = 144 %}
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
@@ -161,7 +161,7 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% for term in range(TERMS) %}
 {% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ "tensor_copy_to_all" if shared else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 + term * wide * 128 }}, map{{ " + 128" if x == "b" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ "tensor_copy_to_all" if shared else "tensor_copy_by" if MAPS else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 + term * wide * 128 }}, {{ x ~ "_map" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
 {% endfor %}
 {% endfor %}
                     phase ^= slot == {{ STAGES - 1 }};
@@ -233,12 +233,17 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
         mbarrier_init_done();
     }
+{% if MAPS %}
+    if (item == {{ 128 * TBR }} || item == {{ 128 * TBR + 32 }})
+        tensor_prefetch(item == {{ 128 * TBR }} ? a_map : b_map);
+{% else %}
     // what lies past the last step of this group's k is zeros, too
     __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
     if (item / 32 == {{ 4 * TBR }})
         tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m%s" % (" * 2" if TERMS > 1) if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
     if (item / 32 == {{ 4 * TBR + 1 }})
         tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "64, %d" % depth }});
+{% endif %}
     {{ "cluster_barrier()" if CLUSTER > 1 else "barrier(CLK_LOCAL_MEM_FENCE)" }};
 
     if (team == {{ TBR }}) {

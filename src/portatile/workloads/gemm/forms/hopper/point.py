@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from portatile.records import DeviceInfo, Problem, Value
+from portatile.records import Arg, DeviceInfo, Layout, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.point import SHARES_K, Point, Spans, parameter
+from portatile.workloads.gemm.reals import types_of
 
 _ROWS = 64  # of a warp group's instruction
 _GROUP = 128  # work-items of a warp group
@@ -75,6 +77,14 @@ class Hopper(Point):
         batched=False,
         later=True,
     )
+    MAPS: int = parameter(
+        0,
+        (0, 1),
+        "Who makes the tensor maps of A and B: 0 each group, in global memory; 1 the host, which passes them to the kernel.",
+        must={"a cluster's groups make their maps themselves": "MAPS == 0 or CLUSTER == 1", "MAPS must be 0 or 1": "MAPS in (0, 1)"},
+        batched=False,
+        later=True,
+    )
     PROMOTE: int = parameter(
         0,
         (0, units.PROMOTED),
@@ -133,6 +143,21 @@ class Hopper(Point):
         count = -(-problem.sizes["k"] // units.depth(problem))
         groups = min(most, max(tiles, tiles * count // self.STREAM))
         return Spans(groups, 2 * groups * self.rows * self.columns, tiles * self.TBR)
+
+    def maps(self, problem: Problem, places: Mapping[str, tuple[str, Layout]]) -> tuple[Arg, ...]:
+        """A map of each operand with MAPS, in boxes of a whole tile along k, of 64 elements across it else."""
+        if not self.MAPS:
+            return ()
+        depth, size = units.depth(problem), types_of(problem).operand.itemsize
+        made = []
+        for name, across, tile in (("a", "m", self.rows), ("b", "n", self.columns)):
+            memory, layout = places[name]
+            sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile)
+            if not units.along(problem, name):
+                sides, box = sides[::-1], (64, depth)
+            role: Role = "in" if memory == name else "temporary"
+            made.append(Arg(memory, "tensor_map", role, map=TensorMap(size, *sides, layout.strides[0] * size, *box, layout.offset * size)))
+        return tuple(made)
 
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
