@@ -1,104 +1,299 @@
-"""What do several devices give together, from the host and where data lies on the first, and how fast do they copy to each other?
+"""What do several devices give together, from the host and where data lies on devices, and how fast do they copy to each other?
 
-python3 bench/several_devices.py --device cuda:0 --device cuda:1
+All figures of one or two GPUs and their CPU in one call of at most eight minutes; what does not fit into ``--seconds`` is left out, and
+what was measured is printed and kept however the call ends. The first calls of each kind, which compile and try the ways, are not timed.
+
+python3 bench/several_devices.py --device cuda:0 --device cuda:1 --device opencl:0:0
+python3 bench/several_devices.py --device cuda:0 --device opencl:0:0        one GPU and the CPU
+python3 bench/several_devices.py --only "matmul float64"                    one of the cases: also "matmul float32", magicfilter3d,
+                                                                            coulomb_potential, mri_q, copies, tuning
+python3 bench/several_devices.py --size 128 --grid 8 --repeat 1 --bytes 1000 --tune 0     whether it runs, in seconds
+
+Ways: ``host`` and ``device`` say where the operands lie, on the first device; ``GPUs`` are all devices but CPUs. ``halves`` is one call on
+each GPU, of the part that lies there. A CPU alone computes a part of the problem, for its rate. ``of the sum`` is the rate over the sum of
+the rates that the devices of a way show alone from the same place.
 """
 
 from __future__ import annotations
 
+import json
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 import portatile
-from measure import facts, parser, print_table, save, slug
+from measure import ChildError, afresh, facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
 from portatile import wavelets
+from portatile.runtime import splits
 
-Compute = Callable[[Any], Any]
 _COPY = 1 << 28  # bytes
+_READY = 8  # calls at most that make a way ready: a first one compiles, and a split is tried beside each device alone
+_CPU_PART = 16  # a CPU alone computes the problem divided by this
+_LONG = 20.0  # seconds of one way, after which no further sample is taken
+_OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
-def samples(run: Callable[[], Any], repeat: int) -> list[float]:
-    """Seconds of each run after two that make it ready, to the end of what it queued."""
-    taken = []
-    for place in range(repeat + 2):
-        began = time.perf_counter()
-        result = run()
-        if isinstance(result, portatile.Buffer):
-            result.device.default_queue().finish()
-        if place >= 2:
-            taken.append(time.perf_counter() - began)
-    return taken
+@dataclass(frozen=True)
+class Case:
+    """A computation: ``call(operands, device)``, and the operands of share ``which`` of ``count``. ``placed``: Buffers are timed too."""
+
+    name: str
+    make: Callable[[np.random.Generator], tuple[Any, ...]]
+    call: Callable[..., Any]
+    part: Callable[[tuple[Any, ...], int, int], tuple[Any, ...]]
+    placed: bool = True
 
 
-def cases(n: int, grid: int, rng: np.random.Generator) -> dict[str, tuple[tuple[Any, ...], Callable[..., Any]]]:
-    """The operands of each case, and the call. The cases of sums over atoms and samples take arrays of the host."""
-    atoms = (rng.random((4000, 4)) * grid).astype(np.float32)
-    samples_ = tuple(rng.random(2048, np.float32) for _ in range(5))
-    voxels = tuple(rng.random(grid**3, np.float32) for _ in range(3))
-    matrices = {dtype: tuple(rng.random((2, n, n)).astype(dtype)) for dtype in ("float32", "float64")}
-    return {
-        "matmul float32": (matrices["float32"], portatile.matmul),
-        "matmul float64": (matrices["float64"], portatile.matmul),
-        "magicfilter3d": ((rng.random((64, grid, grid, grid)),), wavelets.magicfilter3d),
-        "coulomb_potential": (
-            (atoms,),
-            lambda given, device: portatile.coulomb_potential(given, (1, 16 * grid, 16 * grid), 0.1, device=device),
-        ),
-        "mri_q": ((*samples_, *voxels), portatile.mri_q),
-    }
+@dataclass
+class Way:
+    """Samples of one way to compute a case; ``part`` of it was computed, by ``on``; ``split``: what the last call says of itself."""
+
+    on: list[str]
+    place: str
+    part: float = 1.0
+    seconds: list[float] = field(default_factory=list)
+    shares: dict[str, float] = field(default_factory=dict)
+    split: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Of the problem a second."""
+        return self.part / median(self.seconds)
 
 
-def timed(operands: tuple[Any, ...], call: Callable[..., Any], chosen: list[Any], repeat: int) -> dict[str, list[float]]:
-    """Seconds on the first device and on all, from the host; and of matrices and orbitals on the first device."""
-    names = [one.info.id for one in chosen]
-    found = {
-        "host, one": samples(lambda: call(*operands, device=names[0]), repeat),
-        "host, all": samples(lambda: call(*operands, device=names), repeat),
-    }
-    if call in (portatile.matmul, wavelets.magicfilter3d):
-        there = [portatile.Buffer.from_numpy(array, chosen[0]) for array in operands]
-        found["device, one"] = samples(lambda: call(*there), repeat)
-        found["device, all"] = samples(lambda: call(*there, device=names), repeat)
-        if len(there) > 1:
-            there[1] = portatile.Buffer.from_numpy(operands[1], chosen[-1])
-            found["b on the last, all"] = samples(lambda: call(*there, device=names), repeat)
-    return found
+def cases(n: int, grid: int) -> Iterator[Case]:
+    """The products, the filter of a batch of 64 orbitals, and the sums over atoms and samples."""
+
+    def first_axis(operands: tuple[Any, ...], count: int, which: int) -> tuple[Any, ...]:
+        size = operands[0].shape[0]
+        return (operands[0][which * size // count : (which + 1) * size // count], *operands[1:])
+
+    def voxels(operands: tuple[Any, ...], count: int, which: int) -> tuple[Any, ...]:
+        size = operands[-1].shape[0]
+        return (*operands[:5], *(one[which * size // count : (which + 1) * size // count] for one in operands[5:]))
+
+    for dtype in ("float64", "float32"):
+        yield Case(
+            f"matmul {dtype}", lambda rng, d=dtype: tuple(rng.random((n, n), np.dtype(d).type) for _ in "ab"), portatile.matmul, first_axis
+        )
+    yield Case("magicfilter3d", lambda rng: (rng.random((64, grid, grid, grid)),), wavelets.magicfilter3d, first_axis)
+    points = 16 * grid
+
+    def potential(atoms: Any, rows: Any, device: Any = None) -> Any:
+        return portatile.coulomb_potential(atoms, (len(rows), points), 0.1, origin=(0.0, 0.1 * rows[0], 0.0), device=device)
+
+    def slab(operands: tuple[Any, ...], count: int, which: int) -> tuple[Any, ...]:
+        rows = operands[1]
+        return operands[0], rows[which * points // count : (which + 1) * points // count]
+
+    yield Case("coulomb_potential", lambda rng: ((rng.random((4000, 4)) * grid).astype(np.float32), range(points)), potential, slab)
+    yield Case("mri_q", lambda rng: tuple(rng.random(count, np.float32) for count in [2048] * 5 + [grid**3] * 3), portatile.mri_q, voxels)
+
+
+def placed(operands: tuple[Any, ...], where: Any) -> tuple[Any, ...]:
+    """The arrays among the operands on a device."""
+    return tuple(portatile.Buffer.from_numpy(one, where) if isinstance(one, np.ndarray) else one for one in operands)
+
+
+def finish(result: Any) -> None:
+    """Wait for what a call queued."""
+    if isinstance(result, (tuple, list)):
+        for one in result:
+            finish(one)
+    elif isinstance(result, portatile.Buffer):
+        result.device.default_queue().finish()
+
+
+def timed(way: Way, run: Callable[[], Any], repeat: int, until: float) -> Way:
+    """Seconds of each run after those that make it ready, to the end of what it queued; one at least."""
+    began, together = time.monotonic(), len(way.on) > 1 and way.part == 1
+    for _ in range(_READY if together else 2):
+        finish(run())
+        if time.monotonic() > min(began + _LONG, until):
+            break
+    while len(way.seconds) < repeat:
+        start = time.perf_counter()
+        finish(run())
+        way.seconds.append(time.perf_counter() - start)
+        if time.monotonic() > min(began + 2 * _LONG, until):
+            break
+    return way
+
+
+def ways(case: Case, chosen: Sequence[Any], repeat: int, until: float) -> Iterator[tuple[str, Way]]:
+    """The times of a case: each device alone, the GPUs, all devices; from the host and from devices."""
+    operands = case.make(np.random.default_rng(0))
+    gpus = [one for one in chosen if one.info.kind != "cpu"] or list(chosen)
+    names = {one.info.id: one for one in chosen}
+
+    def shared(on: Sequence[Any], place: str, given: tuple[Any, ...]) -> Way:
+        ids = [one.info.id for one in on]
+        way = timed(Way(ids, place), lambda: case.call(*given, device=ids), repeat, until)
+        split = splits.latest()
+        if len(ids) > 1 and split is not None:
+            steps = max(sum(share.steps for share in split.shares), 1)
+            way.shares, way.split = {share.device: share.steps / steps for share in split.shares}, str(split)
+        return way
+
+    sets = {"GPUs": gpus, "all": list(chosen)} if len(gpus) > 1 else {"all": list(chosen)}
+    sets = {name: on for name, on in sets.items() if len(on) > 1 and (name == "GPUs" or on != gpus or "GPUs" not in sets)}
+    for name, one in names.items():
+        count = _CPU_PART if one.info.kind == "cpu" and one not in gpus else 1
+        given = operands if count == 1 else case.part(operands, count, 0)
+        yield f"host, {name} alone", timed(Way([name], "host", 1 / count), lambda g=given, d=name: case.call(*g, device=d), repeat, until)
+    for name, on in sets.items():
+        yield f"host, {name}", shared(on, "host", operands)
+    for one in gpus:
+        there = placed(operands, one)
+        yield f"device, {one.info.id} alone", timed(Way([one.info.id], "device"), lambda g=there: case.call(*g), repeat, until)
+        del there
+    there = placed(operands, gpus[0])
+    for name, on in sets.items():
+        yield f"device, {name}", shared(on, "device", there)
+    if len(there) > 1 and case.call is portatile.matmul and len(gpus) > 1:
+        crossed = there[0], portatile.Buffer.from_numpy(operands[1], gpus[-1])
+        yield "device, b on the last GPU", shared(gpus, "device", crossed)
+        yield "device, b on the last GPU, one", timed(Way([gpus[0].info.id], "device"), lambda: _fetched(case, crossed), repeat, until)
+        del crossed
+    del there
+    if len(gpus) > 1:
+        halves = [placed(case.part(operands, len(gpus), which), one) for which, one in enumerate(gpus)]
+        way = Way([one.info.id for one in gpus], "device", 1.0)
+        yield "device, halves", timed(way, lambda: [case.call(*half) for half in halves], repeat, until)
+
+
+def _fetched(case: Case, crossed: tuple[Any, ...]) -> Any:
+    """A product on one device, of whose operands the second is copied from another first."""
+    return case.call(crossed[0], crossed[1].to_device(crossed[0].device))
 
 
 def copied(one: Any, other: Any, nbytes: int, repeat: int) -> list[float]:
     """Bytes a second from a device to another."""
-    there = portatile.Buffer.from_numpy(np.zeros(nbytes, np.uint8), one)
-    return [nbytes / seconds for seconds in samples(lambda: there.to_device(other), repeat)]
+    there, taken = portatile.Buffer.from_numpy(np.zeros(nbytes, np.uint8), one), []
+    for _ in range(repeat + 2):
+        began = time.perf_counter()
+        there.to_device(other)
+        taken.append(nbytes / (time.perf_counter() - began))
+    return taken[2:]
+
+
+def child(task: Mapping[str, Any]) -> None:
+    """A search with an empty store: for each device the seconds at which each better configuration was known."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in task["devices"]}
+
+    def listen(progress: Any) -> None:
+        known = found[progress.device.id]
+        if progress.best is not None and (not known or progress.best.comparable < known[-1][1]):
+            known.append((progress.seconds, progress.best.comparable))
+
+    results = portatile.tune("gemm", budget=task["budget"], device=task["devices"], listen=listen, **dict.fromkeys("mnk", task["size"]))
+    best = {one.device.id: [one.best.comparable, one.best.config] for one in results}
+    print(json.dumps({"steps": found, "best": best, "trials": {one.device.id: len(one.trials) for one in results}}))
+
+
+def tuned(chosen: Sequence[Any], size: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """Searches on the first GPU, and on all at once, each afresh."""
+    ids = [one.info.id for one in chosen if one.info.kind != "cpu"] or [chosen[0].info.id]
+    for on in [ids[:1], ids] if len(ids) > 1 else [ids]:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                yield {"devices": on, **afresh(__file__, {"devices": on, "budget": f"{seconds:.0f}s", "size": size}, folder)}
+            except ChildError as error:
+                yield {"devices": on, "error": str(error)[-300:]}
+
+
+def table(found: Mapping[str, Mapping[str, Way]]) -> None:
+    """Every way of each case: time, speed-up over the best GPU alone from the same place, rate over the sum of the rates, shares."""
+    rows = []
+    for case, every in found.items():
+        alone = {(way.place, way.on[0]): way.rate for name, way in every.items() if name.endswith(" alone")}
+        host = {name: rate for (place, name), rate in alone.items() if place == "host"}
+        for name, way in every.items():
+            single = [rate for (place, _), rate in alone.items() if place == way.place]
+            rates = [alone.get((way.place, one), host.get(one)) for one in way.on]
+            whole = sum(rate for rate in rates if rate) if all(rates) else 0.0
+            shares = ", ".join(f"{one} {100 * share:.0f} %" for one, share in way.shares.items())
+            over = f"{way.rate / max(single):.2f}" if single else ""
+            rows.append([f"{case}: {name}", f"{median(way.seconds):.4g}", over, f"{way.rate / whole:.2f}" if whole else "", shares])
+    if rows:
+        print_table(["case", "seconds", "over the best", "of the sum", "shares"], rows)
+
+
+def told(searches: Sequence[Mapping[str, Any]]) -> None:
+    """When each search had found what is within 2 % of the best that any found."""
+    best = min((seconds for one in searches for seconds, _ in one.get("best", {}).values()), default=0.0)
+    for one in searches:
+        for name, steps in one.get("steps", {}).items():
+            within = next((f"{at:.1f} s" for at, seconds in steps if seconds <= _OF_BEST * best), "never")
+            reached = f"{1e3 * steps[-1][1]:.3f} ms" if steps else "nothing"
+            print(f"tuning on {' + '.join(one['devices'])}: {name} {reached} of {1e3 * best:.3f}, within 2 % of it after {within}")
+        if "error" in one:
+            print(f"tuning on {' + '.join(one['devices'])} failed: {one['error']}")
 
 
 def main() -> None:
+    if "--child" in sys.argv:
+        child(json.loads(sys.argv[-1]))
+        return
     commands = parser(__doc__, "all")
     commands.add_argument("--size", type=int, default=16384, help="rows and columns of the matrices; default 16384")
     commands.add_argument("--grid", type=int, default=128, help="points of an axis of the volumes; default 128")
     commands.add_argument("--repeat", type=int, default=7, help="samples of each; default 7")
     commands.add_argument("--bytes", type=int, default=_COPY, help=f"bytes of a copy between devices; default {_COPY}")
+    commands.add_argument("--seconds", type=float, default=450.0, help="begin nothing more after so many; default 450")
+    commands.add_argument("--tune", type=float, default=45.0, help="seconds of each search, 0 for none; default 45")
+    commands.add_argument("--tune-size", type=int, default=4096, help="rows and columns of the tuned product; default 4096")
+    commands.add_argument("--only", action="append", default=[], help="one of the cases, copies or tuning; repeat; default: all")
     options = commands.parse_args()
     chosen = list(devices.several(options.device or devices.EVERY))
-    rows = []
-    for name, (operands, call) in cases(options.size, options.grid, np.random.default_rng(0)).items():
-        found = timed(operands, call, chosen, options.repeat)
-        rows.append({"case": name, "seconds": found})
-    pairs = [(one, other) for one in chosen for other in chosen if one is not other]
-    copies = [{"from": a.info.id, "to": b.info.id, "bytes_per_second": copied(a, b, options.bytes, options.repeat)} for a, b in pairs]
-    for row in rows:
-        took = {way: median(taken) for way, taken in row["seconds"].items()}
-        alone = {way: took["host, one" if way.startswith("host") else "device, one"] for way in took}
-        print_table([row["case"], "seconds", "over one"], [[way, f"{took[way]:.4g}", f"{alone[way] / took[way]:.2f}"] for way in took])
-    for copy in copies:
-        print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
+    searching = options.tune > 0 and (not options.only or "tuning" in options.only)
+    until = time.monotonic() + options.seconds - (2.5 * options.tune if searching else 0.0)
+    found: dict[str, dict[str, Way]] = {}
+    copies: list[dict[str, Any]] = []
+    searches: list[dict[str, Any]] = []
+    left: list[str] = []
+    with until_stopped():
+        if not options.only or "copies" in options.only:
+            for one, other in [(one, other) for one in chosen for other in chosen if one is not other]:
+                rates = copied(one, other, options.bytes, options.repeat)
+                copies.append({"from": one.info.id, "to": other.info.id, "bytes_per_second": rates})
+        for case in cases(options.size, options.grid):
+            if options.only and case.name not in options.only:
+                continue
+            if time.monotonic() > until:
+                left.append(case.name)
+                continue
+            for name, way in ways(case, chosen, options.repeat, until):
+                found.setdefault(case.name, {})[name] = way
+                print(f"{case.name}: {name}: {median(way.seconds):.4g} s {way.split}", flush=True)
+        if searching:
+            searches.extend(tuned(chosen, options.tune_size, options.tune))
     known = [{"id": one.info.id, "name": one.info.name, "driver": one.info.driver} for one in chosen]
     document = {"bench": "several_devices", **facts(options.commit), "devices": known, "size": options.size, "grid": options.grid}
+    rows = [
+        {
+            "case": case,
+            "seconds": {name: way.seconds for name, way in every.items()},
+            "ways": {name: vars(way) for name, way in every.items()},
+        }
+        for case, every in found.items()
+    ]
     name = f"several_devices-{slug(chosen[0].info.name)}"
-    print(f"\nwritten to {save(name, document | {'cases': rows, 'copies': copies}, options.out)}")
+    path = save(name, document | {"cases": rows, "copies": copies, "tuning": searches, "left_out": left}, options.out)
+    print(f"\nwritten to {path}\n")
+    for copy in copies:
+        print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
+    told(searches)
+    if left:
+        print(f"no time was left for {', '.join(left)}")
+    table(found)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,7 @@ _PERIOD = 0.25  # seconds between two texts: a browser keeps up
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
     """Names and values as a table of two columns; those without a value are left out."""
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
-        for name, value in pairs
-        if value not in ("", None)
-    )
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in pairs if value not in ("", None))
     return f"<table>{rows}</table>"
 
 

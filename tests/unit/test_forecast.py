@@ -101,3 +101,14 @@ def test_both_times_are_told(problem: Problem) -> None:
     unknown = forecast.of(chosen, forecast.shared(chosen, problem))
     assert unknown.together is None
     assert unknown.quickest == "", "who is not known takes part, so that it is known"
+
+
+def test_a_device_that_came_too_late_for_a_piece_hinders_nobody(problem: Problem) -> None:
+    """Its rate stays unknown; the split's time is known, and with it whether the other is faster alone."""
+    chosen = [simulated(0, 1e-3, 1e12), simulated(1, 1.0, 0.0)]
+    task = forecast.shared(chosen, problem)
+    for _ in range(2):
+        forecast.learn_together(chosen, task, 0.05, {"cuda:0": 1e12}, 0.04)
+    assert computed(chosen, problem, 0.05) == "cuda:0"
+    assert computed(chosen, problem, 0.05) == "cuda:0"
+    assert forecast.of(chosen, task).settled

@@ -117,6 +117,8 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
             alone[name] = Expected(seconds, True)
         elif shown := task.shown(device):
             alone[name] = Expected(task.work / shown)
+        elif measured is not None:  # it came too late for a piece
+            alone[name] = Expected(measured)
     if measured is not None:
         return Forecast(Expected(measured, True), alone, _quickest(Expected(measured, True), alone))
     if len(alone) < len(devices) or (parts := task.parts()) is None:
@@ -157,8 +159,8 @@ def learn_together(devices: Sequence[Device], task: Shared, seconds: float, show
     for device in devices:
         if shown.get(device.info.id):
             rates.learn(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
+    rates.took(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
-        rates.took(devices[0].info, task.problem, task.all, seconds)
         rates.learn(devices[0].info, task.problem, task.work, max(seconds - pieces, _STARTING), f"starting {task.all}")
 
 

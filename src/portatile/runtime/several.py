@@ -215,7 +215,8 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
         for worker in workers
         if worker.share.pieces and not worker.share.failure
     }
-    forecast.learn_together(devices, task, seconds, shown, in_time(size, period, pieces.rates)[0])
+    if not any(worker.share.failure for worker in workers):
+        forecast.learn_together(devices, task, seconds, shown, in_time(size, period, pieces.rates)[0])
     return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
 
 

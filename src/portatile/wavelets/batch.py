@@ -96,7 +96,8 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
     whole = result.whole()
     seconds = time.perf_counter() - began
     shown = {share.device: pieces.rates[share.device] * step for share in shares if share.pieces and not share.failure}
-    forecast.learn_together(chosen, task, seconds, shown, in_time(psi.shape[0], 1, pieces.rates)[0])
+    if not any(share.failure for share in shares):
+        forecast.learn_together(chosen, task, seconds, shown, in_time(psi.shape[0], 1, pieces.rates)[0])
     keep(chosen, Split(task.problem, "orbitals", seconds, shares, forecast=told))
     return whole
 

@@ -18,6 +18,7 @@ _SAVED = 1 / 16  # of the work that a smaller tile must save: each has fewer mul
 _ROWS_IN_PLACE = 5  # rows of tiles that read the same columns of B sooner than a work-item has copied them
 _AGAIN = 4  # tiles of columns from which an A that is not contiguous along k had better be packed than read so by each of them
 _AGAIN_ALONG = 20  # the same for an A that is, and that takes many registers for addresses
+_ADDRESSES = 2  # steps of k, as many as which a tile that reads rows of A in place loses on their addresses
 _DOTS = 4  # rows or columns of C up to which products along k are faster than any tile; with k fast and C wide, up to _DOTS_ROWS
 _DOTS_ROWS = 16
 _DOTS_WIDE = 256
@@ -116,7 +117,9 @@ def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu
         if m <= rows:
             return replace(register(lanes, rows, vectors, block=_STAGE if k > _STAGE else 0), PACK_B=False)
     point = replace(register(lanes, rows, vectors, block=_stage(problem, lanes * vectors, device)), SM=True, PACK_B=False)
-    return replace(point, PACK_A=problem.options["trans_a"] == "T" and n > _AGAIN * point.columns)
+    again = problem.options["trans_a"] == "T" and n > _AGAIN * point.columns
+    short = m * n * k > _ALONE and _ADDRESSES * n > k * point.columns
+    return replace(point, PACK_A=again or short)
 
 
 def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu | None:

@@ -23,6 +23,14 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% include "vectors.cl" %}
+{% if TRANS_B and TC % 4 == 0 %}
+#if defined(PORTATILE_CUDA)
+#define FOUR(p) vload4(0, p)
+#else
+typedef {{ real }}4 loose4 __attribute__((aligned({{ itemsize }})));
+#define FOUR(p) (*(__global const loose4*)(p))
+#endif
+{% endif %}
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 {% include "arguments.cl" %}
@@ -43,14 +51,32 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
         const {{ real }} factor = k0 == start ? beta : 1;  // later stages add to what the first one made of C
 {% if TRANS_B %}
         __global const {{ real }}* from = b_base + b_offset + (long)col * ldb;
-        if (end == TC)
-            for (int l = 0; l < k1 - k0; ++l)
+        if (end == TC) {
+            const int steps = k1 - k0;
+{% if TC % 4 == 0 %}
+            for (int j = 0; j < TC; j += 4) {  // squares of four columns and steps, transposed in registers
+                __global const {{ real }}* line = from + (long)j * ldb + k0;
+                __local {{ real }}* to = panel + j;
+                int l = 0;
+                for (; l + 4 <= steps; l += 4, line += 4, to += 4 * TC) {
+                    const {{ real }}4 w = FOUR(line), x = FOUR(line + ldb), y = FOUR(line + 2 * (long)ldb), z = FOUR(line + 3 * (long)ldb);
+{% for e in range(4) %}
+                    *(__local {{ real }}4*)(to + {{ e }} * TC) = ({{ real }}4)(w.s{{ e }}, x.s{{ e }}, y.s{{ e }}, z.s{{ e }});
+{% endfor %}
+                }
+                for (; l < steps; ++l, ++line, to += TC)
+                    for (int i = 0; i < 4; ++i)
+                        to[i] = line[(long)i * ldb];
+            }
+{% else %}
+            for (int l = 0; l < steps; ++l)
 #pragma unroll
                 for (int j = 0; j < TC; ++j)
                     panel[l * TC + j] = from[(long)j * ldb + k0 + l];
-        else
-            for (int l = 0; l < k1 - k0; ++l)
-                for (int j = 0; j < TC; ++j)
+{% endif %}
+        } else
+            for (int j = 0; j < TC; ++j)
+                for (int l = 0; l < k1 - k0; ++l)
                     panel[l * TC + j] = j < end ? from[(long)j * ldb + k0 + l] : 0;
 {% else %}
         __global const {{ real }}* from = b_base + b_offset + (long)k0 * ldb + col;
