@@ -34,7 +34,9 @@ for call in calls:
     call(np.empty_like(b))
 armed = False
 def interrupt(number, frame):
-    if armed:  # a signal that another thread has received may come long after the timer was stopped
+    global armed
+    if armed:  # a signal that another thread has received may come long after the timer was stopped, and with the next
+        armed = False
         raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, interrupt)
 begun, interrupted, late = time.monotonic(), 0, 0
