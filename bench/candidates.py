@@ -33,7 +33,7 @@ from measure import facts, print_table, save, slug
 from portatile.records import Config, DeviceInfo
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.forms import canonical, ranked
-from portatile.workloads.gemm.forms.gpu import estimate
+from portatile.workloads.gemm.forms.gpu import costs, timings
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from random_shapes import draw
 
@@ -50,6 +50,7 @@ TILES = (
     *(hopper.tile(128, 256, 4), hopper.tile(256, 128, 4, blocks=2), hopper.tile(128, 128, 6), hopper.tile(128, 64, 8)),
     *(hopper.tile(64, 256, 4), hopper.tile(64, 128, 6), hopper.tile(64, 128, 8), hopper.tile(64, 64, 8), hopper.tile(64, 64, 12)),
 )
+_PAIRED = 3  # points that are tried with PAIRS too
 _MORE = 8  # candidates of types on matrix units, whose shapes are few
 BETTER = 1.02  # the default's time over a candidate's from which it is worth choosing
 
@@ -78,7 +79,7 @@ def candidates(case: Case, device: DeviceInfo, most: int) -> dict[str, Config]:
     found: dict[str, Config] = {"default": default}
     batched = case.batch > 1
     space = case.workload.space(case.problem, device)
-    for config in _on_units(case, device) if case.dtype in UNITS else _plain(case, device):
+    for config in _on_units(case, device) if case.dtype in UNITS else _plain(case, device, most):
         config = canonical(config, batched)
         # stages beyond those that a search tries are legal where local memory has them
         if (
@@ -130,13 +131,21 @@ def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
             yield point.config(batched=case.batch > 1)
 
 
-def _plain(case: Case, device: DeviceInfo) -> Iterator[Config]:
-    """What other forms would choose, then the estimate's candidates, the best first."""
+def _plain(case: Case, device: DeviceInfo, most: int) -> Iterator[Config]:
+    """What other forms would choose, then the best of each tile by the estimate, and the best of what is left. With PAIRS only where that
+    is another text: of float32 whose rows are aligned to two elements.
+    """
+    default = case.workload.default(case.problem, device)
+    if case.dtype == "float32" and default["FORM"] == "gpu":
+        yield {**default, "PAIRS": True}
     for form in ranked():
         if form.name in ("thin", "gpu") and (point := form.default(form.point.view(case.problem), device, 1)) is not None:
             yield point.config()
-    judged = sorted(estimate.judged(case.problem, device, local_limit(device)), key=lambda one: one[0])
-    for _, point in judged:
+    known = costs.known(device, case.dtype)
+    points = [] if known is None else timings.candidates(case.problem, device, local_limit(device), known, 2 * most)
+    for place, point in enumerate(points):
+        if case.dtype == "float32" and place < _PAIRED:
+            yield replace(point, PAIRS=True).config()
         yield point.config()
 
 
