@@ -33,7 +33,7 @@ from measure import facts, print_table, save, slug
 from portatile.records import Config, DeviceInfo
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.forms import canonical, ranked
-from portatile.workloads.gemm.forms.gpu import estimate
+from portatile.workloads.gemm.forms.gpu import costs, timings
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from random_shapes import draw
 
@@ -78,7 +78,7 @@ def candidates(case: Case, device: DeviceInfo, most: int) -> dict[str, Config]:
     found: dict[str, Config] = {"default": default}
     batched = case.batch > 1
     space = case.workload.space(case.problem, device)
-    for config in _on_units(case, device) if case.dtype in UNITS else _plain(case, device):
+    for config in _on_units(case, device) if case.dtype in UNITS else _plain(case, device, most):
         config = canonical(config, batched)
         # stages beyond those that a search tries are legal where local memory has them
         if (
@@ -130,14 +130,15 @@ def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
             yield point.config(batched=case.batch > 1)
 
 
-def _plain(case: Case, device: DeviceInfo) -> Iterator[Config]:
-    """What other forms would choose, then the estimate's candidates, the best first."""
+def _plain(case: Case, device: DeviceInfo, most: int) -> Iterator[Config]:
+    """What other forms would choose, then the best of each tile by the estimate, and the best of what is left."""
     for form in ranked():
         if form.name in ("thin", "gpu") and (point := form.default(form.point.view(case.problem), device, 1)) is not None:
             yield point.config()
-    judged = sorted(estimate.judged(case.problem, device, local_limit(device)), key=lambda one: one[0])
-    for _, point in judged:
-        yield point.config()
+    known = costs.known(device, case.dtype)
+    if known is not None:
+        for point in timings.candidates(case.problem, device, local_limit(device), known, 2 * most):
+            yield point.config()
 
 
 def shown(rows: list[dict[str, Any]]) -> None:

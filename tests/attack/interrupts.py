@@ -16,7 +16,9 @@ device, seed, count = sys.argv[1] or None, int(sys.argv[2]), int(sys.argv[3])
 rng = random.Random(seed)
 armed = False
 def interrupt(number, frame):
-    if armed:  # a signal that another thread has received may come long after the timer was stopped
+    global armed
+    if armed:  # a signal that another thread has received may come long after the timer was stopped, and with the next
+        armed = False
         raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, interrupt)
 thrown = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -44,6 +46,7 @@ for _ in range(count):
         armed = False
         while asynchronous and not fired:
             time.sleep(0.0005)
+        time.sleep(0)  # an exception that is pending is raised at a call, here at the latest
         finished += 1
     except KeyboardInterrupt:
         interrupted += 1

@@ -21,7 +21,7 @@ from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.tuner import TuningRequest, tune
 from support.faulty import Faulty
-workload = Faulty(("none",), tuple(range(8, 40)))
+workload = Faulty(("none",), tuple(range(8, 24)))
 problem = workload.problem({"n": 1003})
 request = TuningRequest(problem, sys.argv[1] or None, Budget(seconds=30), "random", workload=workload, timing=Timing(3, 0.0005, 0.05))
 with ResultStore(Path(sys.argv[2])) as store:

@@ -228,3 +228,17 @@ def test_show_compiles_for_a_gpu_that_is_not_here(architecture: str, capsys: pyt
     kernels = [line.split() for line in out.splitlines() if line and line.split()[-1].isdigit()]
     assert kernels
     assert all(int(registers) > 0 for _, registers, *_ in kernels)
+
+
+def test_a_file_is_compiled_by_the_driver_here_without_nvrtc(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_compiler, "nvrtc", None)
+    monkeypatch.setenv("PORTATILE_DEVICE", "opencl")
+    (tmp_path / "one.cl").write_text("kernel void one(global int *o) { o[get_global_id(0)] = 1; }\n")
+    assert main(["compile", str(tmp_path / "one.cl")]) == 0
+    told = capsys.readouterr()
+    assert "int* o" in told.out
+    assert "cuda" in told.err
+    assert "instead" in told.err
+    assert main(["compile", str(tmp_path / "one.cl"), "--arch", "sm_90"]) == 2

@@ -13,18 +13,18 @@ def k_fast(problem: Problem, name: str) -> bool:
     return (problem.options["trans_a"] == "N") if name == "a" else (problem.options["trans_b"] == "T")
 
 
-def takes_vectors(problem: Problem, name: str) -> bool:
-    """Whether A or B can be copied to local memory 16 bytes at a time as it lies: k slow, rows aligned and whole vectors long."""
-    width = 16 // problem.itemsize
+def takes_vectors(problem: Problem, name: str, nbytes: int = 16) -> bool:
+    """Whether A or B can be copied to local memory so many bytes at a time as it lies: k slow, rows aligned and whole vectors long."""
+    width = nbytes // problem.itemsize
     across = problem.sizes["m" if name == "a" else "n"]
     if not in_place(problem, name):
         return False
     return not k_fast(problem, name) and across % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
 
 
-def takes_vectors_along_k(problem: Problem, name: str) -> bool:
-    """Whether A or B has k fast and can be read 16 bytes at a time along it."""
-    width = 16 // problem.itemsize
+def takes_vectors_along_k(problem: Problem, name: str, nbytes: int = 16) -> bool:
+    """Whether A or B has k fast and can be read so many bytes at a time along it."""
+    width = nbytes // problem.itemsize
     if not in_place(problem, name):
         return False
     return k_fast(problem, name) and problem.sizes["k"] % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width

@@ -53,28 +53,23 @@ class Shape:
 
 
 def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -> Gpu | None:
-    """The candidate with the least estimate, see ``judged``; the first of equal ones, None without any."""
-    found = min(judged(problem, device, limit, zeros), key=lambda one: one[0], default=None)
-    return None if found is None else found[1]
-
-
-def judged(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -> Iterator[tuple[tuple[float, float], Gpu]]:
-    """The candidates whose groups have at most ``limit`` bytes of local memory, each behind its microseconds: with what the host takes
-    for its launches, and without.
+    """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
     With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``), and only points that do so are
     candidates: k is shared in one launch, and there is no tail.
     """
     costs = known(device, problem.dtype)
     if costs is None:
-        return
+        return None
     shape = replace(shape_of(problem, device), zeros=zeros)
+    found: Gpu | None = None
+    least = (math.inf, math.inf)
     for tile, rate in zip(tiles(problem), costs.rates, strict=True):
         if tile.point.items > device.max_work_group_size or tile.point.local_bytes(problem.itemsize) > limit:
             continue
         for point in variants(problem, shape, tile, device):
             saved = None
-            if (zeros and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN))) or point.local_bytes(problem.itemsize) > limit:
+            if zeros and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
                 continue
             if point.TAIL:
                 cut = point.cut(problem, device)
@@ -83,7 +78,10 @@ def judged(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") ->
                 saved = cut.saved
             took = microseconds(shape, point, tile.groups, rate, saved, costs)
             launches = 1 + point.PACK_A + point.PACK_B + ((point.SPLIT_K > 1 and not point.JOIN) or point.TAIL > 0)
-            yield (max(took, launches * device.can.launch_us), took), point
+            seen = (max(took, launches * device.can.launch_us), took)
+            if seen < least and point.local_bytes(problem.itemsize) <= limit:
+                found, least = point, seen
+    return found
 
 
 def shape_of(problem: Problem, device: DeviceInfo) -> Shape:

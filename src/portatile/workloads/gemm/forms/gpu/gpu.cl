@@ -47,7 +47,7 @@
 {% set bn = TBC * cols %}
 {% set team = TBR * TBC %}
 {% set items = team * KG %}
-{% set lines = ("lines", "dots") %}
+{% set lines = ("lines", "dots", "dot_pairs") %}
 {% set depth = VL if MMA or A_FROM in lines or B_FROM in lines else 1 %}
 {% set halves = 2 if MMA_SHAPE == "16x8x16" else 1 %}
 {% set unit = 8 * halves if MMA else depth %}

@@ -12,6 +12,7 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
+_PAIR = 8  # bytes of two float32
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
 # Where spelling, unrolling and instructions that seldom matter are tried: not in every combination.
@@ -198,6 +199,16 @@ class Gpu(Point):
             "not KEEP or TR * TRR * TC * TCR * itemsize <= 256",  # vectors along k take more registers
         ),
     )
+    PAIRS: bool = parameter(
+        False,
+        (False, True),
+        "Rows of an operand that are aligned to 8 bytes and not to 16 are copied two elements at a time, not one by one, unless they are "
+        "transposed on the way.",
+        when="not MMA",
+        must={"PAIRS is for float32": "plain and itemsize == 4 or not PAIRS"},
+        tried=("not PAIRS or in_pairs",),
+        later=True,
+    )
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
@@ -323,10 +334,14 @@ class Gpu(Point):
                 source = "panel"
             elif k_fast(problem, name) and (self.MMA or self.KEEP):
                 source = "lines" if takes_vectors_along_k(problem, name) else "dots"
+                if self.PAIRS and source == "dots" and takes_vectors_along_k(problem, name, _PAIR):
+                    source = "dot_pairs"
             elif k_fast(problem, name):
                 source = "transposed" if self.TURN and takes_vectors_along_k(problem, name) else "columns"
             else:
                 source = "vectors" if takes_vectors(problem, name) else "elements"
+                if self.PAIRS and source == "elements" and takes_vectors(problem, name, _PAIR):
+                    source = "pairs"
             facts[f"{name.upper()}_FROM"] = source
             facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
         target = packed_layout((m, n)) if bare_sums else problem.layout["c"]

@@ -3,10 +3,12 @@
      panel       panels of pack.cl, as wide as the tile, zeros where the operand ends
      vectors     stored with k slow, 16 bytes at a time
      elements    stored with k slow, an element at a time, for storage that is not aligned
+     pairs       the same, two elements at a time, for storage that is aligned to two
      columns     stored with k fast, an element at a time, transposed on the way
      transposed  stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
      lines       stored with k fast and kept so, 16 bytes at a time
      dots        the same, an element at a time
+     dot_pairs   the same, two elements at a time
 
    Where stores or loads would not spread over the banks, blocks within a row are exchanged, never less than what one memory transaction
    brings: 32 bytes that lie apart, or across such a border, are copied at half the speed.
@@ -14,8 +16,9 @@
    range across k. With `edge` the tile goes past that range: what lies there is copied from its last elements, and nobody stores
    what comes of it. With K_EDGE the last tile goes past k: copies past its end bring zeros. #}
 {% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
-{% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "transposed") else 1 }}{% endmacro %}
-{% macro along(source) %}{{ "1" if source in ("columns", "transposed", "lines", "dots") }}{% endmacro %}
+{% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs") else 1 }}{% endmacro %}
+{% set lines = ("lines", "dots", "dot_pairs") %}
+{% macro along(source) %}{{ "1" if source in ("columns", "transposed") or source in lines }}{% endmacro %}
 {# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
 {% set together = [128 // itemsize, TBR * TR, TBC * TC] | min %}
 {# ... in the rows of a transposed tile that hold the 16 bytes number `piece` along k, ... #}
@@ -26,7 +29,7 @@
 {% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB, together] | min // vector - 1) * vector) }}{% endmacro %}
 {# where element `i` across k of step `kk` lies in the tile #}
 {% macro spot(source, pitch, kk, i) %}
-{{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in ("lines", "dots")
+{{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in lines
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA else "(%s) * %s + %s" % (kk, pitch, i) }}
 {%- endmacro %}
 {# copies across the rows of a tile, or along its k where that is contiguous #}
@@ -58,7 +61,7 @@
 {% endif %}
 {% if source == "transposed" %}
     {{ real }}{{ vector }} {{ x }}_held[{{ (KB * wide // vector + items - 1) // items }}];
-{% elif not MMA and source not in ("lines", "dots") %}
+{% elif not MMA and source not in lines %}
     const int {{ x }}_spot = {{ spot(source, pitch, x ~ "_k", x ~ "_i") }};
 {% endif %}
 {% endmacro %}
@@ -75,7 +78,7 @@
 #pragma unroll
             for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
 {% if even(source, wide) %}
-{% set to = spot(source, pitch, x ~ "_k", "%s_i + s * %d" % (x, jump)) if source in ("lines", "dots")
+{% set to = spot(source, pitch, x ~ "_k", "%s_i + s * %d" % (x, jump)) if source in lines
        else spot(source, pitch, "%s_k + s * %d" % (x, jump), x ~ "_i") if MMA
        else "%s_spot + s * %d" % (x, jump * (1 if source == "columns" else pitch)) %}
 {% set from = "%s_at + s * %d" % (x, items * width) if source == "panel"
