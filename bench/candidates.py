@@ -50,6 +50,7 @@ TILES = (
     *(hopper.tile(128, 256, 4), hopper.tile(256, 128, 4, blocks=2), hopper.tile(128, 128, 6), hopper.tile(128, 64, 8)),
     *(hopper.tile(64, 256, 4), hopper.tile(64, 128, 6), hopper.tile(64, 128, 8), hopper.tile(64, 64, 8), hopper.tile(64, 64, 12)),
 )
+_PAIRED = 3  # points that are tried with PAIRS too
 _MORE = 8  # candidates of types on matrix units, whose shapes are few
 BETTER = 1.02  # the default's time over a candidate's from which it is worth choosing
 
@@ -131,14 +132,21 @@ def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
 
 
 def _plain(case: Case, device: DeviceInfo, most: int) -> Iterator[Config]:
-    """What other forms would choose, then the best of each tile by the estimate, and the best of what is left."""
+    """What other forms would choose, then the best of each tile by the estimate, and the best of what is left. With PAIRS only where that
+    is another text: of float32 whose rows are aligned to two elements.
+    """
+    default = case.workload.default(case.problem, device)
+    if case.dtype == "float32" and default["FORM"] == "gpu":
+        yield {**default, "PAIRS": True}
     for form in ranked():
         if form.name in ("thin", "gpu") and (point := form.default(form.point.view(case.problem), device, 1)) is not None:
             yield point.config()
     known = costs.known(device, case.dtype)
-    if known is not None:
-        for point in timings.candidates(case.problem, device, local_limit(device), known, 2 * most):
-            yield point.config()
+    points = [] if known is None else timings.candidates(case.problem, device, local_limit(device), known, 2 * most)
+    for place, point in enumerate(points):
+        if case.dtype == "float32" and place < _PAIRED:
+            yield replace(point, PAIRS=True).config()
+        yield point.config()
 
 
 def shown(rows: list[dict[str, Any]]) -> None:
