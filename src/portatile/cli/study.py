@@ -130,6 +130,8 @@ def _devices(selectors: Sequence[str], usual: str) -> tuple[Device, ...]:
     if usual == "none":
         return ()
     named = [devices.get(selector) for selector in selectors]
+    if len(named) > 1 and usual == "each":
+        named = list(devices.several(selectors))  # says which one is named twice
     if not named and usual == "best":
         named = [devices.get()]
     if not named and usual == "each":

@@ -166,7 +166,7 @@ def perform(
     on with the others; raises what the last one raised where all fail.
     """
     task = forecast.shared(devices, problem, matrices)
-    told = forecast.of(devices, task)
+    told = forecast.of(devices, task) if len(devices) > 1 else Forecast(None, {})
     alone = next((device for device in devices if device.info.id == told.quickest), None)
     workers, note = _workers(devices, problem, matrices, scalars) if alone is None else ([], _one(told.quickest, told))
     if len(workers) < FEWEST:
