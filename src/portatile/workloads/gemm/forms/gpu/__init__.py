@@ -14,14 +14,13 @@ __all__ = ["form"]
 
 def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     """``plain_a``, ``plain_b``: whether the operand is copied in vectors as it lies, so that packing cannot help; ``turnable_a``,
-    ``turnable_b``: whether TURN applies to it; ``in_pairs``: whether one is aligned to two float32 and not to four; ``matrix_units``,
-    ``small_units`` for float64: of 16 x 8, of 8 x 8.
+    ``turnable_b``: whether TURN applies to it; ``paired_a``, ``paired_b``, ``paired_along_a``, ``paired_along_b``: whether PAIRS applies to
+    it as it lies, or with k fast under KEEP; ``matrix_units``, ``small_units`` for float64: of 16 x 8, of 8 x 8.
     """
     facts: dict[str, Value] = {"joins": joins(device), "local_limit": local_limit(device), "matrix_units": matrix_units(device)}
     facts["small_units"] = "8x8x4" in matrix_shapes(device)
-    facts["in_pairs"] = problem.itemsize == 4 and any(
-        takes(problem, name, 8) and not takes(problem, name) for takes in (takes_vectors, takes_vectors_along_k) for name in "ab"
-    )
+    for which, takes in (("paired", takes_vectors), ("paired_along", takes_vectors_along_k)):
+        facts |= {f"{which}_{name}": problem.itemsize == 4 and takes(problem, name, 8) and not takes(problem, name) for name in "ab"}
     facts |= {f"plain_{name}": takes_vectors(problem, name) for name in "ab"}
     return facts | {f"turnable_{name}": takes_vectors_along_k(problem, name) for name in "ab"}
 

@@ -206,7 +206,10 @@ class Gpu(Point):
         "transposed on the way.",
         when="not MMA",
         must={"PAIRS is for float32": "plain and itemsize == 4 or not PAIRS"},
-        tried=("not PAIRS or in_pairs",),
+        tried=(
+            "not PAIRS or (not PACK_A and (paired_a or (KEEP and paired_along_a)))"
+            " or (not PACK_B and (paired_b or (KEEP and paired_along_b)))",
+        ),
         later=True,
     )
     SPLIT_K: int = parameter(
