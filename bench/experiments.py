@@ -32,7 +32,7 @@ from measure import HERE, Ended, facts, parser, print_table, rewrite, slug, supe
 KINDS = ("json", "html", "csv", "svg")
 _PATIENCE = 20.0  # seconds for a command that was interrupted to show what it has
 _LONGEST = 1800.0  # seconds of a command without a budget: none may hang for ever
-_LEAST = 3.0  # seconds with which a command is begun, while there are so many
+_LEAST = 8.0  # seconds with which a command is begun, while there are so many
 _SPARE = 8.0  # seconds of a budget for the last one to stop, and for the page
 _RESUMED = "goes on where an earlier run was interrupted"
 

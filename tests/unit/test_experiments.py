@@ -83,6 +83,6 @@ def test_results_are_on_disk_after_each_command_and_the_budget_is_kept(bench: An
     monkeypatch.setattr(bench.time, "monotonic", lambda: 100.0)
     assert bench.Clock(140.0).share(many[0], many) == (10.0, 20.0)
     assert bench.Clock(140.0).share(many[0], many[3:]) == (40.0, bench._SPARE / 2)
-    assert bench.Clock(104.0).share(many[0], many)[0] == 3.0
+    assert bench.Clock(104.0).share(many[0], many)[0] == 4.0
     assert bench.Clock(100.5).share(many[0], many) == (0.0, 0.0)
     assert bench.Clock(None).share(many[0], many)[0] > 600
