@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,14 +95,13 @@ def _numbers(taps: Sequence[float]) -> list[float]:
 
 
 def _computed(compute: Callable[..., Any], *tensors: Tensor | None) -> Tensor:
-    """``compute`` on CUDA tensors as they are, on CPU tensors through the arrays that share their memory; a tensor of what it returns."""
+    """``compute`` on tensors that all lie in CUDA memory, or all in the host's; raises ArgumentError for others."""
     given = [None if tensor is None else tensor.detach() for tensor in tensors]
-    if all(tensor is None or tensor.is_cuda for tensor in given):
-        return cast(Tensor, compute(*given))
-    if any(tensor is not None and tensor.device.type != "cpu" for tensor in given):
-        places = ", ".join(str(tensor.device) for tensor in given if tensor is not None)
+    there = [tensor for tensor in given if tensor is not None]
+    if not all(tensor.is_cuda for tensor in there) and not all(tensor.device.type == "cpu" for tensor in there):
+        places = ", ".join(str(tensor.device) for tensor in there)
         raise ArgumentError(f"the tensors lie on {places}; move them to one CUDA device or to the CPU")
-    return torch.from_numpy(np.asarray(compute(*(None if tensor is None else tensor.numpy() for tensor in given))))
+    return cast(Tensor, compute(*given))
 
 
 def _size(shape: Sequence[Any], trans: str) -> tuple[Any, Any]:

@@ -99,6 +99,16 @@ def test_filters_alike_are_one_operand(device: Device) -> None:
     ]
 
 
+def test_numpy_results_go_where_they_are_wanted() -> None:
+    psi = np.random.default_rng(3).random((4, 4, 4), np.float32)
+    expected = convolve3d_separable(psi, [1.0, 0.5], lower=0)
+    gaps = np.zeros((4, 4, 8), np.float32)
+    for out in (np.empty_like(psi), gaps[..., ::2], psi):  # the last one in place
+        assert convolve3d_separable(psi, [1.0, 0.5], lower=0, out=out) is out
+        assert np.array_equal(out, expected)
+    assert not gaps[..., 1::2].any()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -116,7 +126,9 @@ def test_filters_alike_are_one_operand(device: Device) -> None:
         (lambda x: convolve3d_separable(x, [1.0], lower=(0, 0, 99)), "lower=99"),
         (lambda x: convolve3d_separable(x, [1.0], lower="low"), "lower='low'"),
         (lambda x: convolve3d_separable(x, ([1.0], [], [1.0]), lower=0), "0 taps"),
-        (lambda x: convolve3d_separable(x, [1.0], lower=0, out=x), "only the result of a Buffer or CUDA array"),
+        (lambda x: convolve3d_separable(x, [1.0], lower=0, out=Buffer.from_numpy(x)), "can only go to another such array"),
+        (lambda x: convolve3d_separable(x, [1.0], lower=0, out=x[1:]), r"the result has shape \(4, 4, 4\)"),
+        (lambda x: convolve3d_separable(x, [1.0], lower=0, out=np.broadcast_to(x, x.shape)), "read-only"),
     ],
 )
 def test_mistakes_are_told(call: Callable[[Any], object], message: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+import portatile  # noqa: E402
 from portatile import torch as portatile_torch  # noqa: E402
 from portatile.device.base import Device  # noqa: E402
 from portatile.errors import ArgumentError  # noqa: E402
@@ -124,3 +125,38 @@ def test_mistakes_are_told(place: tuple[str, str | None]) -> None:
         portatile_torch.matmul(a, a, device=place[1])
     with pytest.raises(ArgumentError, match="two dimensions"):
         portatile_torch.convolve1d(a[0], [1.0], lower=0, device=place[1])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "bfloat16"])
+def test_the_routines_take_tensors_of_the_host(dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    a, b = (drawn(*shape, place=("cpu", None), gradient=False).to(kind) for shape in ((5, 3), (3, 4)))
+    out = torch.empty(5, 4, dtype=kind)
+    assert portatile.gemm(a, b, out=out) is out
+    torch.testing.assert_close(out, a @ b)
+    torch.testing.assert_close(portatile.matmul(a, b[:, 0]), a @ b[:, 0])
+    torch.testing.assert_close(portatile.gemm(a.conj(), b), a.conj() @ b)  # conjugated when it is read
+
+
+def test_the_other_routines_take_tensors_of_the_host() -> None:
+    psi = drawn(4, 4, 4, place=("cpu", None), gradient=False)
+    expected = portatile.convolve3d_separable(psi.numpy().copy(), [1.0, 2.0], lower=0)
+    assert portatile.convolve3d_separable(psi, [1.0, 2.0], lower=0, out=psi) is psi
+    torch.testing.assert_close(psi, torch.from_numpy(expected))
+    atoms = torch.tensor([[0.0, 0.0, 2.0, 1.0]])
+    assert float(portatile.coulomb_potential(atoms, (2, 2), 0.5, out=torch.empty(2, 2))[0, 0]) == pytest.approx(0.5)
+    assert portatile.compile("gemm", m=1, n=1, k=4)(atoms, atoms.reshape(4, 1)).item() == 5
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.ones(2, 2, requires_grad=True), "portatile.torch"),
+        (torch.ones(2, 2).to_sparse(), "to_dense"),
+        (torch.ones(2, 2, dtype=torch.complex64).conj(), "read-only"),
+    ],
+    ids=["gradient", "sparse", "conjugated"],
+)
+def test_tensors_of_the_host_that_do_not_fit_are_refused(tensor: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        portatile.matmul(torch.ones(2, 2), torch.ones(2, 2), out=tensor)

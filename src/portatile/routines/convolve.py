@@ -15,6 +15,7 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.arguments import axes, checks, foreign, matrices, outputs
 from portatile.arguments.axes import AXES, Boundary, described
+from portatile.arguments.host_tensors import taken
 from portatile.arguments.matrices import Array
 from portatile.device import Selector
 from portatile.device.base import Device
@@ -31,6 +32,7 @@ from portatile.runtime.scratch import SHARE
 Bank = Literal["analysis", "synthesis"]
 
 
+@taken
 def convolve1d(
     psi: Array, taps: ArrayLike, *, lower: int, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None
 ) -> Array:
@@ -55,6 +57,7 @@ def convolve1d(
     return cast(Array, filter_lines(psi, axes.one_filter(taps), lower, boundary, "single", transposed, device))
 
 
+@taken
 def filter_bank1d(
     psi: Array,
     filters: ArrayLike,
@@ -98,7 +101,7 @@ def convolve3d_separable(
 
     Each pass filters the first axis and makes it the last, so that three restore the order; between them nothing leaves
     the device. ``taps``, ``lower`` and ``boundary`` are one for all axes or three, one for each; filters of three need not be equally
-    long. NumPy arrays, Buffers and other libraries' CUDA arrays; of the last two the result may go to ``out``, a C-contiguous one,
+    long. The result goes to ``out`` if given, which is of the library of ``array`` and C-contiguous unless it is a NumPy array; it may be
     ``array`` itself where the shapes agree. Raises ArgumentError for what does not fit.
 
     Examples:
@@ -111,6 +114,7 @@ def convolve3d_separable(
     return passes3d(array, axes.filters(taps), lower, "single", boundary, device, out)
 
 
+@taken
 def passes3d(
     array: Array,
     filters: NDArray[Any] | Sequence[NDArray[Any]],
@@ -127,7 +131,7 @@ def passes3d(
     passes = _passes(filters, lower, boundary)
     if isinstance(array, np.ndarray):
         _check_volume(array, out)
-        return cast(Array, _host3d(array, passes, bank, device))
+        return cast(Array, _host3d(array, passes, bank, device) if out is None else _into_host(array, passes, bank, device, out))
     return cast(Array, _volumes(array, passes, bank, device, out))
 
 
@@ -157,8 +161,10 @@ def _check_volume(array: Any, out: Any) -> None:
         raise ArgumentError(f"a NumPy array, Buffer or CUDA array of {AXES} dimensions is needed, not {described(array)}")
     if out is None:
         return
-    if isinstance(array, np.ndarray) or not (isinstance(out, Buffer) or (others and foreign.is_foreign(out))):
-        raise ArgumentError(f"out is {described(out)}; only the result of a Buffer or CUDA array can go to one, another such array")
+    if isinstance(array, np.ndarray) is not isinstance(out, np.ndarray) or not (
+        isinstance(out, (np.ndarray, Buffer)) or (others and foreign.is_foreign(out))
+    ):
+        raise ArgumentError(f"out is {described(out)}; the result of {described(array)} can only go to another such array")
 
 
 class _Pass(NamedTuple):
@@ -240,6 +246,17 @@ def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Sel
         if not any(memory_limit.too_large(chosen, pair) for pair in pairwise(stages)):
             return _each_alone(psi, passes, bank, chosen)
     return _pass_by_pass(psi, passes, bank, device)
+
+
+def _into_host(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Selector | None, out: NDArray[Any]) -> NDArray[Any]:
+    """The passes over a NumPy array, with the result in ``out``; raises ArgumentError where that does not fit."""
+    checks.writable(out, "out")
+    refuse_masks(out, "out")
+    volume = _volume(psi, passes, bank)
+    if volume is not None and (out.shape != volume[1] or out.dtype != psi.dtype):
+        raise ArgumentError(f"out is {described(out)}; the result has shape {volume[1]} and dtype {psi.dtype}")
+    np.copyto(out, _host3d(psi, passes, bank, device))
+    return out
 
 
 def _pass_by_pass(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Selector | None) -> Any:

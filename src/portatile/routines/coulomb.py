@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from portatile.arguments import checks, outputs
+from portatile.arguments.host_tensors import taken
 from portatile.arguments.matrices import Array, matrix, unknown
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
@@ -21,6 +22,7 @@ _FIRST = {"y_first": 0.0, "z_first": 0.0}
 _MOST = float(np.finfo(np.float32).max)
 
 
+@taken
 def coulomb_potential(
     atoms: Array,
     shape: Sequence[int],

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portatile import settings
-from portatile.arguments import described
+from portatile.arguments import described, host_tensors
 from portatile.arguments.checks import whole
 from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
@@ -119,6 +119,9 @@ class Recorder:
         return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
     def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
+        if any(map(host_tensors.is_host_tensor, call.arrays)) or host_tensors.is_host_tensor(call.out):
+            arrays, factors, options, out, device = call
+            return host_tensors.through(lambda *given: self.call(plan, given[:-1], factors, options, given[-1], device), *arrays, out)
         planned = plan(call)
         if isinstance(planned, Converted):
             result = planned.finish(self.call(planned.plan, *planned.call))

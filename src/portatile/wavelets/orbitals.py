@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from portatile.arguments import checks, foreign
 from portatile.arguments.axes import AXES, Boundary, described, kinds
+from portatile.arguments.host_tensors import taken
 from portatile.arguments.matrices import Array
 from portatile.device import Selector
 from portatile.device.buffer import Buffer, refuse_masks
@@ -20,6 +21,7 @@ from portatile.wavelets.filters import KINETIC, MAGICFILTER, Filter
 from portatile.wavelets.transforms import magicfilter3d
 
 
+@taken
 def apply_potential(
     psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: Selector | None = None
 ) -> Array:
@@ -75,6 +77,7 @@ def apply_potential(
     return cast(Array, batch.each(psi, apply, (potential,), device) if done is None else done)
 
 
+@taken
 def potential_energy(
     psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: Selector | None = None
 ) -> NDArray[np.float64]:
@@ -99,6 +102,7 @@ def potential_energy(
     return found[0] if given.ndim == AXES else found
 
 
+@taken
 def density(
     psi: Array,
     *,
@@ -156,6 +160,7 @@ def density(
     return cast(Array, total.numpy() if moved and isinstance(total, Buffer) else total)
 
 
+@taken
 def kinetic(
     psi: Array,
     *,

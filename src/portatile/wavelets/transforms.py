@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from portatile.arguments import axes, foreign
 from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
+from portatile.arguments.host_tensors import taken
 from portatile.arguments.matrices import Array
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
@@ -142,6 +143,7 @@ def synthesis3d(
     return cast(Array, _one_or_each(array, banks, lowers, "synthesis", along, out, device))
 
 
+@taken
 def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None) -> Any:
     """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
 

@@ -1,0 +1,91 @@
+"""PyTorch's CPU tensors in routines: the NumPy arrays that share their memory go in, tensors come out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from portatile.dtypes import ELEMENTS, name_of
+from portatile.errors import ArgumentError
+
+_BITS = {"bfloat16": "int16", "float8_e4m3fn": "int8", "float8_e5m2": "int8"}  # types that torch and NumPy exchange only as integers
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def is_host_tensor(array: Any) -> bool:
+    """Whether it is a PyTorch tensor in the host's memory."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    return kind is not None and isinstance(array, kind) and getattr(array.device, "type", "") == "cpu"
+
+
+def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """``compute`` of NumPy arrays as a function that takes CPU tensors too."""
+
+    @wraps(compute)
+    def either(*given: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+        if "torch" not in sys.modules or not any(map(is_host_tensor, (*given, *named.values()))):
+            return compute(*given, **named)
+        return cast(_Result, through(compute, *given, **named))
+
+    return either
+
+
+def through(compute: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """``compute`` of the arrays behind CPU tensors. Arrays that it returns come back as tensors, an output as the caller's own.
+
+    Raises ArgumentError for tensors that NumPy cannot see, and for those whose gradients would be lost.
+    """
+    tensors: dict[int, tuple[Any, Any]] = {}  # of each array, by its identity
+
+    def arrays(value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(map(arrays, value))
+        if not is_host_tensor(value):
+            return value
+        known = next((array for array, tensor in tensors.values() if tensor is value), None)
+        if known is None:
+            known = _array(value)
+            tensors[id(known)] = known, value
+        return known
+
+    def back(value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(map(back, value))
+        if id(value) in tensors:
+            return tensors[id(value)][1]
+        return _tensor(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+
+    return back(compute(*map(arrays, given), **{name: arrays(value) for name, value in named.items()}))
+
+
+def _array(tensor: Any) -> Any:
+    """The NumPy array over a tensor's memory; of a lazily conjugated or negated one, over a copy that cannot be written."""
+    torch = sys.modules["torch"]
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise ArgumentError(
+            "a tensor that requires gradients: call the functions of portatile.torch, which have them, or pass tensor.detach()"
+        )
+    name = str(tensor.dtype).removeprefix("torch.")
+    try:
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        found = plain.view(getattr(torch, _BITS[name])).numpy().view(ELEMENTS[name].numpy) if name in _BITS else plain.numpy()
+    except (RuntimeError, TypeError) as error:
+        raise ArgumentError(f"a tensor that NumPy cannot read: {error}") from None
+    if tensor.is_conj() or tensor.is_neg():
+        found.flags.writeable = False
+    return found
+
+
+def _tensor(array: Any) -> Any:
+    """The tensor over an array's memory."""
+    torch, name = sys.modules["torch"], name_of(array.dtype)
+    if name in _BITS:
+        return torch.from_numpy(array.view(_BITS[name])).view(getattr(torch, name))
+    return torch.from_numpy(array)
