@@ -54,7 +54,8 @@ class Kernel(Definition):
     ``pad`` only together with ``tile``.
 
     ``reference``: the expected outputs, or a callable whose argument names say what it reads and which returns them: an array, a
-    tuple or a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. A result is right if
+    tuple or a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. ``reductions``
+    says of which outputs only the ``sum``, ``min`` or ``max`` of all elements is compared, as of partial sums. A result is right if
     ``|result - expected| <= atol + rtol * |expected|``, by default rtol 1e-4 for float32, 1e-10 for float64, 1e-2 for float16, and atol
     a tenth of rtol of the largest value; integers must be equal. Without a reference results are labelled unverified.
 

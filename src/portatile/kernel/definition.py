@@ -50,13 +50,14 @@ class Definition(Workload):
         options: Sequence[str] = (),
         normalized: Sequence[str] = (),
         awkward: Sequence[Sequence[Any] | Mapping[str, Any]] = (),
+        reductions: Mapping[str, str] | None = None,
     ) -> None:
         self.entry, self.name = name, f"{PREFIX}{name}"
         self._parameters = texts.values(parameters)
         self._constants = texts.constants(constants or {}, self._parameters)
         self._text = texts.KernelText.of(source, name, options, self._constants, texts.corners(self._parameters, default))
         self.arguments = match(self._text.head, arguments, roles or {}, normalized)
-        self._checks = Checks(reference, rtol, atol)
+        self._checks = Checks(reference, rtol, atol, dict(reductions or {}))
         if not self.arguments.outputs:
             raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
         self._geometry = Geometry.of(global_size, local_size, self._text)
