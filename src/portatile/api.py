@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, overload
 
@@ -17,7 +17,7 @@ from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
 from portatile.measure import first_ceilings
 from portatile.records import Call, Problem
-from portatile.runtime import host_blas, perform, several, splits
+from portatile.runtime import batches, host_blas, perform, several, splits
 from portatile.runtime.engine import Engine
 from portatile.runtime.splits import Split
 from portatile.select import Choice
@@ -189,15 +189,18 @@ def explain(
 
     With a list of devices, or ``"all"``, it is how they shared the problem the last time in this process, else how they are expected to.
 
-    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. With ``precision``, as for ``matmul``, the explanation says where
-    the native product runs in place of an emulated one. Raises UnknownNameError for an unknown name, ArgumentError for invalid
-    sizes or options, DeviceNotFoundError for an unknown device.
+    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. With several devices it may also be a routine of ``portatile.wavelets`` that
+    takes a batch, such as ``"magicfilter3d"``, with the sizes ``orbitals``, ``n1``, ``n2``, ``n3``. With ``precision``, as for ``matmul``,
+    the explanation says where the native product runs in place of an emulated one. Raises UnknownNameError for an unknown name,
+    ArgumentError for invalid sizes or options, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import portatile
         >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
         True
     """
+    if workload in batches.ROUTINES:
+        return _of_batch(workload, dtype, device, precision, sizes)
     problem, said = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         engine = Engine(device_module.get(device))
@@ -207,6 +210,20 @@ def explain(
         return replace(choice, explanation="; ".join(filter(None, (choice.explanation, said, note)))) if said or note else choice
     chosen = device_module.several(device)
     return splits.last(problem, chosen) or several.expected(chosen, problem)
+
+
+def _of_batch(
+    routine: str, dtype: str, device: Selector | None, precision: Precision | None, sizes: Mapping[str, int | str | bool]
+) -> Split:
+    """How several devices share a batch of orbitals."""
+    if checks.precision(precision):
+        raise ArgumentError(f"{routine} has no precision but its own; leave precision out")
+    chosen = () if device is None else device_module.several(device)
+    if len(chosen) < 2:
+        raise ArgumentError(
+            f"on one device {routine} is convolutions: explain one with explain('convolution', ...), or name several devices"
+        )
+    return batches.explained(routine, dtype, chosen, sizes)
 
 
 def _note(engine: Engine, problem: Problem, choice: Choice) -> str:
