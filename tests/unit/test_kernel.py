@@ -155,9 +155,9 @@ def test_arguments_that_do_not_fit(arguments: Any, message: str) -> None:
 
 
 def test_a_kernel_is_tuned_on_one_device() -> None:
-    for devices in ("all", ["opencl:0:0"]):
+    for several in ("all", ["opencl:0:0"]):
         with pytest.raises(ArgumentError, match="one device at a time"):
-            portatile.tune(add(), device=devices)  # type: ignore[call-overload]
+            portatile.tune(add(), device=several)  # type: ignore[call-overload]
 
 
 def test_no_legal_configuration_says_what_stands_in_the_way(info: DeviceInfo) -> None:
