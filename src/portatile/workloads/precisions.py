@@ -56,7 +56,7 @@ def computed(precision: str, workload: str, dtype: str) -> Computed:
     if precision == "tf32":
         if dtype != "float32":
             raise ArgumentError(f"precision='tf32' is for products of float32; these are of {dtype}")
-        return Computed(workload, "tfloat32")
+        return Computed(workload, "tfloat32") if workload in PRODUCTS else Computed(workload, dtype, options={"precision": precision})
     if precision == "3m":
         if not product(dtype).complex:
             raise ArgumentError(f"precision='3m' is for products of complex64 and complex128; these are of {dtype}")
