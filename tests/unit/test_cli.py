@@ -214,6 +214,8 @@ def test_an_option_of_many_whole_numbers_is_a_range(capsys: pytest.CaptureFixtur
         (["-m", "3"], "the file says the sizes"),
         (["--replay", "x.json"], "--replay does not go with --shapes"),
         (["--budget", "1"], "it has 2 numbers; a line is: m n k"),
+        (["--precision", "emulated"], "it has 2 numbers; a line is: m n k"),
+        (["--precision", "exact"], "'exact' is not one of 'native', 'tf32', '3m', 'emulated', 'reproducible'"),
     ],
 )
 def test_many_shapes_say_what_is_wrong(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

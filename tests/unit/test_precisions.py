@@ -1,14 +1,21 @@
 """What a product's precision comes to: the workload that computes it, what is said of it, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import portatile
 from portatile import workloads
+from portatile.device.cuda import compiler
+from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Call
 from portatile.workloads import precisions
+from support.checking import check
 from support.devices import CPU, GPU
+from support.ptx_machine.device import INFO, PtxDevice
+from support.seeds import new_seed
 
 
 def test_a_precision_chooses_what_computes():
@@ -47,6 +54,22 @@ def test_what_cannot_be_as_asked_is_refused():
 
 def test_explain_says_where_the_native_product_runs():
     assert "native product" in portatile.explain("gemm", dtype="float16", m=8, n=8, k=8, precision="emulated").explanation
+
+
+def test_an_epilogue_says_what_computes_its_product():
+    """Bias and activation follow an emulated product; vectors of scales go with the native one, which is said."""
+    sizes = {"m": 8, "n": 8, "k": 8}
+    found = portatile.explain("gemm_epilogue", **sizes, bias="rows", precision="emulated")
+    assert "launch of their own; " in found.explanation
+    assert found.config == {"FORM": "native"}
+    found = portatile.explain("gemm_epilogue", **sizes, scale_a="rows", precision="emulated")
+    assert "no product in emulated with vectors of scales: the native product runs" in found.explanation
+    assert (
+        "no emulated product of float8"
+        in portatile.explain("gemm_blocks", dtype="float8_e4m3fn", **sizes, precision="emulated").explanation
+    )
+    with pytest.raises(ArgumentError, match="scales that are numbers"):
+        portatile.explain("gemm_epilogue", **sizes, scale_b="columns", precision="reproducible")
 
 
 def test_explain_says_what_residues_cost_without_units():
@@ -98,6 +121,18 @@ def test_products_in_tf32_are_those_of_the_units(name: str):
     members = workload.members(problem, 8, 16)
     assert not members or members[0].dtype == "tfloat32"  # of the parts that several devices share
     assert "precision" not in workload.problem(problem.sizes, "float64", {"precision": "tf32"}).options
+
+
+@pytest.mark.drawn(1 / 8)
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize("name", ["symm", "syrk", "trmm", "triangular"])
+def test_what_units_cut_is_within_the_bound(name: str):
+    """In the interpreter of PTX, which cuts as they do."""
+    workload, device = workloads.get(name), PtxDevice(replace(INFO, architecture="sm_80", capabilities=capabilities("sm_80")))
+    problem, _ = precisions.problem("tf32", name, "float32", dict.fromkeys(workload.sizes, 20))
+    config = workload.default(problem, device.info) | ({"NB": 16} if name == "triangular" else {})
+    verdict = check(device, workload, problem, config, np.random.default_rng(new_seed(name)))
+    assert verdict.ok, verdict.message
 
 
 @pytest.mark.parametrize("name", [name for name in COMPOSED if "reproducible" in precisions.choices(name)])

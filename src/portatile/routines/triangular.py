@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast, get_args
 
 from portatile.arguments import outputs, stacks
-from portatile.arguments.checks import COMPLEX, SolvePrecision, Precision, check_factors, check_options, complex_factor
+from portatile.arguments.checks import COMPLEX, Precision, SolvePrecision, check_factors, check_options, complex_factor
 from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
 from portatile.arguments.matrices import Array, Matrix, alike, check_square, matrix
@@ -72,8 +72,8 @@ def trsm(
     may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
     errors are as for ``gemm``.
 
-    ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"tf32"``, ``"3m"`` or ``"emulated"``, as for
-    ``matmul``. Of stacks each matrix is solved for by itself then.
+    ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"tf32"``, ``"3m"``
+    or ``"emulated"``, as for ``matmul``. Of stacks each matrix is solved for by itself then.
 
     ``b`` may be a vector, a column (side L) or a row. Of stacks every matrix is solved for, and they broadcast as NumPy's do.
 
