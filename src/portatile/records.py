@@ -70,7 +70,7 @@ def rate(value: float, unit: str) -> str:
 
 def percent(share: float | None, decimals: int = 0) -> str:
     """A share of one as people write it: ``86 %``; ``?`` where it is not known."""
-    return "?" if share is None else f"{100 * share:.{decimals}f} %"
+    return "?" if share is None else f"{round(100 * share, decimals) + 0.0:.{decimals}f} %"  # + 0.0: no "-0"
 
 
 def digest(*parts: str | bytes) -> str:

@@ -54,11 +54,13 @@ class Expected:
 
     ``scale`` is the magnitude of the rounding error at each place; a result is right when
     ``|result - value| <= bound * scale``. Where ``scale`` is 0 the result must be equal (NaN equals NaN): padding is untouched.
+    With a ``reduction`` (``sum``, ``min`` or ``max``) only that of all elements is compared, with the one number in ``values``.
     """
 
     values: NDArray[Any]
     scale: NDArray[np.float64]
     indices: NDArray[np.int64] | None = None
+    reduction: str = ""
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,8 @@ def _accept(declared: Array, value: Any, device: Device) -> Any:
     if declared.form is not None and not isinstance(value, np.ndarray):
         raise ArgumentError(f"argument {name} is an image; a kernel with images takes NumPy arrays, not a {type(value).__name__}")
     if isinstance(value, np.ndarray):
+        if declared.role != "in" and not value.flags.c_contiguous:
+            raise ArgumentError(f"argument {name} is not contiguous in memory, and the kernel writes it: pass another array for the result")
         if declared.form is None:
             arguments.array(value, name, declared.declared)
         else:
