@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from portatile.capabilities import Capabilities, recorded
+from portatile.capabilities import WIDE_PROCESSORS, Capabilities, recorded
 from portatile.dtypes import itemsize
 from portatile.errors import ArgumentError
 
@@ -83,28 +83,6 @@ def digest(*parts: str | bytes) -> str:
     return state.hexdigest()
 
 
-_AVX512 = {  # LLVM's names of the processors that have it
-    "knl",
-    "knm",
-    "skylake-avx512",
-    "cascadelake",
-    "cooperlake",
-    "cannonlake",
-    "icelake-client",
-    "icelake-server",
-    "tigerlake",
-    "rocketlake",
-    "sapphirerapids",
-    "emeraldrapids",
-    "graniterapids",
-    "graniterapids-d",
-    "diamondrapids",
-    "znver4",
-    "znver5",
-    "x86-64-v4",
-}
-
-
 @dataclass(frozen=True)
 class DeviceInfo:
     """The properties of a device that are known without running anything on it.
@@ -167,7 +145,7 @@ class DeviceInfo:
     @property
     def wide_vectors(self) -> bool:
         """Whether the compiler targets a processor with 512-bit registers, of which there are twice as many as of 256-bit ones."""
-        return self.architecture.removeprefix("x86_64-") in _AVX512 and self.can.wide_arithmetic
+        return self.architecture.removeprefix("x86_64-") in WIDE_PROCESSORS and self.can.wide_arithmetic
 
     @property
     def nvidia(self) -> bool:

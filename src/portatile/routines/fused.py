@@ -109,8 +109,7 @@ def _plan(call: Call) -> Planned:
     letters = (letter(stored_a), letter(stored_b), *(along[name] for name in epilogue.VECTORS), activation)
     workload, options = ("gemm_blocks", (*letters, _BLOCK)) if blocks else ("gemm_epilogue", letters)
     scalars = {"alpha": alpha, "beta": beta}
-    found = precisions.computed(precision, "gemm", dtype)
-    if (found.workload, found.dtype) != ("gemm", dtype) and not {"scale_a", "scale_b"} & set(rows):
+    if precisions.computed(precision, workload, dtype, along).workload != workload:
         terms = (read_a, read_b, operands[-1])
         product = Request("gemm", (m, n, k), letters[:2], terms, result, call.device, scalars, begin, precision=precision)
         others = (absent, absent, *operands[2:-1], stored_c)  # a sum without terms: what C holds, and what becomes of it

@@ -306,6 +306,7 @@ class _Run:
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))
             self.spending.near = reserved_time.near(self.fastest, self.best.median)
+            self.spending.entering = self.supervisor.loading  # a finalist is checked on operands in memory of its own
         elif trial.status != "skipped":
             self.failures[trial.status] += 1
         if self.listen is not None:
@@ -319,7 +320,17 @@ class _Run:
         problem, default = self.request.problem, canonical(self.default)
         tell, seconds, collect = self._announce, self.spending.race_seconds, self._clear
         race = FinalComparison(
-            problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal
+            problem,
+            self.planner,
+            self.supervisor,
+            self.trials,
+            default,
+            self._replace,
+            tell,
+            seconds,
+            collect,
+            self.goal,
+            self.spending.entering,
         )
         try:
             self._prove([trial for trial in race.field() if not trial.fully_checked])
