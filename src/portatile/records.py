@@ -243,7 +243,8 @@ class Source:
 @dataclass(frozen=True)
 class TensorMap:
     """A matrix in memory as a copy engine sees it: ``rows`` of ``columns`` elements of 1, 2 or 4 bytes, ``pitch`` bytes apart, from byte
-    ``offset`` of a buffer on, copied in boxes of ``high`` rows of ``wide`` elements, 128 bytes. Pitch and offset are multiples of 16.
+    ``offset`` of a buffer on, copied in boxes of ``high`` rows of ``wide`` elements, 128 bytes. With ``planes`` a stack of so many
+    matrices, ``step`` bytes apart. Pitch, step and offset are multiples of 16.
     """
 
     itemsize: int
@@ -253,6 +254,8 @@ class TensorMap:
     wide: int
     high: int
     offset: int = 0
+    planes: int = 0
+    step: int = 0
 
 
 @dataclass(frozen=True)
