@@ -205,9 +205,9 @@ def explain(
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         engine = Engine(device_module.get(device))
         choice = engine.choose(problem)
-        said = said or _note(engine, problem, choice)
-        note = host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""
-        return replace(choice, explanation="; ".join(filter(None, (choice.explanation, said, note)))) if said or note else choice
+        notes = [said, _note(engine, problem, choice)]
+        notes += [host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""]
+        return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
     chosen = device_module.several(device)
     return splits.last(problem, chosen) or several.expected(chosen, problem)
 

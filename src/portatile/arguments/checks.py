@@ -20,9 +20,7 @@ NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own 
 
 Precision = Literal["tf32", "3m", "emulated", "reproducible"]
 """What a caller may ask of a product's precision: less for speed, as much from units of fewer bits, or the same bits everywhere."""
-StructuredPrecision = Literal["3m", "emulated", "reproducible"]
-"""The same of products with symmetric, Hermitian and triangular matrices."""
-SolvePrecision = Literal["3m", "emulated"]
+SolvePrecision = Literal["tf32", "3m", "emulated"]
 """The same of the products that solving a triangular system consists of."""
 
 
