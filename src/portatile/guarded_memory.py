@@ -72,10 +72,14 @@ class GuardedMemory:
     def __exit__(self, *exc: object) -> None:
         self.release()
 
-    def _differing(self, raw: NDArray[np.uint8], phase: int) -> NDArray[Any]:
+    def _differing(self, raw: NDArray[np.uint8], phase: int) -> NDArray[np.intp]:
         """Places that do not hold the canary, whose first byte is its word's byte number ``phase``."""
-        expected = np.resize(np.roll(np.frombuffer(self._word, np.uint8), -phase), raw.size)
-        return np.flatnonzero(raw != expected)
+        canary = np.roll(np.frombuffer(self._word, np.uint8), -phase)
+        whole = raw.size // 4 * 4  # compared as words, and only words that differ by their bytes
+        words = np.flatnonzero(raw[:whole].view(np.uint32) != canary.view(np.uint32))
+        places = np.concatenate(((words[:, None] * 4 + np.arange(4)).ravel(), np.arange(whole, raw.size)))
+        differing: NDArray[np.intp] = places[raw[places] != canary[places % 4]]
+        return differing
 
 
 def _counted(elements: NDArray[Any]) -> str:
