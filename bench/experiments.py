@@ -6,7 +6,8 @@
 
 Commands run in processes of their own, one after another, with sizes for processors or for GPUs; only the first device of each kind that a
 command cannot do without takes part. With a budget each command has a fair share of what is left, and is then interrupted like by Ctrl-C: a
-study shows and draws what it has. ``--gallery`` writes one page of all studies.
+study shows and draws what it has, and what does not stop is killed. Result and page are written anew after each command. A second run on
+the same machine goes on with the studies that were interrupted. ``--gallery`` writes one page of all studies.
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from measure import HERE, facts, parser, print_table, save, slug, until_stopped
+from measure import HERE, Ended, facts, parser, print_table, rewrite, slug, supervised, until_stopped
 
-KINDS = ("svg", "html", "csv", "json")
+KINDS = ("json", "html", "csv", "svg")
 _PATIENCE = 20.0  # seconds for a command that was interrupted to show what it has
+_LONGEST = 1800.0  # seconds of a command without a budget: none may hang for ever
+_LEAST = 8.0  # seconds with which a command is begun, while there are so many
+_SPARE = 8.0  # seconds of a budget for the last one to stop, and for the page
+_RESUMED = "goes on where an earlier run was interrupted"
 
 
 @dataclass(frozen=True)
@@ -103,55 +108,63 @@ def recordings(folder: Path) -> None:
         (folder / f"{name}.json").write_text(json.dumps(document))
 
 
-def run(one: Experiment, words: list[str], folder: Path, seconds: float | None) -> dict[str, Any]:
-    """Run a command, with its files in ``folder``; interrupt it after ``seconds``. What came of it."""
+def run(one: Experiment, words: list[str], folder: Path, seconds: float, patience: float) -> dict[str, Any]:
+    """Run a command, with its files in ``folder``; interrupt it after ``seconds``, kill it ``patience`` later. What came of it."""
     study = words[0] == "study"
     outputs = [word for kind in KINDS for word in ("-o", str(folder / f"out.{kind}"))] if study else []
     for kind in KINDS:
         (folder / f"out.{kind}").unlink(missing_ok=True)
-    environment = {**os.environ, "COLUMNS": "200"}
-    began = time.monotonic()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "portatile", *words, *outputs],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    try:
-        out, told = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        child.send_signal(signal.SIGINT)
-        try:
-            out, told = child.communicate(timeout=_PATIENCE)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            out, told = child.communicate()
-    except KeyboardInterrupt:
-        child.send_signal(signal.SIGINT)
-        child.communicate(timeout=_PATIENCE)
-        raise
-    took = time.monotonic() - began
-    rows = json.loads((folder / "out.json").read_text()) if (folder / "out.json").exists() else []
-    page = (folder / "out.html").read_text() if (folder / "out.html").exists() else ""
+    done = supervised([sys.executable, "-m", "portatile", *words, *outputs], seconds, patience, {**os.environ, "COLUMNS": "200"})
     shown = shlex.join([word.replace(f"{folder}/", "") for word in words])
-    return {
+    row = {
         "ids": one.ids,
         "command": f"portatile {shown}",
         "words": one.words.replace("{folder}/", "").replace("{recording}", "recording.json").replace("{known}", "known.json"),
         "prints": one.prints,
-        "seconds": took,
-        "code": child.returncode,
-        "lines": len(out.splitlines()),
+        "seconds": done.seconds,
+        "code": done.code,
+        "ended": done.ended,
+        "resumed": _RESUMED in done.told,
+        "lines": len(done.out.splitlines()),
+        "rows": 0,
+        "failing": 0,
+        "figures": 0,
+        "files": [kind for kind in KINDS if (folder / f"out.{kind}").exists()],
+        "timed": next((line for line in done.out.splitlines() if line.startswith("Timed: ")), "").removeprefix("Timed: "),
+        "columns": [],
+        "notes": "",
+        "gap": {},
+        "error": _error(done),
+    }
+    try:
+        return {**row, **(_found(words[1], folder) if study else {})}
+    except Exception as error:  # whatever is wrong with one row's files, the others are not lost
+        return {**row, "error": row["error"] or f"its files cannot be read: {type(error).__name__}: {error}"[:200]}
+
+
+def _error(done: Ended) -> str:
+    """Why a command failed, in a line; empty where it came to its end, or was interrupted and showed what it had."""
+    if done.ended == "killed":
+        return f"killed: it did not stop within its time, {done.seconds:.0f} s"
+    if done.code in (0, 130):
+        return ""
+    if done.code == -signal.SIGINT:
+        return f"interrupted before it had anything, after {done.seconds:.0f} s"
+    last = done.told.strip().splitlines()[-1:]
+    return last[0][:200] if last else f"ended with code {done.code}"
+
+
+def _found(study: str, folder: Path) -> dict[str, Any]:
+    """What a study's files hold."""
+    rows = json.loads((folder / "out.json").read_text()) if (folder / "out.json").exists() else []
+    page = (folder / "out.html").read_text() if (folder / "out.html").exists() else ""
+    return {
         "rows": len(rows),
         "failing": sum(row.get("status", "ok") not in ("ok", "") for row in rows),
         "figures": page.count("<figure>"),
-        "files": [kind for kind in KINDS if (folder / f"out.{kind}").exists()],
-        "timed": next((line for line in out.splitlines() if line.startswith("Timed: ")), "").removeprefix("Timed: "),
-        "columns": _headings(words[1]) if study else [],
-        "notes": _notes(words[1], folder) if study else "",
-        "gap": gap(rows) if words[:2] == ["study", "gap"] else {},
-        "error": told.strip().splitlines()[-1] if child.returncode not in (0, 130) and told.strip() else "",
+        "columns": _headings(study),
+        "notes": _notes(study, folder),
+        "gap": gap(rows) if study == "gap" else {},
     }
 
 
@@ -194,17 +207,59 @@ def _notes(name: str, folder: Path) -> str:
 
 
 def outcome(done: dict[str, Any], devices: Sequence[Any], folder: Path) -> Any:
-    """A study's command as a chapter of the gallery; None for what is none or gave no row."""
-    from portatile.studies.form import conduct, discover
+    """A study's command as a chapter of the gallery; None for what is none, gave no row, or cannot be drawn."""
+    from portatile.studies.form import conduct, discover, page
     from portatile.studies.form.study import Asked
 
     words = shlex.split(done["command"])[1:]
     if words[0] != "study" or not done["rows"]:
         return None
-    study = discover.get(words[1])
-    ended = conduct.COMPLETE if done["code"] == 0 else conduct.OUT_OF_TIME
-    asked = Asked(tuple(devices), study.options())
-    return conduct.StudyOutcome(study, asked, _decoded(study, folder), ended, 0, done["seconds"], done["command"])
+    try:
+        study = discover.get(words[1])
+        ended = conduct.COMPLETE if done["code"] == 0 else conduct.OUT_OF_TIME
+        asked = Asked(tuple(device for device in devices if device.info.id in done["command"]), study.options())
+        made = conduct.StudyOutcome(study, asked, _decoded(study, folder), ended, 0, done["seconds"], done["command"])
+        page.render([made])
+    except Exception as error:  # the others are drawn
+        print(f"         {done['command']} is not in the gallery: {type(error).__name__}: {error}", flush=True)
+        return None
+    return made
+
+
+@dataclass
+class Keeper:
+    """What was measured so far, on disk after each command: the result, and with ``gallery`` the page of all studies."""
+
+    result: Path
+    document: dict[str, Any]
+    gallery: Path | None
+    chapters: list[Any]
+
+    def add(self, row: dict[str, Any], chapter: Any) -> None:
+        """Keep a command's row and its chapter."""
+        self.document["rows"].append(row)
+        rewrite(self.result, json.dumps(self.document, indent=1) + "\n")
+        if chapter is not None:
+            self.chapters.append(chapter)
+        if self.gallery is not None and chapter is not None:
+            from portatile.studies.form import page
+
+            rewrite(self.gallery, page.render(self.chapters))
+
+
+@dataclass
+class Clock:
+    """The time of all commands together: ``ends`` is of the monotonic clock, None without a budget."""
+
+    ends: float | None
+
+    def share(self, one: Experiment, waiting: Sequence[Experiment]) -> tuple[float, float]:
+        """Seconds for the first of those ``waiting``, and how long it may take to stop; nothing where it is not worth beginning."""
+        if self.ends is None:
+            return _LONGEST, _PATIENCE
+        left = self.ends - time.monotonic()
+        share = max(left * one.minutes / sum(other.minutes for other in waiting), min(_LEAST, left))
+        return (share, min(_PATIENCE, max(left - share, 0.0) + _SPARE / 2)) if left > 1.0 else (0.0, 0.0)
 
 
 def parse() -> argparse.Namespace:
@@ -219,15 +274,16 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Run, print a line for each, write the result and the page."""
     options = parse()
+    began = time.monotonic()
     from portatile import device as every
-    from portatile.studies.form import page
 
     devices = [every.get(name) for name in options.device] or usual(every.get(), every.devices())
     wanted = {word.strip() for word in options.only.split(",") if word.strip()}
     chosen = [one for one in experiments() if not wanted or wanted & {*one.ids.split(", "), *one.words.split()}]
-    rows: list[dict[str, Any]] = []
-    chapters: list[Any] = []
-    ends = None if options.budget is None else time.monotonic() + options.budget
+    result = options.out / f"experiments-{slug(devices[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    document = {"bench": "experiments", **facts(options.commit), "devices": [asdict(one.info) for one in devices], "rows": []}
+    keeper = Keeper(result, document, options.gallery, [])
+    clock = Clock(None if options.budget is None else began + options.budget - _SPARE)
     with until_stopped(), tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         recordings(folder)
@@ -236,27 +292,25 @@ def main() -> None:
             if options.list:
                 print(f"{one.ids}: portatile {shlex.join(words).replace(place + '/', '')}")
                 continue
-            share = None
-            if ends is not None:
-                share = max(ends - time.monotonic(), 3.0) * one.minutes / sum(other.minutes for other in chosen[number:])
-            done = run(one, words, folder, share)
-            rows.append(done)
-            if (chapter := outcome(done, devices, folder)) is not None:
-                chapters.append(chapter)
-            state = "" if done["code"] == 0 else f"code {done['code']} {done['error']}"
+            seconds, patience = clock.share(one, chosen[number:])
+            if not seconds:
+                print(f"not reached: {', '.join(other.words for other in chosen[number:])}", flush=True)
+                break
+            done = run(one, words, folder, seconds, patience)
+            keeper.add(done, outcome(done, devices, folder))
+            state = done["error"] or done["ended"]
             print(
-                f"{done['seconds']:7.1f} s  {one.ids}: {done['command']}  {done['rows']} rows, {done['figures']} figures {state}",
+                f"{done['seconds']:7.1f} s  {one.ids}: {done['command']}  {done['rows']} rows, {done['figures']} figures  {state}",
                 flush=True,
             )
-            if options.gallery is not None and chapters:
-                options.gallery.write_text(page.render(chapters), encoding="utf-8")
+    rows = document["rows"]
     if not rows:
         return
-    print_table(
-        ["experiment", "seconds", "rows", "figures"], [[r["ids"], f"{r['seconds']:.1f}", str(r["rows"]), str(r["figures"])] for r in rows]
-    )
-    document = {"bench": "experiments", **facts(options.commit), "devices": [asdict(one.info) for one in devices], "rows": rows}
-    print(f"\nwritten to {save(f'experiments-{slug(devices[0].info.name)}', document, options.out)}")
+    table = [[r["ids"], r["words"], f"{r['seconds']:.1f}", str(r["rows"]), str(r["figures"]), r["error"] or r["ended"]] for r in rows]
+    print_table(["experiment", "command", "seconds", "rows", "figures", ""], table)
+    print(f"\n{len(rows)} of {len(chosen)} commands in {time.monotonic() - began:.0f} s; written to {result}")
+    if keeper.gallery is not None and keeper.chapters:
+        print(f"{len(keeper.chapters)} studies on {keeper.gallery}, {keeper.gallery.stat().st_size / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":

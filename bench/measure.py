@@ -10,9 +10,11 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -98,6 +100,8 @@ def until_stopped() -> Iterator[None]:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; children would not hear an interrupt either
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
@@ -131,6 +135,46 @@ def afresh(script: str, task: Mapping[str, Any], folder: str) -> dict[str, Any]:
         raise ChildError(f"{task}: {done.stderr[-2000:]}")
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: what it printed, its code (negative: the signal), seconds, and what the bench did to end it."""
+
+    out: str
+    told: str
+    code: int
+    seconds: float
+    ended: str = ""
+
+
+def supervised(words: Sequence[str], seconds: float, patience: float, env: Mapping[str, str] | None = None) -> Ended:
+    """Run a command in a session of its own; after ``seconds`` interrupt it as Ctrl-C does, ``patience`` later kill it with its children.
+
+    Its output goes to files, so that no child that outlives it can hold this process up. A KeyboardInterrupt here ends it in the same way.
+    """
+    began, how = time.monotonic(), ""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as told:
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=told, env=env, start_new_session=True)
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            how = "interrupted"
+        finally:
+            if child.returncode is None:
+                child.send_signal(signal.SIGINT)
+                try:
+                    child.wait(patience)
+                except subprocess.TimeoutExpired:
+                    how = "killed"
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)  # the child itself, or workers that it left
+            child.wait()
+        texts = []
+        for file in (out, told):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+    return Ended(texts[0], texts[1], child.returncode, time.monotonic() - began, how)
 
 
 def shapes(text: str, names: Collection[str]) -> list[dict[str, int]]:
@@ -192,9 +236,15 @@ def version(package: str) -> str:
 
 def save(name: str, document: Mapping[str, Any], folder: Path = RESULTS) -> Path:
     """Write a result; its name tells bench and time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return rewrite(folder / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json", json.dumps(document, indent=1) + "\n")
+
+
+def rewrite(path: Path, text: str) -> Path:
+    """Replace a file as a whole: who reads it, or ends this process, finds the old or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
     return path
 
 

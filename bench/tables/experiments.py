@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from portatile.studies.form import discover
 from recorded import Run, Table, markdown, processor, runs
 
+DOCS = Path(__file__).parents[2] / "docs"
 _TO_COME = "NVIDIA H200"
 _WORTH = 0.005  # a share that is told
 
@@ -24,23 +26,34 @@ def made(folder: Path) -> Iterator[Table]:
         name = processor(run.document["devices"][0]["name"])
         devices += [] if name in devices else [name]
         for row in run.document["rows"]:
-            newest.setdefault((row["ids"], row["words"]), {})[name] = row, run
+            of_devices = newest.setdefault((row["ids"], row["words"]), {})
+            if name not in of_devices or _complete(row) or not _complete(of_devices[name][0]):
+                of_devices[name] = row, run
     shown = [*devices, *([] if any("NVIDIA" in name for name in devices) else [_TO_COME])]
     rows = []
     for (ids, words), of_devices in sorted(newest.items(), key=lambda item: _order(item[0][0])):
         first = next(iter(of_devices.values()))[0]
         cells = [_seconds(of_devices[name][0]) if name in of_devices else "" for name in shown]
         rows.append([ids, f"`portatile {words}`", _prints(first), *cells])
-    head = ("experiment", "command", "prints", *(f"seconds, {name}" for name in shown))
+    head = ("experiment", "command", "what it answers or prints", *(f"seconds, {name}" for name in shown))
     files = frozenset(run.file for of_devices in newest.values() for _, run in of_devices.values())
     commits = ", ".join(sorted({run.commit for of_devices in newest.values() for _, run in of_devices.values()}))
     yield Table("experiments", f"{markdown(head, rows, numbers=False)}\nCommits: {commits}.\n", files)
+
+    pages = sorted((DOCS / "measurements").glob("gallery-*.html"))
+    listed = [f"- [{page.stem.removeprefix('gallery-')}]({page.name})" for page in pages]
+    yield Table("galleries", "\n".join(listed or ["- None is here yet."]) + "\n", files)
 
     gaps = [(name, row) for of_devices in newest.values() for name, (row, _) in of_devices.items() if row.get("gap", {}).get("sides")]
     if gaps:
         told = [cells for name, row in gaps for cells in _explained(name, row)]
         head = ("kernel", "device", "without", "with all", "what explains the speed, or the difference")
         yield Table("gaps", markdown(head, told, numbers=False), files)
+
+
+def _complete(row: dict[str, Any]) -> bool:
+    """Whether the command came to its end."""
+    return row["code"] == 0 and not row.get("ended")
 
 
 def _explained(device: str, row: dict[str, Any]) -> Iterator[list[str]]:
@@ -73,15 +86,16 @@ def _order(ids: str) -> list[int]:
 
 
 def _prints(row: dict[str, Any]) -> str:
-    """The columns and how many figures, or what the command says."""
-    if not row["columns"]:
+    """The study's question and how many figures answer it, or what the command says."""
+    words = row["words"].split()
+    if words[0] != "study":
         return str(row["prints"])
-    drawn = "1 figure" if row["figures"] == 1 else f"{row['figures']} figures" if row["figures"] else "no figure"
-    return f"{', '.join(row['columns'])}; {drawn}"
+    drawn = "; 1 figure" if row["figures"] == 1 else f"; {row['figures']} figures" if row["figures"] else ""
+    return f"{discover.get(words[1]).question} Table{drawn}"
 
 
 def _seconds(row: dict[str, Any]) -> str:
-    """Seconds; with a star where the command was interrupted, or why there is nothing."""
-    if row["code"] not in (0, 130):
-        return row["error"][:60]
-    return f"{row['seconds']:.0f}" + ("*" if row["code"] == 130 else "")
+    """Seconds; with a star where the command was interrupted, a plus where it went on with an earlier run, or why there is nothing."""
+    if row["error"]:
+        return str(row["error"])[:60].replace("|", "/")
+    return f"{row['seconds']:.0f}" + ("" if _complete(row) else "*") + ("+" if row.get("resumed") else "")

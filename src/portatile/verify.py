@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ from portatile.workload import Expected
 GUARD_BYTES = 4096  # next to an operand that are looked at after each run
 GUARD_WORD = 0x5AC3F00D  # as a float32 2.8e16: no result of a test looks like it, and it is not a NaN
 POISON_BYTE = 0xFF  # as any floating-point type: NaN
+
+REDUCTIONS: Mapping[str, Callable[[NDArray[Any]], Any]] = {"sum": np.sum, "min": np.min, "max": np.max}
+"""What may be compared of an output in place of its elements."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ def compare(got: NDArray[Any], expected: Expected, bound: float, name: str = "ou
     places = expected.indices
     values = got if places is None else got[places]
     values = values.astype(expected.values.dtype)
+    if expected.reduction and values.size:
+        values = np.atleast_1d(REDUCTIONS[expected.reduction](values))
     if values.shape != expected.values.shape:
         return Verdict(False, float("inf"), f"{name} has {values.size} elements, expected {expected.values.size}")
     same = (values == expected.values) | (np.isnan(values) & np.isnan(expected.values))
@@ -66,8 +72,9 @@ def compare(got: NDArray[Any], expected: Expected, bound: float, name: str = "ou
     if largest <= 1:
         return Verdict(True, largest)
     place = worst if places is None else int(places[worst])
+    where = f"the {expected.reduction} of {name}" if expected.reduction else f"{name}[{place}]"
     message = (
-        f"{name}[{place}] is {values[worst].item()!r}, expected {expected.values[worst].item()!r}: {largest:.3g} times the allowed error;"
+        f"{where} is {values[worst].item()!r}, expected {expected.values[worst].item()!r}: {largest:.3g} times the allowed error;"
         f" {int(np.count_nonzero(error > 1))} of {error.size} elements are wrong"
     )
     return Verdict(False, largest, message)

@@ -54,11 +54,13 @@ class Expected:
 
     ``scale`` is the magnitude of the rounding error at each place; a result is right when
     ``|result - value| <= bound * scale``. Where ``scale`` is 0 the result must be equal (NaN equals NaN): padding is untouched.
+    With a ``reduction`` (``sum``, ``min`` or ``max``) only that of all elements is compared, with the one number in ``values``.
     """
 
     values: NDArray[Any]
     scale: NDArray[np.float64]
     indices: NDArray[np.int64] | None = None
+    reduction: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,11 @@ CONJUGATE = "*"
 class Member:
     """One of the problems that some rows of a triangle come to. ``operands``: of each the whole's, its rows and its columns as stored.
 
-    ``scalars`` are numbers, or names of the whole's.
+    ``dtype`` is that of the problem, ``scalars`` are numbers, or names of the whole's.
     """
 
     workload: str
+    dtype: str
     sizes: Mapping[str, int]
     options: Mapping[str, Value]
     operands: Mapping[str, tuple[str, tuple[int, int], tuple[int, int]]]

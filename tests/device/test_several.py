@@ -20,7 +20,7 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import forecast, rates, slabs, splits, triangles
+from portatile.runtime import forecast, rates, several, slabs, splits, triangles
 from support.seeds import new_seed
 
 
@@ -48,6 +48,7 @@ def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[
 
     monkeypatch.setattr(devices, "get", get)
     monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")  # however quick the small problems here are, they are shared
+    monkeypatch.setattr(forecast, "_TINY", 0)
     return [one.info.id for one in twins]
 
 
@@ -360,6 +361,25 @@ def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[D
     assert split.note
 
 
+@pytest.mark.parametrize("on_device", [False, True])
+def test_a_tiny_problem_settles_where_it_lies(
+    both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, on_device: bool
+) -> None:
+    """After two calls by each device that may compute it, the fastest one does so without looking at the others."""
+    monkeypatch.setattr(forecast, "_TINY", 1e6)
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(several, "_shared", None)  # it is never shared
+    a, b = drawn(1, 31, 17), drawn(2, 17, 29)
+    given = [portatile.Buffer.from_numpy(one, twins[1]) if on_device else one for one in (a, b)]
+    computing = [portatile.matmul(*given, device=both) for _ in range(4)]
+    monkeypatch.setattr(several, "perform", None)
+    for found in (*computing, portatile.matmul(*given, device=both)):
+        np.testing.assert_allclose(found.numpy() if on_device else found, a @ b, rtol=2e-4, atol=1e-6)
+    split = portatile.explain("gemm", m=31, n=29, k=17, device=both)
+    assert "computes it alone, which is faster: it is too small to share" in str(split)
+    assert split.shares[0].device in (both[1:] if on_device else both)
+
+
 def test_what_one_device_does_sooner_is_not_shared(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time alone was measured, and that of the split: both are told."""
     monkeypatch.undo()
@@ -419,3 +439,19 @@ def test_explain_tells_the_split(both: list[str]) -> None:
     assert not after.expected
     assert after.seconds > 0
     assert sum(share.steps for share in after.shares) == 777
+
+
+def test_explain_tells_the_split_of_a_batch(both: list[str]) -> None:
+    sizes = {"orbitals": 6, "n1": 8, "n2": 10, "n3": 12}
+    before = portatile.explain("kinetic", dtype="float64", device=both, **sizes)
+    assert before.expected
+    wavelets.kinetic(np.ones(tuple(sizes.values())), device=both)
+    after = portatile.explain("kinetic", dtype="float64", device=both, **sizes)
+    assert not after.expected
+    assert after.size == "orbitals"
+    assert sum(share.steps for share in after.shares) == 6
+    assert "too few orbitals" in str(portatile.explain("magicfilter3d", device=both, **{**sizes, "orbitals": 1}))
+    with pytest.raises(ArgumentError, match="give n3 as whole numbers"):
+        portatile.explain("density", device=both, orbitals=6, n1=8, n2=8)
+    with pytest.raises(ArgumentError, match="name several devices"):
+        portatile.explain("density", device=both[0], **sizes)

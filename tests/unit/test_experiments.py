@@ -56,3 +56,33 @@ def test_sizes_and_devices_of_a_command(bench: Any, tmp_path: Path) -> None:
     assert bench.command(wide, [cuda, host], tmp_path).count("--device") == 2
     alone = bench.Experiment("D4.6", "study strategies {recording}", no_device=True)
     assert bench.command(alone, [cuda], tmp_path) == ["study", "strategies", str(tmp_path / "recording.json")]
+
+
+def test_what_hangs_is_killed_and_what_crashed_is_a_row(bench: Any, tmp_path: Path) -> None:
+    """A child that ignores the interrupt, and its own child that holds the output, end; nothing is waited for."""
+    text = "import signal, subprocess, sys, time; signal.signal(2, signal.SIG_IGN); print('begun', flush=True); "
+    text += "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); time.sleep(60)"
+    ended = bench.supervised([sys.executable, "-c", text], 1.0, 0.2)
+    assert ended.ended == "killed"
+    assert ended.code < 0
+    assert ended.seconds < 30
+    assert "killed" in bench._error(ended)
+    one = bench.Experiment("D9.9", "study no-such-study")
+    row = bench.run(one, ["study", "no-such-study"], tmp_path, 60.0, 1.0)
+    assert (row["code"], row["rows"], row["ended"]) == (2, 0, "")
+    assert "no-such-study" in row["error"]
+    assert bench.outcome(row, (), tmp_path) is None
+
+
+def test_results_are_on_disk_after_each_command_and_the_budget_is_kept(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = bench.Keeper(tmp_path / "result.json", {"rows": []}, tmp_path / "page.html", [])
+    keeper.add({"ids": "D1.1"}, None)
+    assert bench.json.loads(keeper.result.read_text()) == {"rows": [{"ids": "D1.1"}]}
+    assert not keeper.gallery.exists()
+    many = [bench.Experiment("D1.1", "devices", minutes=1.0)] * 4
+    monkeypatch.setattr(bench.time, "monotonic", lambda: 100.0)
+    assert bench.Clock(140.0).share(many[0], many) == (10.0, 20.0)
+    assert bench.Clock(140.0).share(many[0], many[3:]) == (40.0, bench._SPARE / 2)
+    assert bench.Clock(104.0).share(many[0], many)[0] == 4.0
+    assert bench.Clock(100.5).share(many[0], many) == (0.0, 0.0)
+    assert bench.Clock(None).share(many[0], many)[0] > 600

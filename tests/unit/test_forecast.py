@@ -112,3 +112,22 @@ def test_a_device_that_came_too_late_for_a_piece_hinders_nobody(problem: Problem
     assert computed(chosen, problem, 0.05) == "cuda:0"
     assert computed(chosen, problem, 0.05) == "cuda:0"
     assert forecast.of(chosen, task).settled
+
+
+def test_a_tiny_problem_is_left_to_the_fastest_device(problem: Problem) -> None:
+    """However long each takes: nothing is shared, and two calls by each device settle it."""
+    small = replace(problem, sizes={"m": 64, "n": 64, "k": 64})
+    chosen = [simulated(0, 3e-4, 0.0), simulated(1, 2e-4, 0.0), simulated(2, 5e-4, 0.0)]
+    told = forecast.of(chosen, forecast.shared(chosen, small))
+    assert str(told) == "cuda:0 alone: 100 us (predicted)"
+    assert told.why == "cuda:0 computes it alone, which was not tried yet: it is too small to share"
+    assert [computed(chosen, small, 0.0) for _ in range(8)] == [f"cuda:{number}" for number in (0, 0, 1, 1, 2, 2, 1, 1)]
+    assert forecast.of(chosen, forecast.shared(chosen, small)).settled
+
+
+def test_a_tiny_problem_stays_where_its_output_lies() -> None:
+    here, there = simulated(0, 1.0, 0.0), simulated(1, 1.0, 0.0)
+    assert forecast.tiny(1.0, {"cuda:0": "local", "cuda:1": "remote"}, [here, here]) == ("cuda:0",)
+    assert forecast.tiny(1.0, {"cuda:0": "remote", "cuda:1": "remote"}, [here, there]) == ("cuda:1",)
+    assert forecast.tiny(1.0, {"cuda:0": "remote"}, [here, there]) == ()
+    assert forecast.tiny(1e9, {"cuda:0": "", "cuda:1": ""}, []) == ()

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from portatile import select
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, UnknownNameError
 from portatile.kernel import Kernel
 from portatile.kernel.checks import Checks
+from portatile.kernel.expression import argument_names
 from portatile.trials import Trial
+from portatile.verify import compare
 from support.kernels import ADD, N, add, given
 from support.ptx_machine.device import PtxDevice
 
@@ -58,6 +60,28 @@ def test_masked_elements_and_complex_numbers() -> None:
     assert expected.values.tolist() == [1.0, 2.0] * 6
     with pytest.raises(ArgumentError, match="must hold numbers like"):
         Checks(np.full((2, 3), 1j), None, None).expected(outputs("x"), {})
+
+
+def test_of_partial_results_the_reduction_is_compared() -> None:
+    for reference in (15.0, np.arange(6.0).reshape(2, 3)):
+        (expected,) = Checks(reference, None, None, {"x": "sum"}).expected(outputs("x"), {}).values()
+        assert compare(np.array([9, 6, 0, 0, 0, 0], np.float32), expected, 1.0).ok
+        wrong = compare(np.array([9, 6.5, 0, 0, 0, 0], np.float32), expected, 1.0, "x")
+        assert "the sum of x is 15.5" in wrong.message
+        assert not compare(np.array([9, 6, np.nan, 0, 0, 0], np.float32), expected, 1.0).ok
+    (expected,) = Checks(lambda: 7, None, None, {"x": "max"}).expected(outputs("x", dtype=np.int32), {}).values()
+    assert compare(np.array([1, 7, 2], np.int32), expected, 1.0).ok
+    with pytest.raises(ArgumentError, match=r"reductions=\{'x': 'sum'\}"):
+        Checks(15.0, None, None).settle(outputs("x"), ())
+    for reductions, message in (({"y": "sum"}, "unknown output in reductions 'y'"), ({"x": "mean"}, "unknown reduction 'mean'")):
+        with pytest.raises(UnknownNameError, match=message):
+            Checks(15.0, None, None, reductions).settle(outputs("x"), ())
+    with pytest.raises(ArgumentError, match="x is complex"):
+        Checks(15.0, None, None, {"x": "sum"}).settle(outputs("x", dtype=np.complex64), ())
+
+
+def test_arguments_named_like_keywords_are_read_with_an_underscore() -> None:
+    assert argument_names(lambda in_, x_, y: None, "reference") == ("in", "x_", "y")
 
 
 def test_an_output_that_holds_the_answer_already_is_no_test() -> None:

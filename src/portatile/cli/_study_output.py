@@ -47,19 +47,24 @@ class StudyOutput:
             _files.writable(output)
 
     def give(self, outcome: StudyOutcome) -> None:
-        """Write the file, and print the table or data."""
+        """Write the files, and print the table or data; then raise UsageError if a file was not written."""
         study, rows = outcome.study, outcome.rows
+        failure: UsageError | None = None
         for output in self.outputs if rows else ():
             try:
                 self._write(output, outcome)
             except OSError as error:
-                raise UsageError(f"{output} cannot be written: {reason(error)}") from error
+                failure = UsageError(f"{output} cannot be written: {reason(error)}")
+            except UsageError as error:
+                failure = error
         if self.as_json:
             click.echo(table.as_json(rows))
         elif self.as_csv:
             click.echo(table.to_csv(study.row, rows), nl=False)
         else:
             _show(outcome)
+        if failure is not None:
+            raise failure
 
     def _write(self, path: Path, outcome: StudyOutcome) -> None:
         study, rows = outcome.study, outcome.rows
@@ -96,6 +101,8 @@ def _show(outcome: StudyOutcome) -> None:
     _console.out.print()
     for note in study.notes(rows):
         _console.out.print(note, markup=False)
+    if not maps and (legend := table.legend(study.columns, study.shown(rows))):
+        _console.out.print(legend, markup=False)
     _console.out.print(f"Timed: {study.timed}", markup=False)
     if outcome.ended != conduct.COMPLETE:
         kept = "the same command goes on from here, with --fresh it starts again"

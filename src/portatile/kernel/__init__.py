@@ -12,6 +12,7 @@ from typing import Any
 
 from portatile import device as devices
 from portatile import notebooks, strategies
+from portatile.arguments.host_tensors import taken
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
@@ -54,7 +55,8 @@ class Kernel(Definition):
     ``pad`` only together with ``tile``.
 
     ``reference``: the expected outputs, or a callable whose argument names say what it reads and which returns them: an array, a
-    tuple or a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. A result is right if
+    tuple or a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. ``reductions``
+    says of which outputs only the ``sum``, ``min`` or ``max`` of all elements is compared, as of partial sums. A result is right if
     ``|result - expected| <= atol + rtol * |expected|``, by default rtol 1e-4 for float32, 1e-10 for float64, 1e-2 for float16, and atol
     a tenth of rtol of the largest value; integers must be equal. Without a reference results are labelled unverified.
 
@@ -141,6 +143,7 @@ class Kernel(Definition):
         self._trust.forget()
         return TunedKernel(**{entry.name: getattr(result, entry.name) for entry in fields(result)}, kernel=self)
 
+    @taken
     def __call__(self, *arguments: Any, device: str | None = None, **named: Any) -> Any:
         """Launch with the best configuration known for these arguments: tuned, tuned for a near problem, or the default.
 
@@ -250,6 +253,7 @@ class TunedKernel(tuner.TuningResult):
         source = self.kernel.source(self.best.config)
         return "".join(f"#define {name} {value}\n" for name, value in source.defines) + source.text
 
+    @taken
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
         bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)

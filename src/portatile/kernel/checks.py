@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from portatile.errors import ArgumentError, UnknownNameError
 from portatile.kernel.arguments import Array, flat
 from portatile.kernel.expression import argument_names, identity, spelt
 from portatile.records import canonical, digest
+from portatile.verify import REDUCTIONS
 from portatile.workload import Expected
 
 Reference = Callable[..., Any] | Mapping[str, Any] | Sequence[Any] | NDArray[Any]
@@ -24,11 +25,15 @@ RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 
 @dataclass(frozen=True)
 class Checks:
-    """A reference and its tolerances. With ``reference`` None nothing is known of the outputs."""
+    """A reference and its tolerances. With ``reference`` None nothing is known of the outputs.
+
+    Of the outputs in ``reductions`` only the sum, the smallest or the largest element is compared.
+    """
 
     reference: Reference | None
     rtol: Tolerance
     atol: Tolerance
+    reductions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -38,6 +43,7 @@ class Checks:
     def settle(self, outputs: Sequence[Array], known: Sequence[str]) -> None:
         """Raise for what is wrong with the reference or the tolerances, as far as that shows without calling it."""
         names = [array.name for array in outputs]
+        self._settle_reductions({array.name: array for array in outputs})
         for kind, tolerance in (("rtol", self.rtol), ("atol", self.atol)):
             for name, value in tolerance.items() if isinstance(tolerance, Mapping) else ((None, tolerance),):
                 if name is not None and name not in names:
@@ -50,6 +56,15 @@ class Checks:
                     raise UnknownNameError("argument of the reference", name, known)
         elif self.reference is not None:
             self._by_name(self.reference, outputs)
+
+    def _settle_reductions(self, outputs: Mapping[str, Array]) -> None:
+        for name, reduction in self.reductions.items():
+            if name not in outputs:
+                raise UnknownNameError("output in reductions", name, outputs)
+            if reduction not in REDUCTIONS:
+                raise UnknownNameError("reduction", reduction, REDUCTIONS)
+            if outputs[name].value.dtype.kind == "c":
+                raise ArgumentError(f"{name} is complex; only the elements of real outputs are reduced")
 
     def expected(self, outputs: Sequence[Array], values: Mapping[str, Any]) -> dict[str, Expected]:
         """The expected content of each output; ``values`` are copies of the arguments, which the reference may overwrite."""
@@ -68,7 +83,8 @@ class Checks:
         if self.reference is None:
             return "unverified"
         what = identity(self.reference) if callable(self.reference) else "arrays"
-        return digest(what, *(canonical(dict(t) if isinstance(t, Mapping) else t) for t in (self.rtol, self.atol)))
+        reductions = (canonical(dict(self.reductions)),) if self.reductions else ()
+        return digest(what, *(canonical(dict(t) if isinstance(t, Mapping) else t) for t in (self.rtol, self.atol)), *reductions)
 
     def _by_name(self, result: Any, outputs: Sequence[Array]) -> dict[str, Any]:
         """Expected values by the name of the output."""
@@ -92,9 +108,10 @@ class Checks:
             raise ArgumentError("the reference leaves every output unchecked")
         for array in outputs:
             size = None if found[array.name] is None else np.size(found[array.name])
-            if size not in (None, array.value.size):
+            if size not in (None, array.value.size) and not (size == 1 and array.name in self.reductions):
                 shapes = f"shape {np.shape(found[array.name])}, the argument has {array.value.shape}"
-                raise ArgumentError(f"the reference gives {array.name} {shapes}")
+                advice = "; reductions={" + repr(array.name) + ": 'sum'} compares the sum of its elements" if size == 1 else ""
+                raise ArgumentError(f"the reference gives {array.name} {shapes}{advice}")
         return found
 
     def _expected(self, array: Array, wanted: Any) -> Expected:
@@ -105,12 +122,17 @@ class Checks:
             raise ArgumentError(f"the reference gives {array.name} as {plain.dtype}; it must hold numbers like {array.value.dtype}")
         kind = np.complex128 if array.value.dtype.kind == "c" else np.float64
         values = flat(np.ascontiguousarray(plain, kind))
+        reduction = self.reductions.get(array.name, "")
+        if reduction:
+            if mask is not None:
+                raise ArgumentError(f"the reference masks elements of {array.name}, of which only the {reduction} is compared")
+            values = np.atleast_1d(REDUCTIONS[reduction](values))
         rtol, atol = self._tolerances(array, values)
         with np.errstate(invalid="ignore"):
             scale = atol + rtol * np.abs(values)
         scale[~np.isfinite(scale)] = 0.0
         if mask is None:
-            return Expected(values, scale)
+            return Expected(values, scale, reduction=reduction)
         pairs = np.repeat(mask.reshape(-1), 2) if kind is np.complex128 else mask.reshape(-1)
         places = np.flatnonzero(~pairs).astype(np.int64)
         return Expected(values[places], scale[places], places)

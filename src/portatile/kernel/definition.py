@@ -50,13 +50,14 @@ class Definition(Workload):
         options: Sequence[str] = (),
         normalized: Sequence[str] = (),
         awkward: Sequence[Sequence[Any] | Mapping[str, Any]] = (),
+        reductions: Mapping[str, str] | None = None,
     ) -> None:
         self.entry, self.name = name, f"{PREFIX}{name}"
         self._parameters = texts.values(parameters)
         self._constants = texts.constants(constants or {}, self._parameters)
         self._text = texts.KernelText.of(source, name, options, self._constants, texts.corners(self._parameters, default))
         self.arguments = match(self._text.head, arguments, roles or {}, normalized)
-        self._checks = Checks(reference, rtol, atol)
+        self._checks = Checks(reference, rtol, atol, dict(reductions or {}))
         if not self.arguments.outputs:
             raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
         self._geometry = Geometry.of(global_size, local_size, self._text)
@@ -133,8 +134,12 @@ class Definition(Workload):
             return self._default
         first = next(iter(space), None)
         if first is None:
-            rules = "; ".join(rule.text for rule in space.constraints)
-            raise SpaceError(f"{self.entry}: no configuration is legal on {device.name}; none of {space.size} fulfils all of: {rules}")
+            rules = "; ".join(rule.words or rule.text for rule in space.constraints)
+            limit = f"{device.max_work_group_size} work-items ({' x '.join(map(str, device.max_work_item_sizes))})"
+            raise SpaceError(
+                f"{self.entry}: no configuration is legal on {device.name}, whose work-groups have at most {limit}; "
+                f"none of {space.size} fulfils all of: {rules}"
+            )
         return first
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:

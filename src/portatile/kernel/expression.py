@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import keyword
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class Expression:
 
 
 def argument_names(function: Callable[..., Any], what: str) -> tuple[str, ...]:
-    """The argument names of a callable that reads by name; raises ArgumentError for ``*args`` and the like."""
+    """The names that a callable's arguments read, ``in`` by one called ``in_``; raises ArgumentError for ``*args`` and the like."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -101,7 +102,7 @@ def argument_names(function: Callable[..., Any], what: str) -> tuple[str, ...]:
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             raise ArgumentError(f"{what}: {spelt(function)} must name what it reads, one argument for each, without * and **")
-    return tuple(parameter.name for parameter in parameters)
+    return tuple(name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name for name in (p.name for p in parameters))
 
 
 def spelt(function: Callable[..., Any]) -> str:

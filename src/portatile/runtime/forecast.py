@@ -25,6 +25,10 @@ _STARTING = 1e-4
 _SHORT = 0.2  # seconds, below which a problem's pieces are so small that they hide much of a device's rate
 _HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # times faster that a device may be alone than its pieces of long and of short problems show
 _LONG = 10.0  # seconds, beside which compiling and allocating take little
+_TINY = 1e6
+"""Flops of a problem that is not shared: any device takes less for them than a split does for its threads."""
+REMOTE = "remote"
+"""Where some operands lie that have to travel to a device."""
 _warm: set[tuple[str, ...]] = set()
 """What ran before in this process: a first run compiles, checks and allocates, and its time says nothing of the next."""
 
@@ -45,11 +49,13 @@ class Forecast:
     """What a problem takes when all share it, None where somebody's rate is unknown, and by each device alone whose time is known.
 
     ``quickest`` is the device that should compute it alone, for its measured time is the least or it has to be measured; "" to share it.
+    ``tiny``: it is too small to be shared, whatever the times.
     """
 
     together: Expected | None
     alone: Mapping[str, Expected]
     quickest: str = ""
+    tiny: bool = False
 
     @property
     def settled(self) -> bool:
@@ -57,14 +63,20 @@ class Forecast:
         return bool(self.quickest) and self.alone[self.quickest].measured
 
     @property
+    def why(self) -> str:
+        """Who computes it alone, and why."""
+        said = f"{self.quickest} computes it alone, {'which is faster' if self.settled else 'which was not tried yet'}"
+        return f"{said}: it is too small to share" if self.tiny else said
+
+    @property
     def best_alone(self) -> str:
         """The device that is expected to be the fastest one alone; "" where nothing is known."""
         return min(self.alone, key=lambda name: self.alone[name].seconds, default="")
 
     def __str__(self) -> str:
-        shared = "shared: unknown" if self.together is None else f"shared: {self.together}"
+        shared = "" if self.tiny else "shared: unknown" if self.together is None else f"shared: {self.together}"
         best = self.best_alone
-        return f"{shared}, {best} alone: {self.alone[best]}" if best else shared
+        return ", ".join(filter(None, (shared, best and f"{best} alone: {self.alone[best]}")))
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,8 @@ class Shared:
     """What several devices may compute together: a problem whose operands lie somewhere.
 
     ``work``: in flops, or in what else a rate counts. ``places``: of each device what its rate depends on, as ``where`` says. ``all``: the
-    devices and the operands' places as a name. ``shown`` gives the work a second that a device showed, 0 for nothing known; ``parts`` the
+    devices and the operands' places as a name. ``tiny``: the devices of which one computes it alone, because it is too small to be shared;
+    none where it is not. ``shown`` gives the work a second that a device showed, 0 for nothing known; ``parts`` the
     steps that are shared, and of how many a piece is a multiple, or None for what cannot be shared.
     """
 
@@ -82,6 +95,7 @@ class Shared:
     all: str
     shown: Callable[[Device], float]
     parts: Callable[[], tuple[int, int] | None]
+    tiny: tuple[str, ...] = ()
 
 
 def shared(devices: Sequence[Device], problem: Problem, matrices: Places | None = None) -> Shared:
@@ -97,7 +111,19 @@ def shared(devices: Sequence[Device], problem: Problem, matrices: Places | None 
 
     lie = [stored.array.memory.device if stored.on_device else None for stored in (matrices or {}).values()]
     work = max(workloads.get(problem.workload).flops(problem), 1.0)
-    return Shared(problem, work, places, together_of(devices, lie), shown, parts)
+    return Shared(problem, work, places, together_of(devices, lie), shown, parts, tiny(work, places, lie))
+
+
+def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) -> tuple[str, ...]:
+    """The devices of which one computes so small a problem alone: where no operand has to travel, else where the output, the last, lies.
+
+    None where the problem is larger, or its output lies on none of these.
+    """
+    if flops > _TINY:
+        return ()
+    near = tuple(name for name, place in places.items() if place != REMOTE)
+    output = lie[-1] if lie else None
+    return near or tuple(name for name in places if output is not None and output.info.id == name)
 
 
 def together_of(devices: Sequence[Device], lie: Sequence[Device | None]) -> str:
@@ -108,6 +134,8 @@ def together_of(devices: Sequence[Device], lie: Sequence[Device | None]) -> str:
 
 def of(devices: Sequence[Device], task: Shared) -> Forecast:
     """What to expect of these devices."""
+    if task.tiny:
+        return _of_tiny(devices, task)
     measured = rates.seconds(devices[0].info, task.problem, task.all)
     alone: dict[str, Expected] = {}
     for device in devices:
@@ -130,6 +158,16 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
         for each in ({name: one.seconds for name, one in alone.items()}, {name: _at_best(one) for name, one in alone.items()})
     )
     return Forecast(together, alone, _quickest(best, alone))
+
+
+def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
+    """Each device that may compute a tiny problem is measured, the fastest one computes it from then on."""
+    alone: dict[str, Expected] = {}
+    for device in devices:
+        if (name := device.info.id) in task.tiny:
+            seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
+            alone[name] = Expected(_STARTING) if seconds is None else Expected(seconds, True)
+    return Forecast(None, alone, min(alone, key=lambda name: (alone[name].measured, alone[name].seconds)), True)
 
 
 def _quickest(together: Expected, alone: Mapping[str, Expected]) -> str:
@@ -192,7 +230,7 @@ def where(matrices: Places | None, device: Device) -> str:
     if matrices is None or not any(stored.on_device for stored in matrices.values()):
         return ""
     local = all(stored.on_device and stored.array.memory.device is device for stored in matrices.values())
-    return "local" if local else "remote"
+    return "local" if local else REMOTE
 
 
 def cut_of(devices: Sequence[Device], problem: Problem) -> Cut | None:

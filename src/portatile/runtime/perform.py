@@ -98,6 +98,8 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
 
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
         start(engine, prepared, operands, scalars, request.result)
+        if request.operands[-1].on_device:
+            _queue(engine.device, request.result).finish()  # so that it is timed
 
     several.perform(chosen, problem, matrices, request.scalars, compute)
     return None

@@ -127,28 +127,32 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     cut = forecast.cut_of(devices, problem)
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
-    told = forecast.of(devices, forecast.shared(devices, problem))
-    size = problem.sizes[cut.size]
-    if told.quickest:
-        return _expected_of_one(problem, told)
     work = _work(problem, cut)
     known = {device.info.id: forecast.known(engine_of(device), problem) / work for device in devices}
-    seconds, busy = in_time(size, max(cut.period, 1), known)
-    shares = tuple(Share(name, round(rate * busy[name]), 0, busy[name]) for name, rate in known.items())
-    unknown = ", ".join(name for name, rate in known.items() if not rate)
+    told = forecast.of(devices, forecast.shared(devices, problem))
+    return expected_split(told, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known)
+
+
+def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float]) -> Split:
+    """The split that a forecast says. ``steps``: the size that is cut, its steps, and of how many a piece is a multiple.
+
+    ``known``: the rate of each device, in steps a second; 0 for nothing known.
+    """
+    name, size, period = steps
+    if told.quickest:
+        return _of_one(told, problem, size)
+    seconds, busy = in_time(size, period, known)
+    shares = tuple(Share(device, round(rate * busy[device]), 0, busy[device]) for device, rate in known.items())
+    unknown = ", ".join(device for device, rate in known.items() if not rate)
     if told.together is not None:
         seconds = told.together.seconds
-    return Split(problem, cut.size, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True, forecast=told)
+    return Split(problem, name, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True, forecast=told)
 
 
-def _expected_of_one(problem: Problem, told: Forecast) -> Split:
-    name, seconds = told.quickest, told.alone[told.quickest].seconds
-    share = Share(name, max(problem.sizes.values(), default=0), 1, seconds)
-    return Split(problem, "", seconds, (share,), _one(name, told), True, forecast=told)
-
-
-def _one(name: str, told: Forecast) -> str:
-    return f"{name} computes it alone, " + ("which is faster" if told.alone[name].measured else "which was not tried yet")
+def _of_one(told: Forecast, problem: Problem, steps: int) -> Split:
+    """The split, of a problem of so many steps, that is none: the quickest computes it alone."""
+    seconds = told.alone[told.quickest].seconds
+    return Split(problem, "", seconds, (Share(told.quickest, steps, 1, seconds),), told.why, True, forecast=told)
 
 
 def _work(problem: Problem, cut: Cut) -> float:
@@ -168,7 +172,7 @@ def perform(
     task = forecast.shared(devices, problem, matrices)
     told = forecast.of(devices, task) if len(devices) > 1 else Forecast(None, {})
     alone = next((device for device in devices if device.info.id == told.quickest), None)
-    workers, note = _workers(devices, problem, matrices, scalars) if alone is None else ([], _one(told.quickest, told))
+    workers, note = _workers(devices, problem, matrices, scalars) if alone is None else ([], told.why)
     if len(workers) < FEWEST:
         split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
@@ -177,13 +181,12 @@ def perform(
 
 
 def settled(devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> str:
-    """The device that computes a problem of host arrays alone from now on, for both ways were measured; "" where that is not settled."""
-    if (
-        any(stored.on_device for stored in matrices.values())
-        or not (told := forecast.of(devices, forecast.shared(devices, problem, matrices))).settled
-    ):
+    """The device that computes a problem alone from now on where its operands lie, for it was measured; "" where that is not settled."""
+    task = forecast.shared(devices, problem, matrices)
+    told = forecast.of(devices, task)
+    if not told.settled or task.places[told.quickest] == forecast.REMOTE:
         return ""
-    keep(devices, _expected_of_one(problem, told))
+    keep(devices, _of_one(told, problem, max(problem.sizes.values(), default=0)))
     return told.quickest
 
 
@@ -322,13 +325,12 @@ def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
 
 def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> None:
     engine = engine_of(device)
-    *_, output = matrices.values()
-    if output.on_device:
+    if forecast.where(matrices, device) == forecast.REMOTE:
         with RemoteParts(engine, slabs.task(engine, problem, matrices, scalars), None) as parts:
             parts.whole()
         return
-    nbytes = tuple(stored.extent * stored.array.itemsize for stored in matrices.values())
-    if memory_limit.too_large(device, nbytes):
+    on_host = not any(stored.on_device for stored in matrices.values())
+    if on_host and memory_limit.too_large(device, tuple(stored.extent * stored.array.itemsize for stored in matrices.values())):
         slabs.run(engine, slabs.task(engine, problem, matrices, scalars))
     else:
         start(engine, engine.prepare(problem), matrices, scalars)

@@ -18,10 +18,11 @@ from portatile import ceilings, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError, StoreError, UsageError
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.measure import peaks, runs
 from portatile.measure.runs import Length
-from portatile.records import DeviceInfo, Problem
+from portatile.records import Problem
 from portatile.studies.form import power
 from portatile.studies.form.power import Power, StatedPower
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
@@ -31,12 +32,14 @@ _COLUMNS = ("name", "price", "currency", "date", "source")
 _LOAD = 1.0  # seconds for which power is measured: counters move some ten times a second
 _LENGTH = Length(samples=5, seconds=0.5, burst=0.02)
 _HOST = "host"
+_SCATTER = 1.2  # a median this many times the fastest run is told: something else used the processor or the device
 
 
 @dataclass(frozen=True)
 class EfficiencyRow:
     """One product by portatile or, on the ``host``, by NumPy. Figures are None where nobody knows them, or it did not run: see ``status``.
 
+    ``seconds`` is the median run, of which the rates are; ``fastest`` is the fastest, which other programs disturb least.
     ``peak`` is Gflop/s of multiply-adds as measured on the device. ``watts`` come from ``power_from``; ``per_price`` is Gflop/s for
     one unit of ``currency``, at a price of ``price_date`` from ``price_source``.
     """
@@ -63,6 +66,7 @@ class EfficiencyRow:
     status: str
     samples: int
     time: str
+    fastest: float | None = None
 
 
 @dataclass(frozen=True)
@@ -127,13 +131,14 @@ def measure(run: Run) -> Iterator[EfficiencyRow]:
         if not run.known(row):
             run.say(f"{dtype} on {info.id}")
             yield _priced(_on_device(device, problem, row, run, stated), known)
-    processor = next((device.info for device in run.devices if device.info.kind == "cpu"), None)
+    processor = next((device for device in run.devices if device.info.kind == "cpu"), None)
     for dtype in asked.dtypes:
         problem = workloads.get("gemm").problem(dict.fromkeys("mnk", asked.size), dtype)
-        name = f"{processor.name if processor else 'this processor'}, NumPy"
+        name = f"{processor.info.name if processor else 'this processor'}, NumPy"
         row = _blank(_HOST, name, f"NumPy {np.__version__}", "NumPy", problem)
         if not run.known(row):
-            yield _priced(_by_numpy(problem, row, processor, asked.load, stated), known)
+            run.say(f"{dtype} by NumPy")
+            yield _priced(_by_numpy(problem, row, processor, run, stated), known)
 
 
 def _blank(device: str, name: str, driver: str, by: str, problem: Problem) -> EfficiencyRow:
@@ -160,13 +165,12 @@ def _on_device(device: Device, problem: Problem, row: EfficiencyRow, run: Run, s
             drawn = power.under_load(work, run.options.load, device.info, stated)
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
-    row = replace(row, seconds=median, samples=len(samples), error=error, time=now())
-    return _with_rates(row, gemm.flops(problem), peak(device, problem.dtype, run.say), drawn)
+    row = replace(row, seconds=median, fastest=min(samples), samples=len(samples), error=error, time=now())
+    flops = gemm.flops(problem)
+    return _with_rates(row, flops, peak(device, problem.dtype, run.say, flops / min(samples)), drawn)
 
 
-def _by_numpy(
-    problem: Problem, row: EfficiencyRow, processor: DeviceInfo | None, load: float, stated: Sequence[StatedPower]
-) -> EfficiencyRow:
+def _by_numpy(problem: Problem, row: EfficiencyRow, processor: Device | None, run: Run, stated: Sequence[StatedPower]) -> EfficiencyRow:
     """The BLAS that NumPy is built with, on arrays that lie ready; the fastest threads it takes by itself."""
     n, rng = problem.sizes["m"], np.random.default_rng(0)
     a, b = (rng.uniform(-1, 1, (n, n)).astype(problem.dtype) for _ in range(2))
@@ -177,31 +181,37 @@ def _by_numpy(
     bound = n * np.finfo(c.dtype).eps * (np.abs(a[:rows]).astype(np.float64) @ np.abs(b).astype(np.float64))
     error = float(np.max(np.abs(c[:rows] - exact) / bound))
     if error > 1:
-        raise DeviceError("NumPy multiplies wrongly")
+        return replace(row, status="NumPy's product is outside its bound", error=error, time=now())
     samples: list[float] = []
     ends = time.perf_counter() + _LENGTH.seconds
     while len(samples) < _LENGTH.samples or time.perf_counter() < ends:
         start = time.perf_counter()
         np.matmul(a, b, out=c)
         samples.append(time.perf_counter() - start)
-    drawn = power.under_load(lambda: np.matmul(a, b, out=c), load, None, stated)
-    known = None if processor is None else ceilings.load(processor)
-    reached = None if known is None else known.flops(problem.dtype)
-    row = replace(row, seconds=float(np.median(samples)), samples=len(samples), error=error, time=now())
-    return _with_rates(row, 2.0 * n**3, reached, drawn)
+    drawn = power.under_load(lambda: np.matmul(a, b, out=c), run.options.load, None, stated)
+    row = replace(row, seconds=float(np.median(samples)), fastest=min(samples), samples=len(samples), error=error, time=now())
+    flops = 2.0 * n**3
+    top = None if processor is None else peak(processor, problem.dtype, run.say, flops / min(samples))
+    return _with_rates(row, flops, top, drawn)
 
 
-def peak(device: Device, dtype: str, say: Callable[[str], None] = lambda text: None) -> float | None:
-    """flop/s of multiply-adds for products, as kept, else as measured now and kept; None where that fails, and ``say`` hears why."""
+def peak(device: Device, dtype: str, say: Callable[[str], None] = lambda text: None, reached: float = 0.0) -> float | None:
+    """flop/s of multiply-adds for products, as kept, else as measured now and kept; None where that fails, and ``say`` hears why.
+
+    What was measured only briefly, or is less than the rate ``reached``, is measured again: other programs disturbed it.
+    """
     known = ceilings.load(device.info)
-    if known is None or known.arithmetic(dtype, products=True) is None:
-        wanted = {"float32": ("fp32",), "float64": ("fp64", "mma")}[dtype]
+    wanted = {"float32": ("fp32",), "float64": ("fp64", "mma")}[dtype]
+    kept = [] if known is None else [one for one in known.measured if one.name in wanted]
+    if known is None or not kept or any(one.brief for one in kept) or max(one.rate for one in kept) < reached:
+        say(f"the peak of {dtype} on {device.info.id}")
         try:
             asked = [question for question in peaks.arithmetic_questions(device.info) if question.name in wanted]
             known = ceilings.add(device.info, [peaks.answer(device, question) for question in asked])
         except (DeviceError, StoreError) as error:
-            say(f"the peak of {device.info.id} is not known: {error}; `portatile bench peak` measures it")
-            return None
+            if known is None or not kept:
+                say(f"the peak of {device.info.id} is not known: {error}; `portatile bench peak` measures it")
+                return None
     best = known.arithmetic(dtype, products=True)
     return None if best is None else best[1]
 
@@ -246,8 +256,20 @@ def figures(rows: Sequence[EfficiencyRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[EfficiencyRow]) -> list[str]:
-    """Where watts and prices come from, and whose are missing."""
+    """Which times scatter, where watts and prices come from, and whose are missing."""
     said = []
+    for row in rows:
+        if row.seconds and row.fastest and row.gflops and row.seconds > _SCATTER * row.fastest:
+            times = row.seconds / row.fastest
+            said.append(
+                f"{row.by} {row.dtype} on {row.device}: the median run took {times:.3g} times as long as the fastest, which reached "
+                f"{written(row.gflops * times)} Gflop/s: something else was running; measure again where it is quiet"
+            )
+        if row.of_peak and row.of_peak > 1:
+            said.append(
+                f"{row.by} {row.dtype} on {row.device}: above the measured peak: other programs disturbed its measurement "
+                "(`portatile bench peak` repeats it), or the product uses other units"
+            )
     for device in dict.fromkeys(row.device for row in rows if row.watts is None and row.status == "ok"):
         said.append(f"{device}: its power cannot be read here (NVML, RAPL); state it with --tdp {device}=WATTS")
     for price in dict.fromkeys((row.name, row.price, row.currency, row.price_date, row.price_source) for row in rows if row.price):
@@ -265,8 +287,8 @@ STUDY = Study(
     answers=("D1.10",),
     question="What does a matrix product reach on each device: of its peak, per watt and for its price?",
     minutes=1.0,
-    timed="kernels back to back by the device's clock, NumPy's product by the host's; no transfers, no compilation. Watts are a mean "
-    "over a load of a second.",
+    timed="kernels back to back by the device's clock, NumPy's product by the host's; no transfers, no compilation. Rates are of the "
+    "median run; watts are a mean over a load of a second.",
     row=EfficiencyRow,
     key=("device", "by", "dtype", "size"),
     columns=(
@@ -275,6 +297,7 @@ STUDY = Study(
         Column("by", "by"),
         Column("element", "dtype"),
         Column("time", "seconds", "s"),
+        Column("fastest", "fastest", "s"),
         Column("Gflop/s", "gflops"),
         Column("peak", "peak"),
         Column("of peak", "of_peak", "%"),

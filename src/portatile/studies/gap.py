@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from statistics import median
 
 from portatile import cache, execute, program, select, workloads
 from portatile import device as devices
@@ -29,13 +30,14 @@ from portatile.store import known_results
 from portatile.studies.form import attribution
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.studies.gap_figures import figures, notes
-from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
+from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 from portatile.trials import now
 
 _LENGTH = Length(samples=4, seconds=0.06)
 _ON_CPUS = Length(samples=8, seconds=0.2)  # where other programs disturb, the fastest of more
+_AHEAD = 8  # builds that are compiled at once
 _NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(const int nothing) {}\n")
 
 
@@ -87,15 +89,15 @@ def measure(run: Run) -> Iterator[GapRow]:
     run.expect(sum(map(len, blanks)))
     with ExitStack() as held:
         prepared: dict[str, PreparedRun] = {}
-        for place, row in _by_turns(blanks):
-            if run.known(row):
-                continue
+        wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
+        for number, (place, row) in enumerate(wanted):
             side, other = sides[place], sides[len(sides) - 1 - place]
             if side.label not in prepared:
                 run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
-                _compile_ahead(side, _sets(side, asked))
                 prepared[side.label] = held.enter_context(runs.prepared(side.device, problem))
             ready = prepared[side.label]
+            if number % _AHEAD == 0:
+                _compile_ahead([(sides[side_of], later) for side_of, later in wanted[number : number + _AHEAD]])
             yield _transplanted(ready, side, other, row) if row.on == SWAPPED else _measured(ready, side, row)
 
 
@@ -110,14 +112,21 @@ def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
     return attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
 
 
-def _compile_ahead(side: Side, sets: Sequence[frozenset[str]]) -> None:
-    """Fill the cache with every build, by several threads, before any is timed; on processors one compiles at a time anyway."""
-    if side.device.info.kind == "cpu":
+def _compile_ahead(builds: Sequence[tuple[Side, GapRow]]) -> None:
+    """Fill the cache with the next builds, by several threads, before they are timed; on processors one compiles at a time anyway.
+
+    Only the next few: who ends the study early has measured most of what was compiled.
+    """
+    plans = [
+        (optimisations.built_with(side.plan, row.set, side.device.info), side.device)
+        for side, row in builds
+        if row.set is not None and side.device.info.kind != "cpu"
+    ]
+    if not plans:
         return
-    plans = [optimisations.built_with(side.plan, on, side.device.info) for on in sets]
-    pool = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+    pool = ThreadPoolExecutor(min(_AHEAD, os.cpu_count() or 1))
     try:
-        wait([pool.submit(_into_the_cache, plan, side.device) for plan in plans])
+        wait([pool.submit(_into_the_cache, plan, device) for plan, device in plans])
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -197,7 +206,7 @@ def _measured(ready: PreparedRun, side: Side, row: GapRow) -> GapRow:
             samples = ready.samples(executable, _length(side))
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
-    return replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
+    return _timed(row, samples, error)
 
 
 def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> GapRow:
@@ -209,7 +218,7 @@ def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> G
             samples = ready.samples(executable, _length(side))
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
-    return replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
+    return _timed(row, samples, error)
 
 
 def _with_code(row: GapRow, made: Code) -> GapRow:
@@ -230,7 +239,13 @@ def _empty_launch(ready: PreparedRun, row: GapRow) -> GapRow:
     plan = Plan((Launch(_NOTHING_TO_DO, "empty", (1, 1, 1), (1, 1, 1), (Arg("nothing", "scalar", dtype="int32", value=0),)),))
     with runs.loaded_plan(ready.device, plan) as executable:
         samples = runs.bursts(ready.queue, ready.clock, lambda: executable.run(ready.queue, {}, {}), _LENGTH)
-    return replace(row, seconds=min(samples), samples=len(samples), time=now())
+    return _timed(row, samples, None)
+
+
+def _timed(row: GapRow, samples: Sequence[float], error: float | None) -> GapRow:
+    """The row with its time: of the fastest sample, and how far the median is above it."""
+    scatter = median(samples) / min(samples) - 1
+    return replace(row, seconds=min(samples), scatter=scatter, samples=len(samples), error=error, time=now())
 
 
 def _sample(given: tuple[Device, ...]) -> Asked:
@@ -269,7 +284,7 @@ STUDY = Study(
     figures=figures,
     options=GapOptions,
     finish=finish,
-    shown=lambda rows: [row for row in rows if row.order],
+    shown=lambda rows: [replace(row, saved=None) if row.order in COMPARED else row for row in rows if row.order],
     notes=notes,
     problem="needed",
     sample=_sample,

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.records import duration, from_json, percent
+from portatile.records import Value, duration, from_json, percent
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, BY_CODE, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, times_of
 
 _FAMILIES = 9  # that are drawn
@@ -125,40 +125,76 @@ def changes(before: GapRow, after: GapRow) -> str:
 
 
 def _compared(rows: Sequence[GapRow]) -> list[str]:
-    """The difference between two sides: how large, what explains it, and what launches cost."""
-    parts = [row for row in rows if row.order == BETWEEN]
+    """The difference between two sides: how large, how much of it is explained and by what, what the rest is, and what launches cost."""
+    parts = [row for row in rows if row.order in (BETWEEN, LEVELLED)]
     if not parts:
         return []
     whole = [row for row in rows if not row.order and row.set == frozenset(row.names) and row.seconds]
     one, other = whole[0], whole[-1]
-    ratio = (one.seconds or 1.0) / (other.seconds or 1.0)
-    said = [f"{one.side} takes {duration(one.seconds or 0)}, {other.side} {duration(other.seconds or 0)}: {ratio:.3g} times"]
+    fast, slow = sorted((one, other), key=lambda row: row.seconds or 0.0)
+    ratio = (slow.seconds or 1.0) / (fast.seconds or 1.0)
+    took = [f"{row.side} {duration(row.seconds or 0)}" for row in (slow, fast)]
+    said = [f"THE DIFFERENCE: {' against '.join(took)}, {ratio:.3g} times as long"]
     empty = [row for row in rows if row.on == EMPTY_LAUNCH and row.seconds]
-    said += [f"an empty launch takes {duration(row.seconds or 0)} on {row.side}, which has {row.launches} of its own" for row in empty]
+    launches = [_launches(row, next((mine for mine in whole if mine.side == row.side), None)) for row in empty]
     if one.families and other.families:
-        said.append(f"finished code, {one.side} to {other.side}: {changes(one, other)}")
+        launches.append(f"finished code, {one.side} to {other.side}: {changes(one, other)}")
     known = [row for row in parts if row.explained is not None]
     if not known:
-        return [*said, "there is no difference worth explaining"]
-    whose = "compilers and drivers make of the same plain code" if one.config == other.config else "the configurations differ in"
-    said += _levelled([row for row in rows if row.order == LEVELLED and row.explained is not None], whose)
-    rest = next((row.explained or 0.0 for row in known if row.added == REST), 0.0)
-    said.append(
-        f"averaged over all orders the optimisations explain {percent(1 - rest)} of the difference, {percent(rest)} is there without any"
-    )
-    by_code = [f"{row.added} {percent(row.explained)}" for row in rows if row.order == BY_CODE and row.explained is not None]
-    said += [f"with the other's code on one side: {', '.join(by_code)}"] if by_code else []
-    factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in known]
-    return [*said, f"as factors: {', '.join(factors)}"]
+        return [*said, *launches, "there is no difference worth explaining"]
+    scatter = max((row.scatter or 0.0 for row in (one, other)), default=0.0)
+    if scatter > ratio - 1:
+        said.append(f"the runs scatter by {percent(scatter)}, more than the difference: it is not certain, and neither is what follows")
+    by_code = [row for row in rows if row.order == BY_CODE and row.explained is not None]
+    said += _verdict([row for row in known if row.order == LEVELLED], _named(one, other, by_code))
+    if by_code:
+        said.append(f"with the other's code on one side: {_shared(by_code)}")
+    between = [row for row in known if row.order == BETWEEN]
+    if between:
+        rest = next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
+        share = f"{percent(1 - rest)} of the difference, {percent(rest)} is there without any"
+        said.append(f"averaged over all orders the optimisations explain {share}")
+        factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in between]
+        said.append(f"as factors, {one.side} over {other.side}: {', '.join(factors)}")
+    return [*said, *launches]
 
 
-def _levelled(parts: Sequence[GapRow], whose: str) -> list[str]:
+def _launches(empty: GapRow, whole: GapRow | None) -> str:
+    """What launches alone cost one side, beside the time of its finished build."""
+    each = empty.seconds or 0.0
+    told = f"an empty launch takes {duration(each)} on {empty.side}, which has {empty.launches} of its own"
+    share = 0.0 if whole is None or not whole.seconds else each * empty.launches / whole.seconds
+    return f"{told}: {percent(share)} of its time at most" if share else told
+
+
+def _shared(rows: Sequence[GapRow]) -> str:
+    return ", ".join(f"{row.added} {percent(row.explained)}" for row in rows)
+
+
+def _named(one: GapRow, other: GapRow, by_code: Sequence[GapRow]) -> str:
+    """What differs between the two sides beside the optimisations that can be taken away: what is not explained must be in it."""
+    if one.config != other.config:
+        mine, theirs = (from_json(row.config, dict[str, Value]) for row in (one, other))
+        differ = [name for name in dict.fromkeys((*mine, *theirs)) if mine.get(name) != theirs.get(name)]
+        told = ", ".join(f"{name}={mine.get(name)} and {theirs.get(name)}" for name in differ)
+        return f"what the configurations differ in: {told}"
+    if by_code:
+        most = max(by_code, key=lambda row: abs(row.explained or 0.0))
+        return f"what compilers and drivers make of the same plain code, mostly {most.added}"
+    if one.device != other.device:
+        return "what compilers and drivers make of the same plain code"
+    return "nothing that is known here: both are one configuration on one device"
+
+
+def _verdict(parts: Sequence[GapRow], rest: str) -> list[str]:
     """How much of the difference is gone when both sides do without some optimisations, and what remains."""
     if not parts:
         return []
     left = next((row.explained or 0.0 for row in parts if row.added == LEVEL), 0.0)
-    taken = [f"{row.added} {percent(row.explained)}" for row in parts if row.added != LEVEL]
+    taken = [row for row in parts if row.added != LEVEL]
     if not taken:
-        return ["whatever is taken from both, the difference is as large: it is there in the plain code already"]
-    tail = "" if abs(left) <= 1 - _EXPLAINED else f"; that is what {whose}"
-    return [f"{percent(1 - abs(left))} of the difference is gone when both do without {', '.join(taken)}; {percent(left)} remains{tail}"]
+        return [f"not explained: whatever is taken from both, the difference is as large. It is in the plain code already: {rest}"]
+    told = f"{percent(1 - abs(left))} of the difference is gone when both do without {_shared(taken)}"
+    if abs(left) <= 1 - _EXPLAINED:
+        return [f"explained: {told}; {percent(left)} remains"]
+    return [f"explained in part: {told}", f"not explained: {percent(left)} remains, which is {rest}"]

@@ -20,6 +20,8 @@ THEIR_CODE, THEIR_DRIVERS = "code of the compilers", "assembler, driver, launche
 LEVEL = "what then remains"
 DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders", "difference", "code or driver"
 LEVELLED = "until equal"
+COMPARED = (BETWEEN, BY_CODE, LEVELLED)
+"""The orders whose rows are parts of a ratio of two times, which save nothing."""
 _EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
 
 
@@ -32,7 +34,7 @@ class GapRow:
     before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
     ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
     both sides, that first which brings their times nearest to each other. ``code or driver``: what remains of the ratio when one side runs
-    the other's code, and what does not.
+    the other's code, and what does not. ``scatter``: by how much the median of the samples is above the fastest, which ``seconds`` is.
     """
 
     side: str
@@ -67,6 +69,7 @@ class GapRow:
     code: str = ""
     status: str = "ok"
     time: str = ""
+    scatter: float | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -153,12 +156,14 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     first, second = times_of(one), times_of(other)
     ends = [times.get(frozenset(rows[0].names)) for times, rows in ((first, one), (second, other))]
     bare = [times.get(frozenset()) for times in (first, second)]
-    if not all(ends) or not all(bare):
+    if not all(ends):
         return []
     ratio = math.log((ends[0] or 1.0) / (ends[1] or 1.0))
     shares = attribution.averaged(first, one[0].names), attribution.averaged(second, other[0].names)
-    parts = {name: shares[1].get(name, 0.0) - shares[0].get(name, 0.0) for name in dict.fromkeys((*one[0].names, *other[0].names))}
-    parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
+    parts = {}
+    if all(shares):  # else too little was measured, and nothing would add up
+        parts = {name: shares[1].get(name, 0.0) - shares[0].get(name, 0.0) for name in dict.fromkeys((*one[0].names, *other[0].names))}
+        parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
     told = replace(one[0], side=f"{one[0].side} over {other[0].side}")
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
     made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]

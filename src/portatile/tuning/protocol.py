@@ -55,6 +55,7 @@ class ExpectedSlices(msgspec.Struct, frozen=True):
     values: Slice
     scale: Slice
     indices: Slice | None
+    reduction: str = ""
 
 
 class Case(msgspec.Struct, frozen=True):

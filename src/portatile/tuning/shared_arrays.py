@@ -38,7 +38,7 @@ class SharedArrays:
     def put_expected(self, expected: Expected) -> ExpectedSlices:
         """Append the expected content of an output."""
         indices = None if expected.indices is None else self.put(expected.indices)
-        return ExpectedSlices(self.put(expected.values), self.put(expected.scale), indices)
+        return ExpectedSlices(self.put(expected.values), self.put(expected.scale), indices, expected.reduction)
 
     def close(self) -> None:
         """Release the memory; a second call does nothing."""
@@ -64,7 +64,7 @@ class SharedArraysView:
     def get_expected(self, places: ExpectedSlices) -> Expected:
         """The expected content of an output."""
         indices = None if places.indices is None else self.get(places.indices)
-        return Expected(self.get(places.values), self.get(places.scale), indices)
+        return Expected(self.get(places.values), self.get(places.scale), indices, places.reduction)
 
 
 def _nameless() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -16,8 +16,7 @@ from portatile.arguments.axes import AXES
 from portatile.device import Selector, staging
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.records import Problem
-from portatile.runtime import forecast, memory_limit, rates, several
+from portatile.runtime import batches, forecast, memory_limit, several
 from portatile.runtime.pieces import Pieces, in_time
 from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
@@ -63,7 +62,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
         return back(compute(slice(None), chosen[0].info.id), psi)
     if isinstance(psi, Buffer):
         psi.device.default_queue().finish()
-    task = _task(psi, chosen, what)
+    task = batches.task(batches.problem(what, psi.shape, psi.dtype.name), chosen, psi.device if isinstance(psi, Buffer) else None)
     told = forecast.of(chosen, task)
     began = time.perf_counter()
     if told.quickest:
@@ -71,7 +70,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
         seconds = time.perf_counter() - began
         forecast.learn_alone(next(one for one in chosen if one.info.id == told.quickest), task, seconds)
         share = Share(told.quickest, psi.shape[0], 1, seconds)
-        keep(chosen, Split(task.problem, "", seconds, (share,), f"{told.quickest} computes it alone, which is faster", forecast=told))
+        keep(chosen, Split(task.problem, "", seconds, (share,), told.why, forecast=told))
         return found
     result = _Result(psi, add)
 
@@ -98,21 +97,8 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
     shown = {share.device: pieces.rates[share.device] * step for share in shares if share.pieces and not share.failure}
     if not any(share.failure for share in shares):
         forecast.learn_together(chosen, task, seconds, shown, in_time(psi.shape[0], 1, pieces.rates)[0])
-    keep(chosen, Split(task.problem, "orbitals", seconds, shares, forecast=told))
+    keep(chosen, Split(task.problem, batches.ORBITALS, seconds, shares, forecast=told))
     return whole
-
-
-def _task(psi: Any, chosen: Sequence[devices.Device], what: str) -> forecast.Shared:
-    """A batch as what several devices may share; its work is counted in points."""
-    sizes = dict(zip(("orbitals", "n1", "n2", "n3"), psi.shape, strict=True))
-    problem = Problem(what, sizes, psi.dtype.name)
-    own = psi.device if isinstance(psi, Buffer) else None
-    places = {one.info.id: "" if own is None else "local" if one is own else "remote" for one in chosen}
-
-    def shown(device: devices.Device) -> float:
-        return rates.of(device.info, problem, psi.size, places[device.info.id], least=psi.size) or 0.0
-
-    return forecast.Shared(problem, max(psi.size, 1), places, forecast.together_of(chosen, [own]), shown, lambda: (psi.shape[0], 1))
 
 
 class _Result:

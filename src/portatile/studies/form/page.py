@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from portatile.studies.form import conduct, table
 from portatile.studies.form.conduct import StudyOutcome
 
 _FOLDER = Path(__file__).parent
+_LONG = 4096  # characters of a table that are worth compressing
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,11 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
     study, rows = outcome.study, outcome.rows
     figures = study.figures(rows) if rows else []
     drawn = [(figure.title, figure.text, figure.draw(f"{name}-{place}")) for place, figure in enumerate(figures)]
-    text = table.to_csv(study.row, rows)
     problem = outcome.asked.problem
     return {
         "name": name,
         "command": outcome.command or f"portatile study {study.name}",
+        "typed": outcome.command.removeprefix("portatile study "),  # tells chapters of one study apart
         "answers": ", ".join(study.answers),
         "question": study.question,
         "timed": study.timed,
@@ -70,7 +73,16 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
         "card": figures[0].draw(f"{name}-card") if figures else "",
         "table": table.readable(study.columns, study.shown(rows)),
         "notes": study.notes(rows) if rows else [],
+        "legend": table.legend(study.columns, study.shown(rows)),
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,
         "seconds": duration(outcome.seconds),
-        "link": f"data:text/csv;charset=utf-8,{quote(text)}",
+        **_download(name, table.to_csv(study.row, rows)),
     }
+
+
+def _download(name: str, text: str) -> dict[str, str]:
+    """The table as a link that needs no other file; compressed where it is long, because a page of many studies is sent and kept as one."""
+    if len(text) <= _LONG:
+        return {"file": f"{name}.csv", "link": f"data:text/csv;charset=utf-8,{quote(text)}"}
+    packed = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    return {"file": f"{name}.csv.gz", "link": f"data:application/gzip;base64,{packed}"}
