@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import cache, execute
-from portatile.device.base import Device, Memory, Module, Queue
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
 from portatile.device.foreign_arrays import caller_stream
+from portatile.device.module import Module
 from portatile.errors import ArgumentError
 from portatile.kernel import arguments
 from portatile.kernel.arguments import Arguments, Array

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from portatile import execute, settings, workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device import staging
-from portatile.device.base import Device, Event, Memory, Queue
+from portatile.device.base import Device, Memory, Queue
+from portatile.device.event import Event
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
 from portatile.runtime.engine import Engine, Prepared
