@@ -37,7 +37,11 @@ class GemmResidues(Product):
             "REDUCE": (0, 1),
         }
         rules = ("LANES * ROWS <= max_work_group_size", "LANES * ROWS >= 32", "WGS <= max_work_group_size")
-        return ParameterSpace(values, rules, {**problem.facts(), **device.facts()}, later={"REDUCE": 0})
+        return ParameterSpace(values, rules, {**problem.facts(), **device.facts()}, later={"REDUCE": 0}, canonical=self.canonical)
+
+    def canonical(self, config: Config) -> Config:
+        """The configuration with REDUCE, which those recorded before there were remainders do not name."""
+        return {**config, "REDUCE": config.get("REDUCE", 0)}
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """Groups of 256 work-items, and slabs so short that there are some groups for each compute unit."""
