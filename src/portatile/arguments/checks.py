@@ -28,7 +28,7 @@ def precision(value: str | None, known: tuple[str, ...] = get_args(Precision)) -
     """The precision that a caller asked for, empty for the full one; raises ArgumentError for any that is not ``known``."""
     if value is not None and value not in known:
         names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-        raise ArgumentError(f"precision={value!r} is none that there is here; write {names}, or leave it out for full precision")
+        raise ArgumentError(f"precision={value!r} is not known here; write {names}, or leave it out for full precision")
     return value or ""
 
 

@@ -27,7 +27,6 @@ PRECISIONS: tuple[Value, ...] = (precisions.NATIVE, "tf32", "3m", "emulated", "r
 CACHED = 16  # order of the squares that a processor transposes: a row fills a cache line
 
 Shapes = Mapping[str, tuple[int, ...]]
-Wide = NDArray[np.float64]
 
 
 def order(problem: Problem) -> int:
