@@ -236,7 +236,9 @@ def _trmm(draw: Draw) -> Problems:
     out = draw.empty(b.views.shape[1:], dtype)
     asked = _precision(draw, "trmm", dtype)
     allowed = _within(abs(alpha) * scale, x.shape[-1], dtype, asked)
-    return Problems("trmm", out, lambda i, to: portatile.trmm(a.views[i], b.views[i], out=to, **how, **asked), alpha * exact, allowed, (a, b))
+    return Problems(
+        "trmm", out, lambda i, to: portatile.trmm(a.views[i], b.views[i], out=to, **how, **asked), alpha * exact, allowed, (a, b)
+    )
 
 
 def _trsm(draw: Draw) -> Problems:
