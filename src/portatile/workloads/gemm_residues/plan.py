@@ -2,8 +2,8 @@
 
 Predicted, not measured, for an H200 that multiplies bytes at 1441 T/s and moves 4 TB/s, float64 and squares of 4096 / 8192 / 16384, in ms:
 products 1.45 / 11.6 / 93, scan and cut 0.4 / 1.5 / 5.8, join 0.3 / 1.2 / 5.0: 64 / 77 / 85 Tflop/s. Likewise float32 126 / 156 / 175,
-complex128 88 / 104 / 115, complex64 186 / 221 / 244 Tflop/s. Remainders in place of sums (REDUCE) save 6 bytes for each plane and element of C,
-which is 90 of float64 and 270 of complex128: 0.4 / 1.5 / 6.0 ms of float64.
+complex128 88 / 104 / 115, complex64 186 / 221 / 244 Tflop/s. Remainders in place of sums (REDUCE) save six bytes for each plane and element
+of C, which is 90 of float64 and 270 of complex128: 0.4 / 1.5 / 6.0 ms of float64.
 """
 
 from __future__ import annotations
