@@ -3,8 +3,8 @@
     python bench/candidates.py --limit 220 --out results --tiles /tmp/tiles.json
     python bench/candidates.py --kinds float16,bfloat16 --draws 0
 
-Needs a CUDA device and PyTorch. Of types on matrix units the candidates are tiles of the hopper form with k split, with stream-K and
-whole, of float32 and float64 what the estimate of the gpu form ranks first, and the default of every other form. All candidates of a
+Needs a CUDA device and PyTorch. Of types on matrix units the candidates are tiles of the hopper form with k split and whole, of
+float32 and float64 what the estimate of the gpu form ranks first, and the default of every other form. All candidates of a
 shape, the default and cuBLAS take turns as replayed CUDA graphs in one child process, which is killed where a candidate says nothing for
 --patience seconds: it is left out, and the others go on in a new child. Each is checked against float64 before it is timed and after.
 
@@ -98,10 +98,9 @@ def named(config: Config, default: Config) -> str:
 
 
 def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
-    """Tiles of warp groups, those that fill the device best first; with few of them k is split or shared by stream-K."""
+    """Tiles of warp groups, those that fill the device best first; with few of them k is split."""
     m, n, k = case.sizes
-    itemsize = {"int8": 1, "tfloat32": 4}.get(case.dtype, 2)
-    steps, found = -(-k * itemsize // 128), []
+    found = []
     for tile in TILES:
         if tile.local_bytes(4) > local_limit(device):
             continue
@@ -113,21 +112,10 @@ def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
                 found.append(
                     (waste * rounds * device.compute_units / (tiles * split) * (1 + 0.1 * (split > 1)), replace(tile, SPLIT_K=split))
                 )
-        even = tiles % device.compute_units == 0
-        for stream in (2, 4, 8) if case.batch == 1 and not even and tiles < 8 * device.compute_units else ():
-            if steps >= 2 * stream:
-                point = replace(tile, STREAM=stream)
-                spans = point.spans(case.problem, device.compute_units)
-                assert spans is not None
-                found.append((waste * device.compute_units / spans.groups * 1.05, point))
     points = [point for _, point in sorted(found, key=lambda one: one[0])]
-    default = case.workload.default(case.problem, device)
-    if case.batch == 1 and default["FORM"] == "hopper":
-        yield {**default, "MAPS": 1}
     for place, point in enumerate(points):  # the host's maps cost a group nothing: the others only for comparison
-        if case.batch == 1:
-            yield replace(point, MAPS=1).config()
-        if case.batch > 1 or place < 2:
+        yield replace(point, MAPS=1).config(batched=case.batch > 1)
+        if place < 2:
             yield point.config(batched=case.batch > 1)
 
 

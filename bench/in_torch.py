@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from portatile import device
-from portatile.device.base import Kernel
+from portatile.device.module import Kernel
 from portatile.records import Binary, DeviceInfo, Launch, Plan, Source
 
 HANGS, DIED = "hangs", "died"

@@ -42,8 +42,6 @@ POINTS: dict[str, Point] = {
     "h 64x256 c2": hopper.tile(64, 256, 4, cluster=2),
     "h 64x128": hopper.tile(64, 128, 6),
     "h 64x64": hopper.tile(64, 64, 6),
-    "h 64x128 stream 2": replace(hopper.tile(64, 128, 6), STREAM=2),
-    "h 128x256 stream 8": replace(hopper.tile(128, 256, 4), STREAM=8),
     "h 128x256 maps": replace(hopper.tile(128, 256, 4), MAPS=1),
     "m 128x128": replace(matrix.tile((2, 2), (4, 4), 3), RASTER=8),
     "m 64x64": matrix.tile((2, 2), (2, 2), 4),

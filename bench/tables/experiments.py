@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from portatile.studies.form import discover
 from recorded import Run, Table, markdown, processor, runs
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,7 +35,7 @@ def made(folder: Path) -> Iterator[Table]:
         first = next(iter(of_devices.values()))[0]
         cells = [_seconds(of_devices[name][0]) if name in of_devices else "" for name in shown]
         rows.append([ids, f"`portatile {words}`", _prints(first), *cells])
-    head = ("experiment", "command", "prints", *(f"seconds, {name}" for name in shown))
+    head = ("experiment", "command", "what it answers or prints", *(f"seconds, {name}" for name in shown))
     files = frozenset(run.file for of_devices in newest.values() for _, run in of_devices.values())
     commits = ", ".join(sorted({run.commit for of_devices in newest.values() for _, run in of_devices.values()}))
     yield Table("experiments", f"{markdown(head, rows, numbers=False)}\nCommits: {commits}.\n", files)
@@ -85,11 +86,12 @@ def _order(ids: str) -> list[int]:
 
 
 def _prints(row: dict[str, Any]) -> str:
-    """The columns and how many figures, or what the command says."""
-    if not row["columns"]:
+    """The study's question and how many figures answer it, or what the command says."""
+    words = row["words"].split()
+    if words[0] != "study":
         return str(row["prints"])
-    drawn = "1 figure" if row["figures"] == 1 else f"{row['figures']} figures" if row["figures"] else "no figure"
-    return f"{', '.join(row['columns'])}; {drawn}"
+    drawn = "; 1 figure" if row["figures"] == 1 else f"; {row['figures']} figures" if row["figures"] else ""
+    return f"{discover.get(words[1]).question} Table{drawn}"
 
 
 def _seconds(row: dict[str, Any]) -> str:

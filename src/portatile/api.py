@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import overload
+from typing import Literal, overload
 
 from portatile import device as device_module
 from portatile import notebooks, settings, workloads
@@ -67,6 +67,22 @@ def tune(
 
 
 @overload
+def tune(  # type: ignore[overload-overlap]  # "all" is a device's name, too, to the type checker
+    workload: str,
+    *,
+    dtype: str = "float32",
+    device: Literal["all"] | list[str] | tuple[str, ...],
+    precision: Precision | None = None,
+    budget: str | float = "60s",
+    strategy: str = "auto",
+    seed: int = 0,
+    objective: Objective = "time",
+    listen: Callable[[Progress], None] | None = None,
+    **sizes: int | str | bool,
+) -> list[TuningResult]: ...
+
+
+@overload
 def tune(
     workload: str,
     *,
@@ -80,22 +96,6 @@ def tune(
     listen: Callable[[Progress], None] | None = None,
     **sizes: int | str | bool,
 ) -> TuningResult: ...
-
-
-@overload
-def tune(
-    workload: str,
-    *,
-    dtype: str = "float32",
-    device: list[str] | tuple[str, ...],
-    precision: Precision | None = None,
-    budget: str | float = "60s",
-    strategy: str = "auto",
-    seed: int = 0,
-    objective: Objective = "time",
-    listen: Callable[[Progress], None] | None = None,
-    **sizes: int | str | bool,
-) -> list[TuningResult]: ...
 
 
 def tune(
@@ -121,8 +121,8 @@ def tune(
     Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what to
     minimise: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not report its power), or a function of a
     valid trial. The routines always use the fastest. Before the first search on a device its ceilings are measured, in a few seconds.
-    With a list of devices all of them are tuned, GPUs at once and then processors one by one, each with the whole budget: a list of
-    results comes back, without those of devices that failed, which are warned of.
+    With a list of devices, or ``"all"``, all of them are tuned, GPUs at once and then processors one by one, each with the whole budget: a
+    list of results comes back, without those of devices that failed, which are warned of.
     For a ``Kernel``, which has its own arguments, this is ``kernel.tune``. Raises NoValidVariantError when every variant failed.
 
     Examples:
@@ -136,11 +136,11 @@ def tune(
             raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
         if precision is not None:
             raise ArgumentError("a Kernel has no precision but its own; leave precision out")
-        if not isinstance(device, str | None):
+        if not isinstance(device, str | None) or device == device_module.EVERY:
             raise ArgumentError("a Kernel is tuned on one device at a time; name one")
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem, _ = precisions.problem(checks.precision(precision), workload, dtype, sizes)
-    if isinstance(device, list | tuple):
+    if isinstance(device, list | tuple) or device == device_module.EVERY:
         infos = [one.info for one in device_module.several(device)]
         for info in infos:
             first_ceilings.ensure(info)
@@ -205,9 +205,9 @@ def explain(
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         engine = Engine(device_module.get(device))
         choice = engine.choose(problem)
-        said = said or _note(engine, problem, choice)
-        note = host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""
-        return replace(choice, explanation="; ".join(filter(None, (choice.explanation, said, note)))) if said or note else choice
+        notes = [said, _note(engine, problem, choice)]
+        notes += [host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""]
+        return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
     chosen = device_module.several(device)
     return splits.last(problem, chosen) or several.expected(chosen, problem)
 

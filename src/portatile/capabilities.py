@@ -10,6 +10,30 @@ Language = Literal["OpenCL C", "CUDA C++"]
 MOST_GROUPS = 65535
 """Work-groups along the second or third axis of a launch, CUDA's limit."""
 
+WIDE_PROCESSORS = frozenset(
+    [
+        "knl",
+        "knm",
+        "skylake-avx512",
+        "cascadelake",
+        "cooperlake",
+        "cannonlake",
+        "icelake-client",
+        "icelake-server",
+        "tigerlake",
+        "rocketlake",
+        "sapphirerapids",
+        "emeraldrapids",
+        "graniterapids",
+        "graniterapids-d",
+        "diamondrapids",
+        "znver4",
+        "znver5",
+        "x86-64-v4",
+    ]
+)
+"""Processors with registers of 512 bits (AVX-512), by LLVM's names."""
+
 _SINCE_80 = ("float16", "bfloat16", "tfloat32", "int8")  # types of matrix units since this compute capability
 _SINCE_89 = ("float8_e4m3fn", "float8_e5m2")
 _STATIC_LOCAL = 48 << 10  # bytes that CUDA C++ may declare; more is an argument of the launch

@@ -11,7 +11,9 @@ from weakref import WeakKeyDictionary, WeakSet
 import msgspec
 import numpy as np
 
-from portatile.device.base import Device, Event, Kernel, Memory, Module, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.event import Event
+from portatile.device.module import Kernel, Module
 from portatile.errors import ArgumentError, UsageError
 from portatile.guarded_memory import GuardedMemory
 from portatile.images import ImageForm, Sampler

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from portatile.capabilities import Capabilities, recorded
+from portatile.capabilities import WIDE_PROCESSORS, Capabilities, recorded
 from portatile.dtypes import itemsize
 from portatile.errors import ArgumentError
 
@@ -83,28 +83,6 @@ def digest(*parts: str | bytes) -> str:
     return state.hexdigest()
 
 
-_AVX512 = {  # LLVM's names of the processors that have it
-    "knl",
-    "knm",
-    "skylake-avx512",
-    "cascadelake",
-    "cooperlake",
-    "cannonlake",
-    "icelake-client",
-    "icelake-server",
-    "tigerlake",
-    "rocketlake",
-    "sapphirerapids",
-    "emeraldrapids",
-    "graniterapids",
-    "graniterapids-d",
-    "diamondrapids",
-    "znver4",
-    "znver5",
-    "x86-64-v4",
-}
-
-
 @dataclass(frozen=True)
 class DeviceInfo:
     """The properties of a device that are known without running anything on it.
@@ -167,7 +145,7 @@ class DeviceInfo:
     @property
     def wide_vectors(self) -> bool:
         """Whether the compiler targets a processor with 512-bit registers, of which there are twice as many as of 256-bit ones."""
-        return self.architecture.removeprefix("x86_64-") in _AVX512 and self.can.wide_arithmetic
+        return self.architecture.removeprefix("x86_64-") in WIDE_PROCESSORS and self.can.wide_arithmetic
 
     @property
     def nvidia(self) -> bool:
@@ -265,7 +243,8 @@ class Source:
 @dataclass(frozen=True)
 class TensorMap:
     """A matrix in memory as a copy engine sees it: ``rows`` of ``columns`` elements of 1, 2 or 4 bytes, ``pitch`` bytes apart, from byte
-    ``offset`` of a buffer on, copied in boxes of ``high`` rows of ``wide`` elements, 128 bytes. Pitch and offset are multiples of 16.
+    ``offset`` of a buffer on, copied in boxes of ``high`` rows of ``wide`` elements, 128 bytes. With ``planes`` a stack of so many
+    matrices, ``step`` bytes apart. Pitch, step and offset are multiples of 16.
     """
 
     itemsize: int
@@ -275,6 +254,8 @@ class TensorMap:
     wide: int
     high: int
     offset: int = 0
+    planes: int = 0
+    step: int = 0
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def nbytes(text: str, what: str) -> int:
     except (ValueError, OverflowError):
         found = 0
     if found < 1:
-        raise UsageError(f"{what} is not a number of bytes; write for example 500M or 1.5G")
+        raise UsageError(f"{what} is not a positive number of bytes; write for example 500M or 1.5G")
     return found
 
 

@@ -21,8 +21,15 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-FLOPS, TRAFFIC = "flops", "traffic_bytes"
-"""Among a trial's conditions, of a user's own kernel: operations and least traffic of one run, which no installation could tell later."""
+FLOPS, TRAFFIC, ARRAYS = "flops", "traffic_bytes", "arrays_bytes"
+"""Among a trial's conditions, of a user's own kernel: operations, least traffic, or else the bytes of its arrays, of one run; no
+installation could tell them later."""
+
+
+def own_speed(work: Mapping[str, float], seconds: float) -> tuple[float, str] | None:
+    """The speed of a user's own kernel, by the work that its search stored: Gflop/s, else GB/s; None where nothing is known."""
+    known = next((name for name in (FLOPS, TRAFFIC, ARRAYS) if work.get(name, 0.0) > 0), None)
+    return None if known is None else (work[known] / seconds / 1e9, "Gflop/s" if known == FLOPS else "GB/s")
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class Trial:
     ``standing``: the result in the final comparison, whose samples these are then. ``cold``: timed with operands that no cache held.
     ``conditions``: what the device reported right after the timing, where it reports anything: ``clock_mhz``,
     ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under; and
-    ``other_searches``, if there were any that timed on the device then; and ``FLOPS`` and ``TRAFFIC`` of a user's own kernel.
+    ``other_searches``, if there were any that timed on the device then; and ``FLOPS``, ``TRAFFIC`` and ``ARRAYS`` of a user's own kernel.
     """
 
     problem: Problem

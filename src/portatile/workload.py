@@ -90,10 +90,11 @@ CONJUGATE = "*"
 class Member:
     """One of the problems that some rows of a triangle come to. ``operands``: of each the whole's, its rows and its columns as stored.
 
-    ``scalars`` are numbers, or names of the whole's.
+    ``dtype`` is that of the problem, ``scalars`` are numbers, or names of the whole's.
     """
 
     workload: str
+    dtype: str
     sizes: Mapping[str, int]
     options: Mapping[str, Value]
     operands: Mapping[str, tuple[str, tuple[int, int], tuple[int, int]]]

@@ -13,7 +13,8 @@ import pytest
 
 from portatile import processes, program
 from portatile.device import devices, findings
-from portatile.device.base import Device, Module, Queue
+from portatile.device.base import Device, Queue
+from portatile.device.module import Module
 from portatile.records import Binary, Source
 from portatile.runtime import deferred, perform
 from portatile.tuning.final import ranking

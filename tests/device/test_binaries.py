@@ -11,7 +11,8 @@ import pytest
 
 from portatile import program
 from portatile.cache import Cache
-from portatile.device.base import Device, Module, Queue
+from portatile.device.base import Device, Queue
+from portatile.device.module import Module
 from portatile.device.opencl.compiler import Programs
 from portatile.device.opencl.device import ClDevice
 from portatile.errors import ArgumentError, CompileError

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from portatile import workloads
+from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.cuda.info import capabilities
+from portatile.records import DeviceInfo
 from portatile.shipping import folder as folders
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.forms.generic.point import tile
+from portatile.workloads.gemm.forms.hopper import point as hopper
+from support.devices import on_paper
 from support.exported import SMALL, Driver, drawn, item, loaded
 from support.ptx_machine.device import INFO
 from support.seeds import new_seed
 
+HOPPER = replace(on_paper("gpu"), capabilities=capabilities("sm_90"))
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
 
 
@@ -66,3 +74,56 @@ def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, monkeypa
         run(a)
     with pytest.raises(TypeError, match="gamma"):
         run(a, b, gamma=1.0)
+
+
+class MapsOnly(Driver):
+    """Records what maps are made of, in place of making them."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.asked: list[Any] = []
+
+    def cuTensorMapEncodeTiled(self, made: Any, *given: Any) -> int:
+        assert made.value % 64 == 0
+        self.asked.append([list(one) if isinstance(one, ctypes.Array) else one for one in given])
+        ctypes.memset(made.value, len(self.asked), 128)
+        return 0
+
+
+@needs_nvrtc
+def test_exported_kernels_get_their_tensor_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder says what the driver is asked for: matrices, or a stack of them."""
+    loader = _shipped(tmp_path, monkeypatch)
+    driver = MapsOnly("a GPU")
+    gpu = loader._Cuda(driver, 0)
+    (stack,) = (arg["map"] for arg in loader.problems()[0]["launches"][0]["args"] if arg["kind"] == "tensor_map" and arg["name"] == "a")
+    assert gpu.tensor_map(ctypes.c_uint64(4096), stack).raw == bytes([1]) * 128
+    assert gpu.tensor_map(ctypes.c_uint64(4096), {**stack, "planes": 0, "step": 0}).raw == bytes([2]) * 128
+    sides = [[72, 40, 3], [144, 5760], [64, 64, 1], [1, 1, 1]]
+    kinds = [1, 3, 0, 3, 2, 0]  # elements of 16 bits, dimensions; nothing interleaved, swizzled by 128 bytes, read by 128, zeros outside
+    for asked, rank in zip(driver.asked, (3, 2), strict=True):
+        element, dimensions, address, *geometry = asked
+        assert (element, dimensions, address.value) == (kinds[0], rank, 4096)
+        assert geometry == [*(side[: rank - (place == 1)] for place, side in enumerate(sides)), *kinds[2:]]
+
+
+def test_exported_warp_groups_multiply(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not device.info.can.warp_groups:
+        pytest.skip("no warp groups multiply here")
+    rng = np.random.default_rng(new_seed("exported warp groups"))
+    loader = _shipped(tmp_path, monkeypatch, device.info)
+    run = loader.load("gemm_batched", batch=3, m=40, n=48, k=72)
+    a, b = ((rng.random(shape) - 0.5).astype(np.float16) for shape in ((3, 40, 72), (3, 72, 48)))
+    wanted = a.astype(np.float64) @ b
+    for _ in range(2):
+        assert np.abs(run(a, b) - wanted).max() < 72 * 2.0**-11
+
+
+def _shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, info: DeviceInfo = HOPPER) -> Any:
+    """The loader of a folder with a stack of products of float16 by warp groups."""
+    batched = workloads.get("gemm_batched")
+    problem = batched.problem({"batch": 3, "m": 40, "n": 48, "k": 72}, "float16")
+    config = replace(hopper.tile(64, 64, 4), MAPS=1).config(batched=True)
+    shipped = folders.write(tmp_path / "folder", [item(problem, config, info)])
+    assert shipped.left_out == []
+    return loaded(monkeypatch, tmp_path / "folder")

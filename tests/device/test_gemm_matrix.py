@@ -38,10 +38,8 @@ GROUPS: dict[str, Point] = {
     "two blocks of rows each": hopper.tile(256, 128, 4, blocks=2),
     "192 columns": replace(hopper.tile(128, 192, 4), RASTER=0),
     "split k": replace(hopper.tile(64, 64, 4), SPLIT_K=3, RASTER=1),
-    "spans of k": replace(hopper.tile(64, 64, 4), STREAM=1),
     "maps made by the host": replace(hopper.tile(64, 128, 4), MAPS=1),
-    "spans of k, maps made by the host": replace(hopper.tile(128, 64, 4), MAPS=1, STREAM=2),
-    "spans of k, two warp groups": replace(hopper.tile(128, 128, 4), STREAM=2),
+    "maps made by the host, split k": replace(hopper.tile(128, 64, 8), MAPS=1, SPLIT_K=2, RASTER=0),
 }
 
 
@@ -129,7 +127,7 @@ def test_batches_are_right(device: Device) -> None:
     """Stacks whose matrices share one operand or lie apart, copied first or not."""
     rng = np.random.default_rng(new_seed("matrix batch"))
     batched = workloads.get("gemm_batched")
-    points = [SMALL, hopper.tile(64, 64, 4)] if device.info.can.warp_groups else [SMALL]
+    points = [SMALL, *(GROUPS.values() if device.info.can.warp_groups else ())]
     for dtype in ("bfloat16", "int8"):
         options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
         cases = batched.awkward(batched.problem({"batch": 1, "m": 1, "n": 1, "k": 1}, dtype, options))

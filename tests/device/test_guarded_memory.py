@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from portatile import program
-from portatile.device.base import PART_ALIGNMENT, Device, Module, Queue
+from portatile.device.base import PART_ALIGNMENT, Device, Queue
+from portatile.device.module import Module
 from portatile.errors import ArgumentError
 from portatile.guarded_memory import GuardedMemory
 from portatile.records import Source

@@ -202,6 +202,8 @@ def test_calls_that_do_not_fit(device: Device) -> None:
     fixed.flags.writeable = False
     with pytest.raises(ArgumentError, match="y is read-only"):
         call(x, fixed, 1, N)
+    with pytest.raises(ArgumentError, match="y is not contiguous in memory, and the kernel writes it"):
+        call(x, np.zeros((N, 2), np.float32)[:, 0], 1, N)
     call(fixed, y, 1, N)  # an input may be
 
 

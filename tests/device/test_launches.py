@@ -7,7 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from portatile.device.base import Device, Module, Queue
+from portatile.device.base import Device, Queue
+from portatile.device.module import Module
 from portatile.errors import ArgumentError, LaunchError
 
 SEED = 20

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile.device.base import Device, Module, Queue
+from portatile.device.base import Device, Queue
 from portatile.device.buffer import Buffer
+from portatile.device.module import Module
 from portatile.device.opencl import borrow as opencl_borrow
 from portatile.errors import ArgumentError, DeviceError
 

@@ -143,7 +143,7 @@ def test_mistakes_are_told(device: Device) -> None:
         (0, v["kx"].astype(np.float64), "kx has dtype float64"),
         (3, v["phi_r"][:, None], "phi_r has shape"),
         (4, [1.0] * 5, "phi_i is a list"),
-        (5, v["x"][::-1], "x"),
+        (5, v["x"][::-1], "x has a stride of -4 bytes"),
     ):
         given = [*right]
         given[place] = wrong  # type: ignore[call-overload]

@@ -65,7 +65,7 @@ def test_products_and_their_gradients_have_the_precision_that_is_asked_for(place
     of_a, of_b = torch.autograd.grad(found[0].sum(), (a, b))
     torch.testing.assert_close(of_a, torch.ones_like(found[0]) @ b.T)
     torch.testing.assert_close(of_b, a.T @ torch.ones_like(found[0]))
-    with pytest.raises(ArgumentError, match="'3m' or 'emulated'"):
+    with pytest.raises(ArgumentError, match="'tf32', '3m' or 'emulated'"):
         portatile_torch.trsm(triangle(3, place), b, precision="reproducible", device=place[1])  # type: ignore[arg-type]
 
 

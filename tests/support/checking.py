@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from portatile import program, verify, workloads
-from portatile.device.base import Device, Module
+from portatile.device.base import Device
+from portatile.device.module import Module
 from portatile.execute import Executable, flatten
 from portatile.guarded_memory import GuardedMemory
 from portatile.records import Binary, Config, Plan, Problem, Source

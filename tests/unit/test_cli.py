@@ -190,7 +190,7 @@ def test_a_workloads_sizes_and_options_are_options(capsys: pytest.CaptureFixture
         (["gemm", "-m", "8", "-n", "8", "-k", "8", "--precision", "emulated", "--dtype", "float64"], "gemm_residues for "),
         (["gemm", "-m", "8", "-n", "8", "-k", "8", "--precision", "emulated", "--dtype", "float16"], "no emulated product of float16"),
         (["syrk", "-n", "8", "-k", "8", "--precision", "reproducible"], "syrk for "),
-        (["trsm", "-m", "8", "-n", "8", "--precision", "reproducible"], "not one of 'native', '3m', 'emulated'"),
+        (["trsm", "-m", "8", "-n", "8", "--precision", "reproducible"], "not one of 'native', 'tf32', '3m', 'emulated'"),
     ],
 )
 def test_a_precision_is_an_option(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,6 +214,8 @@ def test_an_option_of_many_whole_numbers_is_a_range(capsys: pytest.CaptureFixtur
         (["-m", "3"], "the file says the sizes"),
         (["--replay", "x.json"], "--replay does not go with --shapes"),
         (["--budget", "1"], "it has 2 numbers; a line is: m n k"),
+        (["--precision", "emulated"], "it has 2 numbers; a line is: m n k"),
+        (["--precision", "exact"], "'exact' is not one of 'native', 'tf32', '3m', 'emulated', 'reproducible'"),
     ],
 )
 def test_many_shapes_say_what_is_wrong(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,3 +146,10 @@ def test_without_time_there_are_a_few_rounds() -> None:
     bench = Bench(wrong=frozenset({1}))
     assert hold(bench, seconds=0.0) == {0: "ok", 1: "wrong", 2: "ok"}
     assert bench.bursts[0] == 2 + ranking.LEAST_ROUNDS + 1
+
+
+def test_finalists_for_which_there_is_no_time_stay_out() -> None:
+    """The two fastest take part whatever that takes; of the third nothing is said."""
+    bench = Bench()
+    assert hold(bench, seconds=0.0) == {0: "ok", 1: "ok"}
+    assert len(bench.contenders) == 2

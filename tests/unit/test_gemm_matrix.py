@@ -16,7 +16,7 @@ from portatile.device.cuda import compiler, packed
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import DeviceInfo, Launch, Layout, Problem, TensorMap
-from portatile.workloads.gemm import forms, units
+from portatile.workloads.gemm import forms, plan, units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
@@ -131,29 +131,29 @@ def test_fragments_become_amds_instructions(dtype: str, instructions: str) -> No
 
 
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
-def test_groups_share_the_k_of_tiles_by_maps_that_the_host_made() -> None:
+def test_the_host_makes_maps_of_operands_and_of_stacks_of_them() -> None:
     """Without spills, without products that wait for each other; maps are parameters, and nobody writes others to memory."""
     case = problem(1000, "bfloat16", "TN")
-    plan = WORKLOAD.plan(case, replace(hopper.tile(128, 256, 4), STREAM=2, MAPS=1).config(), HOPPER)
-    step = next(step for step in plan.steps if isinstance(step, Launch))
+    point = replace(hopper.tile(128, 256, 4), MAPS=1)
+    (step,) = WORKLOAD.plan(case, point.config(), HOPPER).steps
+    assert isinstance(step, Launch)
     maps = {arg.name: arg.map for arg in step.args if arg.kind == "tensor_map"}
-    assert maps == {"a": TensorMap(2, 1000, 1000, 2000, 64, 64), "b": TensorMap(2, 1000, 1000, 2000, 64, 64)}
-    assert {temporary.name: temporary.zeroed for temporary in plan.temporaries} == {"planes": False, "counters": True}
-    assert step.global_size[0] == 132 * step.local_size[0]
+    one = TensorMap(2, 1000, 1000, 2000, 64, 64)
+    assert maps == {"a": one, "b": one}
     target = compiler.target("sm_90")
-    binary = target.compile(*target.lower(step.source))
-    assert binary.resources["gemm"].spill_stores == 0
-    assert "serialized" not in binary.log
-    assert [parameter.name for parameter in binary.entries[0].parameters if parameter.kind == "tensor_map"] == ["a_map", "b_map"]
-
-
-def test_spans_are_at_least_so_many_tiles_of_k_and_clusters_have_none() -> None:
-    for size, stream, groups in ((512, 2, 32 * 8 // 2), (512, 8, 32), (1000, 2, 132), (64, 2, 1)):
-        launch = product(problem(size, "bfloat16"), replace(hopper.tile(64, 128, 6), STREAM=stream), HOPPER)
-        assert launch.global_size[0] == groups * launch.local_size[0]
-    for wrong in ({"SPLIT_K": 2, "STREAM": 2}, {"CLUSTER": 2, "STREAM": 2}, {"CLUSTER": 2, "MAPS": 1}):
-        with pytest.raises(ArgumentError):
-            WORKLOAD.plan(problem(512, "bfloat16"), replace(hopper.tile(128, 128, 6), **wrong).config(), HOPPER)
+    many = plan.build(case, point, HOPPER, plan.Batch(5, 1000 * 1000, 0, 1000 * 1000))  # all problems share B
+    (stacked,) = many.steps
+    assert isinstance(stacked, Launch)
+    maps = {arg.name: arg.map for arg in stacked.args if arg.kind == "tensor_map"}
+    assert maps == {"a": replace(one, planes=5, step=2000 * 1000), "b": one}
+    assert stacked.global_size == (132 * 384, 1, 1)  # groups go through all problems
+    for launch in (step, stacked):
+        binary = target.compile(*target.lower(launch.source))
+        assert binary.resources["gemm"].spill_stores == 0
+        assert "serialized" not in binary.log
+        assert [parameter.name for parameter in binary.entries[0].parameters if parameter.kind == "tensor_map"] == ["a_map", "b_map"]
+    with pytest.raises(ArgumentError):
+        WORKLOAD.plan(problem(512, "bfloat16"), replace(hopper.tile(128, 128, 6, cluster=2), MAPS=1).config(), HOPPER)
 
 
 def test_packed_launches_make_tensor_maps_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:

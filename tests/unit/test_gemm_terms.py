@@ -82,6 +82,18 @@ def test_the_bound_is_no_larger_than_the_native_one() -> None:
         assert error.bound(k, 64, 1) < 0.7 * native
 
 
+def test_tiles_are_tried_where_they_keep_the_native_bound() -> None:
+    """From some 61 steps of k on, where sums leave the unit after each instruction, from some 170 where they do after a tile."""
+    for k, forms in ((48, {"native"}), (72, {"native", "matrix"}), (200, {"native", "matrix", "hopper"})):
+        case = problem(2048, 2048, k)
+        found = list(WORKLOAD.space(case, HOPPER))
+        assert {config["FORM"] for config in found} == forms
+        assert all(WORKLOAD.bound(case, config) <= WORKLOAD.bound(case, {"FORM": "native"}) for config in found)
+        assert WORKLOAD.default(case, HOPPER)["FORM"] == "native"
+        said = WORKLOAD.note(case, {"FORM": "native"}, HOPPER)
+        assert ("more accurate natively" in said) == (k == 48)
+
+
 def test_configurations_name_what_there_is() -> None:
     with pytest.raises(ArgumentError, match="no form and tile hopper 256x256; there are hopper 128x128"):
         points.read({**points.config("hopper", "128x128"), "TILE": "256x256"})

@@ -268,6 +268,19 @@ def test_json_lines_may_say_more(tmp_path: Path) -> None:
     assert (plain.dtype, other.dtype, other.options["trans_b"]) == ("float32", "float64", "T")
 
 
+def test_shapes_in_a_precision_are_problems_of_what_computes_it(tmp_path: Path) -> None:
+    path = tmp_path / "shapes"
+    path.write_text("4 5 6\n40 50 60\n")
+    assert [p.workload for p in shapes.read(path, GEMM, "float64", {}, "emulated")] == ["gemm_residues"] * 2
+    assert [p.dtype for p in shapes.read(path, GEMM, "float32", {}, "tf32")] == ["tfloat32"] * 2
+    assert shapes.read(path, GEMM, "float32", {}, "native") == shapes.read(path, GEMM, "float32", {})
+    path.write_text("m,n,k,dtype\n4,5,6,float32\n4,5,6,float64\n")
+    with pytest.raises(ArgumentError, match="gemm_terms computes float32, gemm_residues computes float64; tune the shapes of each type"):
+        shapes.read(path, GEMM, "float32", {}, "emulated")
+    with pytest.raises(ArgumentError, match="line 3: precision='tf32' is for products of float32"):
+        shapes.read(path, GEMM, "float32", {}, "tf32")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

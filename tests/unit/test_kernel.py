@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portatile
 from portatile import device as devices
 from portatile import program
 from portatile.device.cuda import compiler as cuda_compiler
@@ -153,9 +154,18 @@ def test_arguments_that_do_not_fit(arguments: Any, message: str) -> None:
         add(arguments=arguments)
 
 
+def test_a_kernel_is_tuned_on_one_device() -> None:
+    for several in ("all", ["opencl:0:0"]):
+        with pytest.raises(ArgumentError, match="one device at a time"):
+            portatile.tune(add(), device=several)  # type: ignore[call-overload]
+
+
 def test_no_legal_configuration_says_what_stands_in_the_way(info: DeviceInfo) -> None:
     kernel = add(constraints=["block < 10"])
     with pytest.raises(SpaceError, match="none of 4 fulfils all of: block < 10"):
+        kernel.default(kernel.problem(), info)
+    kernel = add(parameters={"block": [2**20], "work": [1]})
+    with pytest.raises(SpaceError, match=rf"at most {info.max_work_group_size} work-items.*local_size='block' within the device's limits"):
         kernel.default(kernel.problem(), info)
     kernel = add(default={"block": 48, "work": 1})
     with pytest.raises(SpaceError, match=r"default configuration is not legal.*48 is not one of"):

@@ -1,14 +1,21 @@
 """What a product's precision comes to: the workload that computes it, what is said of it, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import portatile
 from portatile import workloads
+from portatile.device.cuda import compiler
+from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Call
 from portatile.workloads import precisions
+from support.checking import check
 from support.devices import CPU, GPU
+from support.ptx_machine.device import INFO, PtxDevice
+from support.seeds import new_seed
 
 
 def test_a_precision_chooses_what_computes():
@@ -31,11 +38,11 @@ def test_what_cannot_be_as_asked_is_refused():
     square = np.eye(2)
     with pytest.raises(ArgumentError, match="no precision"):
         portatile.explain("stencil", n1=8, n2=8, n3=8, precision="emulated")
-    with pytest.raises(ArgumentError, match="'3m', 'emulated' or 'reproducible'"):
-        portatile.syrk(square, precision="tf32")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="'3m' or 'emulated'"):
+    with pytest.raises(ArgumentError, match="tf32' is for products of float32; these are of float64"):
+        portatile.syrk(square, precision="tf32")
+    with pytest.raises(ArgumentError, match="'tf32', '3m' or 'emulated'"):
         portatile.trsm(square, square, precision="reproducible")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="3m, emulated and its own"):
+    with pytest.raises(ArgumentError, match="tf32, 3m, emulated and its own"):
         portatile.compile("trsm", m=2, n=2, precision="reproducible")
     with pytest.raises(ArgumentError, match="complex64"):
         portatile.symm(square, square, precision="3m")
@@ -47,6 +54,22 @@ def test_what_cannot_be_as_asked_is_refused():
 
 def test_explain_says_where_the_native_product_runs():
     assert "native product" in portatile.explain("gemm", dtype="float16", m=8, n=8, k=8, precision="emulated").explanation
+
+
+def test_an_epilogue_says_what_computes_its_product():
+    """Bias and activation follow an emulated product; vectors of scales go with the native one, which is said."""
+    sizes = {"m": 8, "n": 8, "k": 8}
+    found = portatile.explain("gemm_epilogue", **sizes, bias="rows", precision="emulated")
+    assert "launch of their own; " in found.explanation
+    assert found.config == {"FORM": "native"}
+    found = portatile.explain("gemm_epilogue", **sizes, scale_a="rows", precision="emulated")
+    assert "no product in emulated with vectors of scales: the native product runs" in found.explanation
+    assert (
+        "no emulated product of float8"
+        in portatile.explain("gemm_blocks", dtype="float8_e4m3fn", **sizes, precision="emulated").explanation
+    )
+    with pytest.raises(ArgumentError, match="scales that are numbers"):
+        portatile.explain("gemm_epilogue", **sizes, scale_b="columns", precision="reproducible")
 
 
 def test_explain_says_what_residues_cost_without_units():
@@ -68,7 +91,7 @@ COMPOSED = [name for name in workloads.names() if "precision" in workloads.get(n
 def test_all_products_of_a_routine_are_formed_as_asked(name: str, dtype: str):
     workload, wanted = workloads.get(name), {"3m": {"gemm3m"}, "emulated": {"gemm_residues"}, "reproducible": {"gemm_residues"}}
     for precision in precisions.choices(name):
-        if precision == "3m" and dtype == "float64":
+        if (precision == "3m" and dtype == "float64") or precision == "tf32":
             continue
         problem, _ = precisions.problem(precision, name, dtype, dict.fromkeys(workload.sizes, 1000))
         calls = set()
@@ -81,6 +104,35 @@ def test_all_products_of_a_routine_are_formed_as_asked(name: str, dtype: str):
     native = workload.problem(dict.fromkeys(workload.sizes, 1000), dtype)
     assert "precision" not in native.options  # so that what was stored of it is found
     assert workload.problem(native.sizes, dtype, {"precision": "native"}) == native
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_products_in_tf32_are_those_of_the_units(name: str):
+    """Of trsm but those with inverses of blocks; the bound says what their cuts cost."""
+    workload = workloads.get(name)
+    problem, _ = precisions.problem("tf32", name, "float32", dict.fromkeys(workload.sizes, 1000))
+    for device in (GPU, CPU):
+        config = workload.default(problem, device)
+        assert workload.space(problem, device).violated(config) is None
+        calls = [step.problem for step in workload.plan(problem, config, device).steps if isinstance(step, Call)]
+        assert any(call.dtype == "tfloat32" for call in calls)
+        assert name == "triangular" or all(call.dtype == "tfloat32" for call in calls)
+        assert workload.bound(problem, config) >= 2**-9
+    members = workload.members(problem, 8, 16)
+    assert not members or members[0].dtype == "tfloat32"  # of the parts that several devices share
+    assert "precision" not in workload.problem(problem.sizes, "float64", {"precision": "tf32"}).options
+
+
+@pytest.mark.drawn(1 / 8)
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize("name", ["symm", "syrk", "trmm", "triangular"])
+def test_what_units_cut_is_within_the_bound(name: str):
+    """In the interpreter of PTX, which cuts as they do."""
+    workload, device = workloads.get(name), PtxDevice(replace(INFO, architecture="sm_80", capabilities=capabilities("sm_80")))
+    problem, _ = precisions.problem("tf32", name, "float32", dict.fromkeys(workload.sizes, 20))
+    config = workload.default(problem, device.info) | ({"NB": 16} if name == "triangular" else {})
+    verdict = check(device, workload, problem, config, np.random.default_rng(new_seed(name)))
+    assert verdict.ok, verdict.message
 
 
 @pytest.mark.parametrize("name", [name for name in COMPOSED if "reproducible" in precisions.choices(name)])

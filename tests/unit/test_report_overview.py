@@ -8,10 +8,11 @@ import pytest
 
 from portatile import ceilings
 from portatile.ceilings import BRIEF, Measured
+from portatile.cli import _formatting
 from portatile.reports import attention, overview
 from portatile.reports.groups import Group, gather
 from portatile.reports.overview import Placed
-from portatile.trials import FLOPS, Certificate, Trial
+from portatile.trials import ARRAYS, FLOPS, Certificate, Trial
 from support import reporting
 
 pytestmark = pytest.mark.usefixtures("own_directories")
@@ -96,3 +97,14 @@ def test_a_kernel_that_is_not_installed_has_the_speed_that_its_search_kept() -> 
     assert group.best is not None
     assert group.speed(group.best).startswith("20.0")
     assert group.share(group.best) == ("arithmetic", pytest.approx(2e6 / group.best.comparable / 2e9))
+
+
+def test_a_kernel_without_operations_has_the_speed_of_its_arrays_in_report_and_results() -> None:
+    kept = [replace(trial, conditions={ARRAYS: 2e6}) for trial in reporting.owns()]
+    (group,) = gather(kept)
+    assert group.best is not None
+    assert group.speed(group.best).startswith("20.0")
+    assert group.speed(group.best).endswith("GB/s")
+    assert group.rate(group.best) == pytest.approx(20e9)
+    assert group.share(group.best) is None  # nobody knows how much of them it must read
+    assert _formatting.speed(group.best, None) == "20.0 GB/s"

@@ -33,3 +33,11 @@ def test_as_many_race_as_can_run_three_rounds() -> None:
     took = [1.0, 1.0, 2.0, 3.0]
     assert [reserved_time.affordable(took, seconds) for seconds in (13.9, 14.0, 28.0, 48.9, 49.0)] == [0, 2, 3, 3, 4]
     assert reserved_time.affordable([], 9.0) == reserved_time.affordable([1.0], 1e9) == 0
+
+
+def test_the_time_in_which_finalists_enter_is_reserved_too() -> None:
+    assert reserved_time.kept(20.0, (0.003,) * 5, 3.0, each=0.3) == pytest.approx(12 * 0.015 + 6 * 0.3)
+    assert reserved_time.kept(60.0, (0.003,) * 5, 3.0, each=0.3) == 3.0
+    assert reserved_time.kept(20.0, (0.003,) * 5, 3.0, each=30.0) == 5.0
+    took = [0.01] * 5
+    assert [reserved_time.affordable(took, seconds, each=1.0) for seconds in (0.1, 2.0, 3.5, 9.0)] == [0, 2, 3, 5]

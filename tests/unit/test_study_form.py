@@ -19,6 +19,7 @@ import pytest
 from portatile.cli import main
 from portatile.errors import UnknownNameError
 from portatile.figures.bars import BarChart
+from portatile.studies import strategies
 from portatile.studies.form import discover, gallery, page, table
 from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
 from portatile.studies.form.journal import Journal
@@ -309,3 +310,15 @@ def test_every_study_is_whole(study: Study) -> None:
     study.options()  # every option has a default
     assert list(study.figures([])) == []
     assert list(study.finish([])) == []
+
+
+def test_the_curves_of_strategies_are_read_where_places_double() -> None:
+    rows = [
+        strategies.StrategiesRow("r", name, "evaluations", float(place), 0.1, 0.2, 0.3, to_95, None, score, 0.0)
+        for name, score, to_95 in (("slow", None, None), ("quick", 0.5, 7.0))
+        for place in range(1, 11)
+    ]
+    assert [row.place for row in strategies.few(rows) if row.strategy == "slow"] == [1.0, 2.0, 4.0, 8.0, 10.0]
+    assert strategies.notes(rows)[0].endswith("quick (7), slow (never)")
+    assert "rounding allows" in table.legend((Column("error", "place"), Column("error", "error")), [SimpleNamespace(error=0.5)])
+    assert table.legend((Column("error", "error"),), [SimpleNamespace(error=None)]) == ""

@@ -20,9 +20,7 @@ NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own 
 
 Precision = Literal["tf32", "3m", "emulated", "reproducible"]
 """What a caller may ask of a product's precision: less for speed, as much from units of fewer bits, or the same bits everywhere."""
-StructuredPrecision = Literal["3m", "emulated", "reproducible"]
-"""The same of products with symmetric, Hermitian and triangular matrices."""
-SolvePrecision = Literal["3m", "emulated"]
+SolvePrecision = Literal["tf32", "3m", "emulated"]
 """The same of the products that solving a triangular system consists of."""
 
 
@@ -30,7 +28,7 @@ def precision(value: str | None, known: tuple[str, ...] = get_args(Precision)) -
     """The precision that a caller asked for, empty for the full one; raises ArgumentError for any that is not ``known``."""
     if value is not None and value not in known:
         names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-        raise ArgumentError(f"precision={value!r} is none that there is here; write {names}, or leave it out for full precision")
+        raise ArgumentError(f"precision={value!r} is not known here; write {names}, or leave it out for full precision")
     return value or ""
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from portatile.arguments import axes, matrices
+from portatile.arguments import axes, matrices, stacks
 from portatile.arguments.checks import writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
@@ -148,10 +148,7 @@ def _shapes(a: tuple[int, ...], b: tuple[int, ...]) -> _Shapes:
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
         raise ArgumentError(f"a has shape {a} and b has shape {b}: the inner dimensions differ, {a[-1]} and {inner}")
-    try:
-        batch = np.broadcast_shapes(a[:-2], b[:-2])
-    except ValueError:
-        raise ArgumentError(f"stacks of {a[:-2]} and {b[:-2]} matrices cannot be broadcast together") from None
+    batch = stacks.broadcast(a, b)
     rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
     view = (..., slice(None) if rows else None, slice(None) if columns else None)
     return _Shapes((*batch, *(rows or (1,)), *(columns or (1,))), (*batch, *rows, *columns), view, len(rows) + len(columns))

@@ -61,6 +61,15 @@ def stacked(array: Any) -> bool:
     return getattr(array, "ndim", 2) > 2
 
 
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions before matrices that stacks of these shapes have together; raises ArgumentError where they have none."""
+    counts = [shape[:-2] for shape in shapes]
+    try:
+        return np.broadcast_shapes(*counts)
+    except ValueError:
+        raise ArgumentError(f"stacks of {' and '.join(map(str, counts))} matrices cannot be broadcast together") from None
+
+
 def products(given: Given[Array]) -> Products[Array]:
     """The products of all matrices of the stacks; ``c`` and ``out`` have the whole batch. Raises ArgumentError for what does not fit."""
     stack_a, stack_b = _op(stack_of(given.a, "a"), given.trans[0], "trans_a"), _op(stack_of(given.b, "b"), given.trans[1], "trans_b")
@@ -69,10 +78,7 @@ def products(given: Given[Array]) -> Products[Array]:
     m, k = stack_a.shape[-2:]
     if k != stack_b.shape[-2]:
         raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {stack_b.shape[-2]} x {stack_b.shape[-1]}: the inner dimensions differ")
-    try:
-        batch = np.broadcast_shapes(stack_a.shape[:-2], stack_b.shape[:-2])
-    except ValueError:
-        raise ArgumentError(f"stacks of {stack_a.shape[:-2]} and {stack_b.shape[:-2]} matrices cannot be broadcast together") from None
+    batch = broadcast(stack_a.shape, stack_b.shape)
     shape = (*batch, m, stack_b.shape[-1])
     c, beta = given.c, given.beta
     if c is None and beta != 0:

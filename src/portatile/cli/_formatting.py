@@ -5,7 +5,7 @@ from __future__ import annotations
 from portatile import ceilings, workloads
 from portatile.kernel.definition import PREFIX as OWN
 from portatile.records import Problem, rate, spelled
-from portatile.trials import Trial
+from portatile.trials import Trial, own_speed
 from portatile.workload import Workload
 
 
@@ -34,8 +34,9 @@ def known(problem: Problem) -> Workload | None:
 
 
 def speed(trial: Trial, workload: Workload | None) -> str:
-    """The speed of a valid trial in its workload's unit; empty for a kernel of another tuner."""
-    return "" if workload is None else rate(*workload.speed(trial.problem, trial.comparable))
+    """The speed of a valid trial in its workload's unit, as its search stored it of a user's own kernel; empty for another tuner's."""
+    found = own_speed(trial.conditions, trial.comparable) if workload is None else workload.speed(trial.problem, trial.comparable)
+    return "" if found is None else rate(*found)
 
 
 def ceiling(trial: Trial, workload: Workload | None) -> str:

@@ -24,8 +24,10 @@ from portatile.trials import Budget
 from portatile.tuning.search import held_out, shapes, tuner
 from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
+from portatile.workloads import precisions
 
 _SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # what means the same for many shapes as for one
+_ELEMENTS = ("element_type", "element_precision")
 _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 _RULES = {"dispatcher": "the choice", "nearest": "nearest shape's", "default": "the default"}
 
@@ -55,7 +57,7 @@ class _Shaped(Sized):
 
     def _refuse(self, args: list[str]) -> None:
         """Raise UsageError for options that do not go with many shapes, and say why."""
-        kept = (*_SHARED, "element_type")
+        kept = (*_SHARED, *_ELEMENTS)
         given = {word.partition("=")[0] for word in args}
         for parameter in self.plain.params:
             name = parameter.name or ""
@@ -66,13 +68,16 @@ class _Shaped(Sized):
 
     def _many(self) -> click.Command:
         file = click.Option(["--shapes", "path"], required=True, type=click.Path(dir_okay=False, path_type=Path))
-        own = [p for p in self.plain.params if p.name in (*_SHARED, "element_type") or (p.name or "").startswith("option_")]
+        own = [p for p in self.plain.params if p.name in (*_SHARED, *_ELEMENTS) or (p.name or "").startswith("option_")]
 
-        def run(path: Path, element_type: str, **given: Any) -> None:
+        def run(path: Path, element_type: str, element_precision: str = "", **given: Any) -> None:
             spelled = {key.removeprefix("option_"): given.pop(key) for key in list(given) if key.startswith("option_")}
             options = {name: option_value(self.workload, name, text) for name, text in spelled.items()}
             given["device"] = _options.one_device(given["device"])
-            _tune(self.workload, shapes.read(path, self.workload, element_type, options), **given)
+            problems = shapes.read(path, self.workload, element_type, options, element_precision)
+            if said := precisions.computed(element_precision, self.workload.name, element_type).note:
+                _console.note(said)
+            _tune(workloads.get(problems[0].workload), problems, **given)
 
         return click.Command(self.name, params=[file, *own], callback=run, help=self.help)
 

@@ -101,6 +101,8 @@ def _show(outcome: StudyOutcome) -> None:
     _console.out.print()
     for note in study.notes(rows):
         _console.out.print(note, markup=False)
+    if not maps and (legend := table.legend(study.columns, study.shown(rows))):
+        _console.out.print(legend, markup=False)
     _console.out.print(f"Timed: {study.timed}", markup=False)
     if outcome.ended != conduct.COMPLETE:
         kept = "the same command goes on from here, with --fresh it starts again"

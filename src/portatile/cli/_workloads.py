@@ -127,7 +127,7 @@ def _problem_options(workload: Workload) -> list[click.Parameter]:
         kind, shown = _choice(values)
         flags = [_flag(option), f"option_{option}"]
         found.append(click.Option(flags, type=kind, default=_spell(values[0]), show_default=True, metavar=shown))
-    if workload.name in precisions.PRODUCTS:  # which another workload forms then
+    if "precision" not in workload.options and precisions.choices(workload.name):  # another workload forms the product then
         values = (precisions.NATIVE, *precisions.choices(workload.name))
         kind, shown = _choice(values)
         text = "How the product is formed; the default is in its type's own precision."
@@ -153,10 +153,11 @@ def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
             sizes[name] = given
         elif kind == "option":
             options[name] = option_value(workload, name, given)
-    found = precisions.computed(str(chosen.get("element_precision", precisions.NATIVE)), workload.name, chosen["element_type"])
-    if found.note:
-        _console.note(found.note)
-    return workloads.get(found.workload).problem(sizes, found.dtype, options)
+    precision = str(chosen.get("element_precision", precisions.NATIVE))
+    problem, said = precisions.problem(precision, workload.name, chosen["element_type"], {**options, **sizes})
+    if said:
+        _console.note(said)
+    return problem
 
 
 def _flag(name: str) -> str:

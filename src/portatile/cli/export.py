@@ -124,7 +124,7 @@ def _problem(workload: str, text: str, dtype: str | None) -> Problem:
         else:
             choices = known.options.get(name, ())
             given[name] = next((choice for choice in choices if str(choice).lower() == value.lower()), value)
-    precision = str(given.pop("precision", "")) if workload in precisions.PRODUCTS else ""
+    precision = str(given.pop("precision", "")) if "precision" not in known.options else ""
     return precisions.problem(precision, workload, dtype or known.dtypes[0], given)[0]
 
 

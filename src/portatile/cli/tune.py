@@ -33,7 +33,9 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 
 @per_workload("tune")
 @_options.devices()
-@click.option("--budget", default="60s", show_default=True, help="30s, 5m, 200 (trials), or both: 60s,200.")
+@click.option(
+    "--budget", default="60s", show_default=True, help="Time or trials: 30s, 5m, 200, or both: 60s,200; the final comparison included."
+)
 @click.option("--strategy", default="auto", show_default=True, help="How to search; a wrong name lists them.")
 @_options.seed("the operands and of the strategy's choices")
 @click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")

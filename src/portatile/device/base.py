@@ -7,31 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.device.event import Event
+from portatile.device.module import Kernel, Module, Releasable
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
-from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3, TensorMap
+from portatile.records import Binary, DeviceInfo, Size3, TensorMap
 
 PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
-
-
-class Releasable(ABC):
-    """Something that a device holds, released by ``release`` or at the end of ``with``."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Give it back; a second call does nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
 
 
 class Memory(Releasable):
@@ -60,50 +48,6 @@ class Image(Memory):
     form: ImageForm
     copied: bool = False
     """Whether it shows a copy of other memory, to be made before each launch: some drivers show no part of a buffer."""
-
-
-class Event(ABC):
-    """A point in a queue."""
-
-    @abstractmethod
-    def wait(self) -> None:
-        """Block until the queue has passed the point."""
-
-    @property
-    @abstractmethod
-    def done(self) -> bool:
-        """Whether the queue has passed the point."""
-
-    @abstractmethod
-    def seconds_since(self, earlier: Event) -> float:
-        """Device seconds between the end of ``earlier`` and the end of this one; both from queues with ``profiling``."""
-
-    @property
-    def duration(self) -> float | None:
-        """Device seconds that the command itself took, where the back end profiles single commands."""
-        return None
-
-
-class Kernel(ABC):
-    """A kernel that is loaded on a device."""
-
-    name: str
-    entry: Entry
-    resources: Resources
-
-    def argument(self, index: int) -> str:
-        """The place of an argument, with its type and name if they are known, for a message."""
-        parameters = self.entry.parameters
-        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
-        return f"{index}{text} of kernel {self.name!r}"
-
-
-class Module(Releasable):
-    """A loaded binary."""
-
-    @abstractmethod
-    def kernel(self, name: str) -> Kernel:
-        """The kernel called ``name`` in its text; raises ArgumentError with the names there are."""
 
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from portatile.device.base import Kernel
+from portatile.device.module import Kernel
 from portatile.errors import LaunchError
 from portatile.records import DeviceInfo, Size3
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Device, Event, Memory, Queue
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.copies import contiguous, fits
+from portatile.device.event import Event
 
 _LARGE = 1 << 23  # bytes from which on it pays
 _BLOCK = 1 << 24  # of the two that are kept

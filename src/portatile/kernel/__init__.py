@@ -12,6 +12,7 @@ from typing import Any
 
 from portatile import device as devices
 from portatile import notebooks, strategies
+from portatile.arguments.host_tensors import taken
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
@@ -142,6 +143,7 @@ class Kernel(Definition):
         self._trust.forget()
         return TunedKernel(**{entry.name: getattr(result, entry.name) for entry in fields(result)}, kernel=self)
 
+    @taken
     def __call__(self, *arguments: Any, device: str | None = None, **named: Any) -> Any:
         """Launch with the best configuration known for these arguments: tuned, tuned for a near problem, or the default.
 
@@ -251,6 +253,7 @@ class TunedKernel(tuner.TuningResult):
         source = self.kernel.source(self.best.config)
         return "".join(f"#define {name} {value}\n" for name, value in source.defines) + source.text
 
+    @taken
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
         bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)

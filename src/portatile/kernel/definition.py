@@ -134,8 +134,12 @@ class Definition(Workload):
             return self._default
         first = next(iter(space), None)
         if first is None:
-            rules = "; ".join(rule.text for rule in space.constraints)
-            raise SpaceError(f"{self.entry}: no configuration is legal on {device.name}; none of {space.size} fulfils all of: {rules}")
+            rules = "; ".join(rule.words or rule.text for rule in space.constraints)
+            limit = f"{device.max_work_group_size} work-items ({' x '.join(map(str, device.max_work_item_sizes))})"
+            raise SpaceError(
+                f"{self.entry}: no configuration is legal on {device.name}, whose work-groups have at most {limit}; "
+                f"none of {space.size} fulfils all of: {rules}"
+            )
         return first
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:

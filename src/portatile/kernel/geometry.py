@@ -74,6 +74,7 @@ class _WithinLimits:
     def __init__(self, group: Expression) -> None:
         self.group = group
         self.__name__ = "work_group_fits_the_device"
+        self.words = f"a work-group of local_size={group.text} within the device's limits"
         limits = ("max_work_group_size", "max_work_item_x", "max_work_item_y", "max_work_item_z")
         names = dict.fromkeys((*group.reads, *limits))
         self.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import cache, execute
-from portatile.device.base import Device, Memory, Module, Queue
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
 from portatile.device.foreign_arrays import caller_stream
+from portatile.device.module import Module
 from portatile.errors import ArgumentError
 from portatile.kernel import arguments
 from portatile.kernel.arguments import Arguments, Array
@@ -132,6 +133,8 @@ def _accept(declared: Array, value: Any, device: Device) -> Any:
     if declared.form is not None and not isinstance(value, np.ndarray):
         raise ArgumentError(f"argument {name} is an image; a kernel with images takes NumPy arrays, not a {type(value).__name__}")
     if isinstance(value, np.ndarray):
+        if declared.role != "in" and not value.flags.c_contiguous:
+            raise ArgumentError(f"argument {name} is not contiguous in memory, and the kernel writes it: pass another array for the result")
         if declared.form is None:
             arguments.array(value, name, declared.declared)
         else:

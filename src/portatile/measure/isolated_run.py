@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import cache, device, processes, program
-from portatile.device.base import Argument, Device, Kernel, Memory, Queue
+from portatile.device.base import Argument, Device, Memory, Queue
+from portatile.device.module import Kernel
 from portatile.errors import CompileError, LaunchError, PortatileError, UsageError
 from portatile.guarded_memory import MARGIN, GuardedMemory
 from portatile.images import ImageForm, Sampler

@@ -17,7 +17,7 @@ from portatile.figures import quantities
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
 from portatile.store import device_key
-from portatile.trials import FLOPS, TRAFFIC, Certificate, Status, Trial
+from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Status, Trial, own_speed
 from portatile.workload import Workload, packed_layout
 
 _PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one belongs to another tuning run
@@ -122,13 +122,18 @@ class Group:
 
     def speed(self, trial: Trial) -> str:
         """The speed as text; empty where neither operations nor traffic are known."""
-        if not (self.flops or self.traffic):
-            return ""
-        if self.workload is not None:
-            value, unit = self.workload.speed(self.problem, trial.comparable)
-        else:
-            value, unit = (self.flops or self.traffic) / trial.comparable / 1e9, "Gflop/s" if self.flops else "GB/s"
-        return f"{quantities.digits(value)}{quantities.NBSP}{unit}"
+        found = self._speed(trial)
+        return "" if found is None else f"{quantities.digits(found[0])}{quantities.NBSP}{found[1]}"
+
+    def rate(self, trial: Trial) -> float:
+        """The same as a number by which speeds of one unit can be sorted; 0 where it is not known."""
+        found = self._speed(trial)
+        return 0.0 if found is None else found[0] * 1e9
+
+    def _speed(self, trial: Trial) -> tuple[float, str] | None:
+        if self.workload is None:
+            return own_speed({name: self._stored(name) for name in (FLOPS, TRAFFIC, ARRAYS)}, trial.comparable)
+        return self.workload.speed(self.problem, trial.comparable) if self.flops or self.traffic else None
 
     def speedup(self, trial: Trial) -> float | None:
         """The default's time over the best; None where the default was not measured or failed."""

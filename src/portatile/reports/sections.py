@@ -68,10 +68,10 @@ def _winner(group: Group) -> dict[str, object]:
         "time": quantities.duration(best.comparable),
         "spread": quantities.percent(best.spread),
         "speed": group.speed(best),
-        "rate": (group.flops or group.traffic) / best.comparable,
+        "rate": group.rate(best),
         "gain": "" if speedup is None else speedup,
         "part": "" if share is None else share[1],
-        "convention": "of the plain algorithm" if group.speed(best).endswith("flop/s") else "of the least traffic",
+        "convention": _convention(group, best),
         "speedup": "" if speedup is None else quantities.times(speedup),
         "default_time": "" if speedup is None or default is None else quantities.duration(default.comparable),
         "share": "" if share is None else quantities.percent(share[1]),
@@ -82,6 +82,13 @@ def _winner(group: Group) -> dict[str, object]:
         "conditions": _conditions(best),
         "certificate": group.certificate,
     }
+
+
+def _convention(group: Group, best: Trial) -> str:
+    """What a speed counts."""
+    if group.speed(best).endswith("flop/s"):
+        return "of the plain algorithm"
+    return "of the least traffic" if group.traffic else "each array read or written once"
 
 
 def _peak(name: str, share: float) -> str:

@@ -20,6 +20,7 @@ from portatile.arguments.matrices import Array
 from portatile.device import Selector
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.copies import address
 from portatile.errors import ArgumentError
 from portatile.routines.convolve_lines import Between, check_out, filter_lines, spelled
 from portatile.runtime import memory_limit, separable
@@ -255,6 +256,9 @@ def _into_host(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: 
     volume = _volume(psi, passes, bank)
     if volume is not None and (out.shape != volume[1] or out.dtype != psi.dtype):
         raise ArgumentError(f"out is {described(out)}; the result has shape {volume[1]} and dtype {psi.dtype}")
+    same = psi.shape == out.shape and psi.strides == out.strides and address(psi) == address(out)
+    if not same and np.may_share_memory(psi, out):
+        raise ArgumentError("out overlaps the array without being it; pass the array itself, or an output of its own")
     np.copyto(out, _host3d(psi, passes, bank, device))
     return out
 

@@ -108,15 +108,26 @@ def _plan(call: Call) -> Planned:
     operands = (read_a, read_b, *(rows.get(name, absent) for name in epilogue.VECTORS), stored_c.read_if(beta != 0))
     letters = (letter(stored_a), letter(stored_b), *(along[name] for name in epilogue.VECTORS), activation)
     workload, options = ("gemm_blocks", (*letters, _BLOCK)) if blocks else ("gemm_epilogue", letters)
-    scalars = {"alpha": alpha, "beta": beta}
-    found = precisions.computed(precision, "gemm", dtype)
-    if (found.workload, found.dtype) != ("gemm", dtype) and not {"scale_a", "scale_b"} & set(rows):
-        terms = (read_a, read_b, operands[-1])
-        product = Request("gemm", (m, n, k), letters[:2], terms, result, call.device, scalars, begin, precision=precision)
-        others = (absent, absent, *operands[2:-1], stored_c)  # a sum without terms: what C holds, and what becomes of it
-        after = Request("gemm_epilogue", (m, n, 0), letters, others, result, call.device, {"alpha": 0.0, "beta": 1.0})
-        return Planned(result, [product, after])
-    return Planned(result, [Request(workload, (m, n, k), options, operands, result, call.device, scalars, begin)])
+    request = Request(workload, (m, n, k), options, operands, result, call.device, {"alpha": alpha, "beta": beta}, begin)
+    if precisions.computed(precision, workload, dtype, along).workload != workload:
+        return Planned(result, _product_first(request._replace(options=letters), precision))
+    return Planned(result, [request])
+
+
+def _product_first(request: Request, precision: str) -> list[Request]:
+    """A product of another precision, and what follows it as a launch of its own: a sum without terms, of what C holds then."""
+    a, b, *vectors, c = request.operands
+    m, n, _ = request.sizes
+    product = request._replace(workload="gemm", options=request.options[:2], operands=(a, b, c), precision=precision)
+    absent = a.read_if(False)
+    after = request._replace(
+        workload="gemm_epilogue",
+        sizes=(m, n, 0),
+        operands=(absent, absent, *vectors, c.read_if(True)),
+        scalars={"alpha": 0.0, "beta": 1.0},
+        begin=None,
+    )
+    return [product, after]
 
 
 def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) -> dict[str, Matrix]:

@@ -109,7 +109,8 @@ def gemm(
     op(b), or either is one number. They are float32, or float64 of float64 matrices. Of floats of eight bits, blocks of 128 of k may have
     factors of their own, with q = ceil(k / 128): ``scale_a`` is m x q then, ``scale_b`` q x n. ``activation`` is ReLU, GELU with the error
     function, or SiLU. Of int8 matrices the result is float32 then. After a product of another ``precision`` bias and activation are a
-    launch of their own; with vectors of scales the product has its type's precision. Reproducible are a bias and ReLU.
+    launch of their own; with vectors of scales the native product runs, which
+    ``portatile.explain("gemm_epilogue", scale_a="rows", ...)`` says too. Reproducible are a bias and ReLU.
 
     Examples:
         >>> import numpy as np, portatile

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from portatile.arguments import checks, outputs
 from portatile.arguments.matrices import Array, Matrix, matrix, unknown
 from portatile.device import Selector
@@ -106,6 +108,11 @@ def _vector(array: Any, name: str) -> Matrix:
     if len(array.shape) != 1:
         raise ArgumentError(f"{name} has shape {tuple(array.shape)}; it must be a vector")
     checks.check_single(array, name)
+    if isinstance(array, np.ndarray) and array.size > 1 and array.strides[0] < array.itemsize:
+        raise ArgumentError(
+            f"{name} has a stride of {array.strides[0]} bytes; its elements must lie apart, one after another: "
+            f"copy it, for example with numpy.ascontiguousarray({name})"
+        )
     column = matrix(array[:, None], name)
     checks.check_single(column.array, name)
     return column

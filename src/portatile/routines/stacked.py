@@ -41,11 +41,7 @@ def checked(call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, An
     Raises ArgumentError for what does not fit.
     """
     given = {name: stacks.stack_of(array, name, COMPLEX) for name, array in zip(names, call.arrays, strict=True)}
-    try:
-        batch = np.broadcast_shapes(*(array.shape[:-2] for array in given.values()))
-    except ValueError:
-        counts = " and ".join(str(array.shape[:-2]) for array in given.values())
-        raise ArgumentError(f"stacks of {counts} matrices cannot be broadcast together") from None
+    batch = stacks.broadcast(*(array.shape for array in given.values()))
     whole = (*batch, *shape(given))
     model = call.arrays[names.index("b")] if "b" in names else call.arrays[0]
     result = outputs.new(model, whole) if call.out is None else call.out

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import COMPLEX, StructuredPrecision, check_factors, check_options, complex_factor, precision
+from portatile.arguments.checks import COMPLEX, Precision, check_factors, check_options, complex_factor, precision
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, letter, op
 from portatile.arguments.matrices import Array, Matrix, check_square
 from portatile.arguments.outputs import Begin
@@ -32,14 +32,14 @@ def symm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
-    precision: StructuredPrecision | None = None,
+    precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
 
     ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
     result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``, stacks too.
-    ``precision`` is that of the product: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+    ``precision`` is that of the product: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -61,7 +61,7 @@ def hemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
-    precision: StructuredPrecision | None = None,
+    precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``symm`` for a Hermitian ``a``, as BLAS's HEMM: imaginary parts on its diagonal are not used. Of real matrices it is ``symm``.
@@ -85,14 +85,14 @@ def syrk(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
-    precision: StructuredPrecision | None = None,
+    precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is the identity (N) or the transpose (T, C).
 
     op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
     ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``, stacks
-    too. ``precision`` is that of the products: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+    too. ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -112,7 +112,7 @@ def herk(
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
-    precision: StructuredPrecision | None = None,
+    precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^H + beta c`` with real factors, as BLAS's HERK; the rest is as for ``syrk``.
@@ -138,7 +138,7 @@ def syr2k(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array | None = None,
-    precision: StructuredPrecision | None = None,
+    precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^T + alpha op(b) op(a)^T + beta c``, as BLAS's SYR2K; the rest is as for ``syrk``.
@@ -164,7 +164,7 @@ def her2k(
     alpha: complex = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
-    precision: StructuredPrecision | None = None,
+    precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^H + conj(alpha) op(b) op(a)^H + beta c``, as BLAS's HER2K; ``beta`` is real.
@@ -185,13 +185,13 @@ def _call(
     c: Any,
     scalars: tuple[Any, Any],
     letters: tuple[str, ...],
-    asked: StructuredPrecision | None,
+    asked: Precision | None,
     out: Any,
     device: Selector | None,
 ) -> Call:
     """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta, ``asked`` is a precision."""
     alpha, beta = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
-    options = (*letters, precision(asked, get_args(StructuredPrecision)))
+    options = (*letters, precision(asked))
     return Call(factors if c is None else (*factors, c), (alpha, beta), options, out, device)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast, get_args
 
 from portatile.arguments import outputs, stacks
-from portatile.arguments.checks import COMPLEX, SolvePrecision, StructuredPrecision, check_factors, check_options, complex_factor
+from portatile.arguments.checks import COMPLEX, Precision, SolvePrecision, check_factors, check_options, complex_factor
 from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
 from portatile.arguments.matrices import Array, Matrix, alike, check_square, matrix
@@ -31,7 +31,7 @@ def trmm(
     diag: Diag = "N",
     alpha: complex = 1.0,
     out: Array | None = None,
-    precision: StructuredPrecision | None = None,
+    precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
@@ -39,7 +39,7 @@ def trmm(
     ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
     ``diag`` is U; vectors and stacks are as for ``trsm``. The result goes to ``out``, which may be ``b``; without it, to a new row-major
     array. An infinity in ``b`` may give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
-    ``precision`` is that of the products: ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+    ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -47,7 +47,7 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    options = (side, uplo, trans, diag, checked(precision, get_args(StructuredPrecision)))
+    options = (side, uplo, trans, diag, checked(precision))
     return cast(Array, _TRMM.call(_plan_trmm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
@@ -72,8 +72,8 @@ def trsm(
     may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
     errors are as for ``gemm``.
 
-    ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"3m"`` or ``"emulated"``, as for
-    ``matmul``. Of stacks each matrix is solved for by itself then.
+    ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"tf32"``, ``"3m"``
+    or ``"emulated"``, as for ``matmul``. Of stacks each matrix is solved for by itself then.
 
     ``b`` may be a vector, a column (side L) or a row. Of stacks every matrix is solved for, and they broadcast as NumPy's do.
 

@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 
 from portatile import cache, execute, select, store, workloads
 from portatile.device import gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
-from portatile.device.base import Device, Memory, Module, Queue
+from portatile.device.base import Device, Memory, Queue
+from portatile.device.module import Module
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
 from portatile.runtime.certify import Certifier

@@ -242,47 +242,56 @@ def _record(
     reaches = [_reach(array) for array in given]
     if any(low == high for low, high in reaches):
         return None
+    engine = None if performed[0][1] is None else performed[0][1].engine
     steps: list[Step] = []
-    engine: Engine | None = None
     for request, done in performed:
-        if done is None or (engine is not None and engine is not done.engine):
+        if done is None or engine is None or engine is not done.engine:
             return None
-        engine = done.engine
-        scalars = dict(zip(factors, call.factors, strict=True))
-        if any(request.scalars.get(name) != value for name, value in scalars.items()):
+        taken = _steps(library, given, places, request, done, dict(zip(factors, call.factors, strict=True)))
+        if taken is None:
             return None
-        fixed = {name: value for name, value in request.scalars.items() if name not in scalars}
-        sources = [
-            Constant(stored.array) if at in request.constants else source_of(stored.array, given, places)
-            for at, stored in enumerate(request.operands)
-        ]
-        known = [source for source in sources if source is not None]
-        if len(known) < len(sources):
-            return None
-        if request.begin is not None:
-            target = source_of(request.begin.array, given, places)
-            source = None if request.begin.source is None else source_of(request.begin.source, given, places)
-            if not isinstance(target, Source) or not (isinstance(source, Source) or request.begin.source is None):
-                return None
-            if not library.on_host and not entire(request.begin, given, target, source):
-                return None
-            steps.append(Beginning(target, source, request.begin.triangle))
-        if library.on_host:
-            models = {
-                name: (source, stored._replace(array=None))
-                for name, source, stored in zip(done.names, known, request.operands, strict=True)
-            }
-            kind = Cross if crosses(engine, models) else Start
-            steps.append(kind(OnHost(engine, done.prepared, models, factors, fixed)))
-        elif done.prepared.executable.plan.steps:
-            operands = dict(zip(done.names, known, strict=True))
-            steps.append(Launches(done.prepared, operands, factors, fixed, len(given), type(result) is Buffer))
+        steps += taken
     assert engine is not None
     recorded = _Recorded(engine, library, steps, tuple(result.shape), places, _types(performed[0][0]))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
     return recorded if recorded.apart_from(places) else None
+
+
+def _steps(
+    library: Library, given: tuple[Any, ...], places: list[int], request: Request, done: Bound, factors: dict[str, Any]
+) -> list[Step] | None:
+    """The steps that compute a request of a call on the arrays ``given``, which lie at ``places``; None where it cannot be repeated."""
+    if any(request.scalars.get(name) != value for name, value in factors.items()):
+        return None
+    fixed = {name: value for name, value in request.scalars.items() if name not in factors}
+    sources = [
+        Constant(stored.array) if at in request.constants else source_of(stored.array, given, places)
+        for at, stored in enumerate(request.operands)
+    ]
+    known = [source for source in sources if source is not None]
+    if len(known) < len(sources):
+        return None
+    steps: list[Step] = []
+    if request.begin is not None:
+        target = source_of(request.begin.array, given, places)
+        source = None if request.begin.source is None else source_of(request.begin.source, given, places)
+        if not isinstance(target, Source) or not (isinstance(source, Source) or request.begin.source is None):
+            return None
+        if not library.on_host and not entire(request.begin, given, target, source):
+            return None
+        steps.append(Beginning(target, source, request.begin.triangle))
+    if library.on_host:
+        models = {
+            name: (source, stored._replace(array=None)) for name, source, stored in zip(done.names, known, request.operands, strict=True)
+        }
+        kind = Cross if crosses(done.engine, models) else Start
+        steps.append(kind(OnHost(done.engine, done.prepared, models, tuple(factors), fixed)))
+    elif done.prepared.executable.plan.steps:
+        operands = dict(zip(done.names, known, strict=True))
+        steps.append(Launches(done.prepared, operands, tuple(factors), fixed, len(given), type(given[-1]) is Buffer))
+    return steps
 
 
 def _reach(array: Any) -> tuple[int, int]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from portatile import execute, settings, workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device import staging
-from portatile.device.base import Device, Event, Memory, Queue
+from portatile.device.base import Device, Memory, Queue
+from portatile.device.event import Event
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
 from portatile.runtime.engine import Engine, Prepared
@@ -268,11 +269,7 @@ def pipeline(
                     began = time.perf_counter()
                     prepared[extent] = _prepared(engine, slab)
                     since += time.perf_counter() - began
-                for name in cut.pieces:
-                    if slab.matrices[name].read:
-                        stage = _staged(lane, slab, name)
-                        staging.copied(stage, slab.matrices[name].array)
-                        lane.queue.upload(lane.device[name], stage, blocking=False)
+                _send(lane, slab, cut)
                 prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, slab.scalars)
                 done = lane.queue.download(_staged(lane, slab, task.output), lane.device[task.output], blocking=False)
                 lane.queue.flush()
@@ -320,6 +317,15 @@ def _staged(lane: _Lane, slab: Task, name: str) -> NDArray[Any]:
     like = slab.matrices[name].array
     found: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
     return found
+
+
+def _send(lane: _Lane, slab: Task, cut: Cut) -> None:
+    """Queue the upload of the slab's own parts of what is read."""
+    for name in cut.pieces:
+        if slab.matrices[name].read:
+            stage = _staged(lane, slab, name)
+            staging.copied(stage, slab.matrices[name].array)
+            lane.queue.upload(lane.device[name], stage, blocking=False)
 
 
 def _collect(lane: _Lane) -> None:

@@ -110,7 +110,7 @@ class TriangleParts:
         matrices = {name: self._part(*what) for name, what in member.operands.items()}
         began = time.perf_counter()
         layout = {name: stored.layout for name, stored in matrices.items()}
-        problem = workloads.get(member.workload).problem(member.sizes, self.task.problem.dtype, member.options, layout)
+        problem = workloads.get(member.workload).problem(member.sizes, member.dtype, member.options, layout)
         prepared = self.engine.prepare(problem)
         ready = time.perf_counter() - began
         self.start(self.engine, prepared, matrices, {name: self._scalar(value) for name, value in member.scalars.items()})

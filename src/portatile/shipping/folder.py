@@ -238,7 +238,5 @@ def _launches(plan: Plan, programs: ShippedPrograms, info: DeviceInfo) -> list[d
 
 
 def _argument(arg: Arg) -> dict[str, Any]:
-    if arg.kind == "tensor_map":
-        raise UsageError("a kernel that takes tensor maps cannot be exported: choose a configuration with MAPS = 0")
-    channels = {"channels": arg.channels} if arg.kind == "view" else {}
-    return {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "value": arg.value, **channels}
+    more = {"channels": arg.channels} if arg.kind == "view" else {"map": msgspec.to_builtins(arg.map)} if arg.map is not None else {}
+    return {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "value": arg.value, **more}

@@ -38,6 +38,7 @@ _UNREGISTERED = (
 )
 _PITCH = 512  # bytes; textures and their rows begin at a multiple of it
 _LINEAR, _PITCH2D, _BORDER = 2, 3, 3  # names of the CUDA driver's header, by number
+_SWIZZLE_128B, _PROMOTION_128B, _ELEMENTS = 3, 2, {1: 0, 2: 1, 4: 2}  # of tensor maps; elements by their bytes
 _DYNAMIC_SHARED, _CC_MAJOR, _CC_MINOR, _OPT_IN_BYTES = 8, 75, 76, 48 * 1024  # names of the CUDA driver's header, by number
 
 
@@ -171,6 +172,8 @@ class Loaded:
             if key not in self._shown:
                 self._shown[key] = self.hardware.view(self.memory[arg["name"]], arg)
             return self._shown[key]
+        if arg["kind"] == "tensor_map":
+            return self.hardware.tensor_map(self.memory[arg["name"]], arg["map"])
         if arg["kind"] == "local":
             return self.hardware.local(arg["value"])
         return np.dtype(arg["dtype"]).type(scalars[arg["name"]] if arg["value"] is None else arg["value"])
@@ -209,6 +212,12 @@ def _passes(arg: dict[str, Any], arrays: dict[str, int], scalars: dict[str, Any]
     if kind == "view":
         pixels = value * arg["channels"] * np.dtype(arg["dtype"]).itemsize if _are_counts(1, value, arg["channels"]) else math.inf
         return pixels <= arrays.get(arg["name"], 0)
+    if kind == "tensor_map":
+        m = arg["map"]
+        if not (_are_counts(0, *m.values()) and m["itemsize"] in (1, 2, 4)):
+            return False
+        end = m["offset"] + max(m["planes"] - 1, 0) * m["step"] + max(m["rows"] - 1, 0) * m["pitch"] + m["columns"] * m["itemsize"]
+        return bool(end <= arrays.get(arg["name"], 0))
     if kind == "scalar":
         return arg["dtype"] in _DTYPES and (arg["name"] in scalars if value is None else _is_number(value))
     return arg["name"] in arrays if kind in ("buffer", "image") else kind == "local" and _are_counts(1, value)
@@ -363,6 +372,19 @@ class _Cuda:
         made = ctypes.c_uint64()
         self._call("cuTexObjectCreate", ctypes.byref(made), resource, sampling, None)
         return made.value
+
+    def tensor_map(self, memory: Any, form: dict[str, Any]) -> Any:
+        """The 128 bytes by which the copy engine of compute capability 9.0 finds boxes of a matrix, or of a stack of them."""
+        sides, pitches, box = [form["columns"], form["rows"]], [form["pitch"]], [form["wide"], form["high"]]
+        if form["planes"]:
+            sides, pitches, box = [*sides, form["planes"]], [*pitches, form["step"]], [*box, 1]
+        made = (ctypes.c_uint64 * 24)()  # the driver writes from a multiple of 64 bytes on
+        place = ctypes.c_void_p(-(-ctypes.addressof(made) // 64) * 64)
+        matrix = _ELEMENTS[form["itemsize"]], len(sides), ctypes.c_void_p(memory.value + form["offset"])
+        lists = (ctypes.c_uint64, sides), (ctypes.c_uint64, pitches), (ctypes.c_uint32, box), (ctypes.c_uint32, [1] * len(sides))
+        geometry = [(kind * len(values))(*values) for kind, values in lists]
+        self._call("cuTensorMapEncodeTiled", place, *matrix, *geometry, 0, _SWIZZLE_128B, _PROMOTION_128B, 0)
+        return ctypes.create_string_buffer(ctypes.string_at(place, 128), 128)
 
     def local(self, nbytes: int) -> int:
         return nbytes

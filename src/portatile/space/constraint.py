@@ -46,7 +46,8 @@ class Constraint:
             names = tuple(n for n in code.co_names if n in known or n not in BUILTINS)
             return cls(names, lambda **values: eval(code, {"__builtins__": BUILTINS}, values), rule, code)
         names = tuple(inspect.signature(rule).parameters)
-        return cls(names, rule, f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})")
+        text = f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})"
+        return cls(names, rule, text, words=getattr(rule, "words", ""))
 
     def check(self, values: Mapping[str, Value]) -> bool:
         """Whether the constraint holds for ``values``, which binds at least every name it reads."""

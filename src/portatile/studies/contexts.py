@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import program
-from portatile.device.base import Device, Event, Kernel, Memory, Queue
+from portatile.device.base import Device, Memory, Queue
+from portatile.device.event import Event
+from portatile.device.module import Kernel
 from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure

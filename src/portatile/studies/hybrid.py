@@ -16,7 +16,7 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.records import Problem, spelled
+from portatile.records import Problem, duration, percent, spelled
 from portatile.studies.form import shared_run
 from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
@@ -144,6 +144,11 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
         return []
     best = min(valid, key=lambda row: row.seconds or 0.0)
     said = [f"fastest: {best.devices}, {best.best_speedup:.2f} times the best single device"] if best.best_speedup else []
+    said += [
+        f"one core computed {percent(row.part)} of the problem in {duration(row.seconds)}; its rate is compared"
+        for row in rows
+        if row.devices == ONE_CORE and row.seconds
+    ]
     singles = {row.devices: row.seconds or 0.0 for row in valid if row.count == 1}
     for row in valid:
         members = [singles[name] for name in row.devices.split(" + ") if name in singles]

@@ -22,7 +22,7 @@ from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
-from portatile.records import Config, DeviceInfo, Problem
+from portatile.records import Config, DeviceInfo, Problem, percent
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import now
 from portatile.workloads.matmul import BASE
@@ -183,6 +183,20 @@ def _saved(rows: Sequence[MemoryRow]) -> dict[str, float]:
     return found
 
 
+def notes(rows: Sequence[MemoryRow]) -> list[str]:
+    """What local memory saves, or costs, on each device at its largest size."""
+    said = []
+    for device in dict.fromkeys(row.device for row in rows):
+        mine = [row for row in rows if row.device == device and row.algorithm == "local" and row.reduction is not None]
+        if mine:
+            largest = max(row.size for row in mine)
+            best = max((row for row in mine if row.size == largest), key=lambda row: row.reduction or 0.0)
+            share = best.reduction or 0.0
+            what = f"saves {percent(share)} of the time" if share >= 0 else f"takes {percent(-share)} longer"
+            said.append(f"{device} at {largest}: local memory {what}, at its best block, {best.block}, beside global memory at its best")
+    return said
+
+
 def _sample(devices: tuple[Device, ...]) -> Asked:
     return Asked(devices, MemoryRequest(sizes=(64, 256, 512), repeat=2))
 
@@ -210,5 +224,6 @@ STUDY = Study(
     figures=figures,
     options=MemoryRequest,
     finish=finish,
+    notes=notes,
     sample=_sample,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from portatile.errors import UsageError
 from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.studies.convergence import Comparison, StrategiesRequest, compare
 from portatile.studies.form.study import Column, Option, Run, Study, option
@@ -117,6 +119,29 @@ def figures(found: Sequence[StrategiesRow]) -> list[Figure]:
     return made
 
 
+def few(found: Sequence[StrategiesRow]) -> list[StrategiesRow]:
+    """Of each curve the rows that people read: about where the places have doubled, and the last."""
+    made: list[StrategiesRow] = []
+    for recording, name in dict.fromkeys((row.recording, row.strategy) for row in found):
+        own, after = [row for row in found if (row.recording, row.strategy) == (recording, name)], 0.0
+        for row in own:
+            if row.place >= 2 * after or row is own[-1]:
+                made.append(row)
+                after = row.place
+    return made
+
+
+def notes(found: Sequence[StrategiesRow]) -> list[str]:
+    """The strategies of each recording, the best first."""
+    said = []
+    for recording in dict.fromkeys(row.recording for row in found):
+        last = {row.strategy: row for row in found if row.recording == recording}
+        ordered = sorted(last.values(), key=lambda row: -math.inf if row.score is None else row.score, reverse=True)
+        told = [f"{row.strategy} ({'never' if row.to_95 is None else written(row.to_95)})" for row in ordered]
+        said.append(f"{recording}, by P, the best first, with the {ordered[0].unit} to 95 % of the optimum: {', '.join(told)}")
+    return said
+
+
 STUDY = Study(
     name="strategies",
     answers=("D1.9",),
@@ -140,5 +165,7 @@ STUDY = Study(
     measure=measure,
     figures=figures,
     options=StrategiesOptions,
+    shown=few,
+    notes=notes,
     devices="none",
 )

@@ -190,6 +190,9 @@ STUDY = Study(
     key=("device", "workload", "kind", "problem", "relaxed", "items"),
     columns=(
         Column("device", "device"),
+        Column("kernel", "workload"),
+        Column("", "kind"),
+        Column("problem", "problem"),
         Column("work-group", "work_group"),
         Column("relaxed", "relaxed"),
         Column("time", "seconds", "s"),

@@ -19,6 +19,8 @@ BY_ITSELF: frozenset[str] = frozenset()
 NATIVE = "native"
 """The value of the option ``precision`` of computations that consist of products, where these are of their type's own precision."""
 PRODUCTS = ("gemm", "gemm_batched")
+FUSED = ("gemm_epilogue", "gemm_blocks")
+"""Products with something that becomes of them in the same launch."""
 _LEAST = 1 << 27  # multiply-adds of a float32 product below which no device is expected to gain by terms
 
 
@@ -36,13 +38,15 @@ class Computed(NamedTuple):
 
 def choices(workload: str) -> tuple[str, ...]:
     """The precisions other than its own that may be asked of a workload; none where it forms no products, or only its own."""
-    if workload in PRODUCTS:
+    if workload in (*PRODUCTS, *FUSED):
         return ("tf32", "3m", "emulated", "reproducible")
     return tuple(str(value) for value in workloads.get(workload).options.get("precision", ()) if value != NATIVE)
 
 
-def computed(precision: str, workload: str, dtype: str) -> Computed:
+def computed(precision: str, workload: str, dtype: str, given: Mapping[str, Value] | None = None) -> Computed:
     """What computes ``workload`` of ``dtype``: in tf32, 3m, emulated, reproducible, or its own precision where that is empty.
+
+    ``given`` are options by name, of which those of an epilogue count.
 
     What has no emulated product is computed natively, which ``note`` says. Raises ArgumentError where what was promised cannot be, or where
     a workload has no such precision.
@@ -53,10 +57,12 @@ def computed(precision: str, workload: str, dtype: str) -> Computed:
     if precision not in known:
         names = f"the precisions {', '.join(known)} and its own" if known else "no precision but its own"
         raise ArgumentError(f"precision={precision!r}: {workload} has {names}")
+    if workload in FUSED:
+        return _fused(precision, workload, dtype, given or {})
     if precision == "tf32":
         if dtype != "float32":
             raise ArgumentError(f"precision='tf32' is for products of float32; these are of {dtype}")
-        return Computed(workload, "tfloat32")
+        return Computed(workload, "tfloat32") if workload in PRODUCTS else Computed(workload, dtype, options={"precision": precision})
     if precision == "3m":
         if not product(dtype).complex:
             raise ArgumentError(f"precision='3m' is for products of complex64 and complex128; these are of {dtype}")
@@ -74,6 +80,18 @@ def computed(precision: str, workload: str, dtype: str) -> Computed:
         return Computed(workload, dtype, f"there is no emulated product of {dtype} here: the native product runs")
     types = ", ".join(emulated)
     raise ArgumentError(f"precision='reproducible' is for products of {types}; these are of {dtype}: convert them")
+
+
+def _fused(precision: str, workload: str, dtype: str, given: Mapping[str, Value]) -> Computed:
+    """The product, which a bias and an activation follow in a launch of their own. Vectors of scales need the native product."""
+    found = computed(precision, "gemm", dtype)
+    if (found.workload, found.dtype) == ("gemm", dtype):
+        return Computed(workload, dtype, found.note)
+    if workload == "gemm_blocks" or any(given.get(name, "none") != "none" for name in ("scale_a", "scale_b")):
+        if precision == "reproducible":
+            raise ArgumentError("precision='reproducible' goes with scales that are numbers, not with vectors: apply these to the product")
+        return Computed(workload, dtype, f"there is no product in {precision} with vectors of scales: the native product runs")
+    return Computed(found.workload, found.dtype, "bias and activation follow the product in a launch of their own")
 
 
 def preferred(problem: Problem, device: DeviceInfo) -> Problem:
@@ -101,5 +119,7 @@ def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -
     if not precision:
         return workloads.problem(name, dtype, given), ""
     workload = workloads.get(name).name
-    found = computed(precision, workload, dtype)
-    return workloads.problem(found.workload, found.dtype, {**given, **found.options}), found.note
+    found = computed(precision, workload, dtype, given)
+    left = workloads.get(workload).options.keys() - workloads.get(found.workload).options.keys()  # of an epilogue
+    kept = {key: value for key, value in given.items() if key not in left}
+    return workloads.problem(found.workload, found.dtype, {**kept, **found.options}), found.note

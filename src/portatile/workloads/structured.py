@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.dtypes import COMPLEX
+from portatile.dtypes import COMPLEX, ELEMENTS
 from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
@@ -22,12 +22,11 @@ from portatile.workloads.gemm.reals import TRANSPOSED
 _SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
 ORDERS = (0, 32, 64, 128, 256, 512, 1024)  # of blocks
 GROUPS = (32, 64, 128, 256)  # work-items of the kernels beside the products
-PRECISIONS: tuple[Value, ...] = (precisions.NATIVE, "3m", "emulated", "reproducible")
+PRECISIONS: tuple[Value, ...] = (precisions.NATIVE, "tf32", "3m", "emulated", "reproducible")
 """Of the products: their type's own, or as ``precisions`` chooses them."""
 CACHED = 16  # order of the squares that a processor transposes: a row fills a cache line
 
 Shapes = Mapping[str, tuple[int, ...]]
-Wide = NDArray[np.float64]
 
 
 def order(problem: Problem) -> int:
@@ -98,7 +97,9 @@ class OfElements(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """A problem as of any workload; conjugates of real matrices are the matrices themselves, and three products of them are one."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves. A precision that is not for
+        elements of the dtype is its own.
+        """
         given = dict(options or {})
         if not str(dtype).startswith("complex"):
             given |= {name: _real(str(value)) for name, value in given.items() if name.startswith("trans")}
@@ -106,6 +107,8 @@ class OfElements(Workload):
                 given["mirror"] = "T"
             if given.get("precision") == "3m":
                 given["precision"] = precisions.NATIVE
+        if str(dtype) != "float32" and given.get("precision") == "tf32":
+            given["precision"] = precisions.NATIVE
         return super().problem(sizes, dtype, given, layout)
 
     def distance(self, one: Problem, other: Problem) -> float:
@@ -221,12 +224,18 @@ def bound(problem: Problem, terms: int) -> float:
     """gamma of a sum of ``terms`` products in any order, split into parts, with factors and last addition; see ``gemm.bound``.
 
     An emulated product has no larger bound, element by element. Of three products the imaginary part is off by three times as much: see
-    ``gemm3m``.
+    ``gemm3m``. Of tf32 both factors of each term are cut: see ``cut``.
     """
     more, wider = (4, sqrt(2)) if is_complex(problem) else (0, 1.0)
     if precision(problem) == "3m":
         more, wider = 8, sqrt(10)
-    return wider * (operands.gamma(terms + _SPLIT + more, problem.dtype) + operands.gamma(terms + 3 + more, "float64"))
+    return wider * (operands.gamma(terms + _SPLIT + more, problem.dtype) + operands.gamma(terms + 3 + more, "float64")) + cut(problem)
+
+
+def cut(problem: Problem) -> float:
+    """The share of a term that products in tf32 lose because units cut both of its factors; 0 in other precisions."""
+    unit = ELEMENTS["tfloat32"].unit
+    return 2 * unit * (1 + unit) if precision(problem) == "tf32" else 0.0
 
 
 def operations(problem: Problem) -> float:

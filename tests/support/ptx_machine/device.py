@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Argument, Device, Event, Image, Kernel, Memory, Module, Queue
+from portatile.device.base import Argument, Device, Image, Memory, Queue
 from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.event import Event
+from portatile.device.module import Kernel, Module
 from portatile.errors import ArgumentError
 from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3

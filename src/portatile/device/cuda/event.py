@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from portatile.device.base import Event
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
+from portatile.device.event import Event
 from portatile.device.gate import inside
 from portatile.errors import ArgumentError
 

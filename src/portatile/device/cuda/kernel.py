@@ -12,10 +12,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from portatile.device import ranges
-from portatile.device.base import Argument, Kernel, Memory, Module, complaint
+from portatile.device.base import Argument, Memory, complaint
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.memory import CudaImage, CudaMemory
+from portatile.device.module import Kernel, Module
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3

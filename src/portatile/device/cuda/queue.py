@@ -9,14 +9,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from portatile.device.base import Argument, Event, Kernel, Memory, Queue, Rows
+from portatile.device.base import Argument, Memory, Queue, Rows
 from portatile.device.copies import address, check_fill, contiguous, fits
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.event import CudaEvent
 from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
+from portatile.device.event import Event
 from portatile.device.gate import inside
+from portatile.device.module import Kernel
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Device, Image, Memory, Module, Queue, VendorBlas
+from portatile.device.base import Device, Image, Memory, Queue, VendorBlas
 from portatile.device.copies import address
+from portatile.device.module import Module
 from portatile.device.opencl.borrow import Borrowed
 from portatile.device.opencl.compiler import ClTarget, Programs
 from portatile.device.opencl.context import ClContext

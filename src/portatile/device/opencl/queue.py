@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue, Rows
+from portatile.device.base import Argument, Image, Memory, Queue, Rows
 from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.event import Event
 from portatile.device.gate import inside
+from portatile.device.module import Kernel
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure
 from portatile.device.opencl.event import ClEvent

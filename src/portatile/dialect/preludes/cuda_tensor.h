@@ -17,7 +17,8 @@
                                          lies outside of the operand is zeros. Row r of the box lies 128 r bytes on, its 16-byte chunks as
                                          MATRIX_AT says
    tensor_map_t                          of a kernel's parameter: a map that the host made
-   tensor_copy_by(to, map, column, row, b)    tensor_copy by such a map; tensor_prefetch(map) has it fetched
+   tensor_copy_by(to, map, column, row, b)    tensor_copy by such a map; tensor_copy_by_3d(to, map, column, row, plane, b) by one of a stack of
+                                         matrices; tensor_prefetch(map) has it fetched
    tensor_copy_to_all(to, map, column, row, b, groups)    the same to every group of a cluster whose bit is set in `groups`, at the same
                                          address of each, and for its barrier
    mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank
@@ -29,9 +30,6 @@
                                          steps of k to the next, and `leading` from 64 elements across to the next
    wgmma_fence(), wgmma_commit()         before products and after them
    wgmma_wait<n>()                       until at most n committed groups of products are under way: WGMMA_WAIT(n) in kernel text
-   warp_group_barrier(b)                 the 128 work-items of a warp group wait for each other, and see what each wrote; `b`, 1 .. 15, is the
-                                         group's own barrier
-   warp_group_any(b, flag)               the same, and whether `flag` holds for any of them
    warp_registers_less(), warp_registers_more()   a warp group of three gives registers back, so that each of the others may have 232
 */
 namespace ocl {
@@ -96,6 +94,10 @@ INLINE void tensor_copy_by(uint to, tensor_map_t map, int column, int row, uint 
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(b) : "memory");
 }
+INLINE void tensor_copy_by_3d(uint to, tensor_map_t map, int column, int row, int plane, uint b) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(plane), "r"(b) : "memory");
+}
 INLINE void tensor_copy_to_all(uint to, const volatile void *map, int column, int row, uint b, ushort groups) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
                " [%0], [%1, {%2, %3}], [%4], %5;"
@@ -119,13 +121,6 @@ INLINE ulong wgmma_operand(uint address, uint leading, uint stride) {
 INLINE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 INLINE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int n> INLINE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory"); }
-INLINE void warp_group_barrier(uint b) { asm volatile("barrier.cta.sync %0, 128;" :: "r"(b) : "memory"); }
-INLINE int warp_group_any(uint b, int flag) {
-  int any;
-  asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; barrier.cta.red.or.pred q, %2, 128, p; selp.b32 %0, 1, 0, q; }"
-               : "=r"(any) : "r"(flag), "r"(b) : "memory");
-  return any;
-}
 INLINE void warp_registers_less() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 INLINE void warp_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 }  // namespace ocl

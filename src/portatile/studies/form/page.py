@@ -64,6 +64,7 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
     return {
         "name": name,
         "command": outcome.command or f"portatile study {study.name}",
+        "typed": outcome.command.removeprefix("portatile study "),  # tells chapters of one study apart
         "answers": ", ".join(study.answers),
         "question": study.question,
         "timed": study.timed,
@@ -72,6 +73,7 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
         "card": figures[0].draw(f"{name}-card") if figures else "",
         "table": table.readable(study.columns, study.shown(rows)),
         "notes": study.notes(rows) if rows else [],
+        "legend": table.legend(study.columns, study.shown(rows)),
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,
         "seconds": duration(outcome.seconds),
         **_download(name, table.to_csv(study.row, rows)),

@@ -43,6 +43,12 @@ def as_json(rows: Sequence[Any]) -> str:
     return to_json(list(rows)).decode()
 
 
+def legend(shown: Sequence[Column], rows: Sequence[Any]) -> str:
+    """What the column of errors means, where there is one; else empty."""
+    told = any(column.name == "error" and any(getattr(row, "error", None) is not None for row in rows) for column in shown)
+    return "error: the result's largest, as a share of the bound that rounding allows; up to 1 is right." if told else ""
+
+
 @dataclass(frozen=True)
 class Readable:
     """The rows for people: headings, of which the first ``left`` are text, and cells. Empty columns are gone."""

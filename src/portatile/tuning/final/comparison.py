@@ -25,7 +25,8 @@ class FinalComparison:
     """``trials`` are those of the run, by configuration; ``default`` is the default's key. ``add`` stores a trial and counts it.
 
     ``tell`` is called with the finalists before they run, ``seconds`` returns the time there is, ``collect`` takes what the workers
-    still had. Where ``goal`` is not the time, its best take part; the new times then enter its score, and no trial's standing changes.
+    still had; ``entering`` are the seconds in which a finalist is loaded and checked again. Where ``goal`` is not the time, its best take
+    part; the new times then enter its score, and no trial's standing changes.
     ``unraced`` says, after ``decide``, why no final comparison was held among several candidates.
     """
 
@@ -39,6 +40,7 @@ class FinalComparison:
     seconds: Callable[[], float]
     collect: Callable[[], None]
     goal: Goal
+    entering: float = 0.0
     unraced: str = ""
 
     def decide(self) -> tuple[Trial, ...]:
@@ -52,8 +54,7 @@ class FinalComparison:
         self.unraced = "no time was left for it"
         if seconds <= 0:
             return ()
-        distinguishing = reserved_time.rounds([trial.median for trial in field], ranking.LOOKS[0])
-        least = min(distinguishing, seconds)
+        least = self._rounds(field, seconds)
         if not self.supervisor.drain(min(_WAIT * seconds, max(seconds - least, _SHORT_WAIT))):
             self.unraced = "a variant was still running when the time was up"
             return ()
@@ -61,11 +62,17 @@ class FinalComparison:
         field, seconds = self._proven(), self.seconds()
         if seconds <= 0:
             return ()
-        count = reserved_time.affordable([trial.median for trial in field], max(seconds, least))
+        count = reserved_time.affordable([trial.median for trial in field], max(seconds, least), self.entering)
         if count == 0:
             self.unraced = f"a few rounds take too long at {duration(field[0].median)} a run"
             return ()
-        return self._hold(field[:count], seconds, least)
+        return self._hold(field[:count], seconds, min(least, self._rounds(field[:count], seconds)))
+
+    def _rounds(self, field: Sequence[Trial], seconds: float) -> float:
+        """Seconds that the rounds should get: those in which finalists are told apart, if there are so many beside their entering."""
+        took = [trial.median for trial in field]
+        left = max(seconds - len(field) * self.entering, min(reserved_time.rounds(took, ranking.LEAST_ROUNDS), seconds))
+        return min(reserved_time.rounds(took, ranking.LOOKS[0]), left)
 
     def field(self) -> list[Trial]:
         """The trials that are fast enough to take part."""

@@ -23,18 +23,30 @@ def rounds(took: Sequence[float], turns: int) -> float:
     return sum(took) * (turns + _BESIDE)
 
 
-def wanted(took: Sequence[float], most: float) -> float:
-    """Seconds that the final comparison should get: ``most``, or longer where runs are long; 0 where ``most`` is 0."""
-    return max(most, rounds(took, LOOKS[0])) if most > 0 else 0.0
+def entering(finalists: int, each: float) -> float:
+    """Seconds until all of them, and the default, are loaded and checked again, when ``each`` takes so long."""
+    return (finalists + 1) * each
 
 
-def kept(budget: float, took: Sequence[float], most: float) -> float:
-    """Seconds of a budget that are reserved for finalists whose runs take ``took``."""
+def wanted(took: Sequence[float], most: float, each: float = 0.0) -> float:
+    """Seconds that the final comparison should get: ``most``, or longer where runs are long or ``each`` finalist is slow to enter.
+
+    0 where ``most`` is 0.
+    """
+    return max(most, rounds(took, LOOKS[0]) + entering(len(took), each)) if most > 0 else 0.0
+
+
+def kept(budget: float, took: Sequence[float], most: float, each: float = 0.0) -> float:
+    """Seconds of a budget that are reserved for finalists whose runs take ``took``, of which each takes ``each`` to enter."""
     usual = min(most, SHARE * budget)
-    return max(usual, min(wanted(took, usual), MOST * budget))
+    return max(usual, min(wanted(took, usual, each), MOST * budget))
 
 
-def affordable(took: Sequence[float], seconds: float) -> int:
-    """The number of finalists, from the first, that can run enough rounds in the time; 0 where not even two can."""
+def affordable(took: Sequence[float], seconds: float, each: float = 0.0) -> int:
+    """The number of finalists, from the first, that can enter and run enough rounds in the time; 0 where not even two can.
+
+    Two are always allowed to enter, so that a comparison is held where the time is short.
+    """
     counts = range(len(took), 1, -1)
-    return next((count for count in counts if rounds(took[:count], LEAST_ROUNDS) <= seconds), 0)
+    found = next((count for count in counts if count * each + rounds(took[:count], LEAST_ROUNDS) <= seconds), 0)
+    return found or (2 if len(took) > 1 and rounds(took[:2], LEAST_ROUNDS) <= seconds else 0)

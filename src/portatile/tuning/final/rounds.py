@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
@@ -12,11 +13,14 @@ from portatile.tuning.worker.bench import Bench, LoadedVariant, Record, runs_wit
 from portatile.verify import worst
 
 _COMPARED, _ALWAYS_COMPARED = 12, 3  # rounds after which results are compared, the second whatever that takes
+_ALWAYS_ENTERED = 2  # finalists that enter whatever it takes; another one only if there is time for it and for its rounds
 _COMPARING = 0.25  # of the time of the rounds so far may go into comparing
 
 
 def hold(bench: Bench, job: Race) -> Raced:
     """Time the finalists round by round, each round in another order, so that a disturbance of the device affects all of them.
+
+    Where entering takes longer than expected, the last of the entries stay out, and nothing is said of them.
 
     A finalist that is wrong now, or no longer runs, drops out, and the others go on; one that is certainly slower than the leader
     is not run again. The rounds end when the others are certainly alike, after the last examination, or when the time is up, but not
@@ -27,7 +31,11 @@ def hold(bench: Bench, job: Race) -> Raced:
     try:
         with ExitStack() as stack:
             field: list[LoadedVariant] = []
-            for entry in job.entries:
+            began = time.perf_counter()
+            for number, entry in enumerate(job.entries):
+                each = (time.perf_counter() - began) / max(number, 1)
+                if len(field) >= _ALWAYS_ENTERED and time.perf_counter() + each + _least(job.entries[: number + 1]) > ends:
+                    break  # it is not among the fastest, and there is no time for it
                 if (loaded := _enter(bench, entry, results)) is not None:
                     field.append(stack.enter_context(loaded))
             _run(bench, field, results, max(ends, time.perf_counter() + job.least))
@@ -43,6 +51,11 @@ def hold(bench: Bench, job: Race) -> Raced:
     if decided:
         return Raced(tuple(told))
     return Raced(tuple(outcome for outcome in told if outcome.status != "ok"))  # undecided; failures count anyway
+
+
+def _least(entries: Sequence[Evaluate]) -> float:
+    """Seconds of the fewest rounds that can decide between these."""
+    return sum(entry.best or 0.0 for entry in entries) * ranking.LEAST_ROUNDS
 
 
 def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> LoadedVariant | None:

@@ -16,7 +16,7 @@ from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.trials import Certificate, Check, now
+from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Check, now
 from portatile.tuning.protocol import Case, Part, parted, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
@@ -79,6 +79,14 @@ class Planner:
         self._near = _near(info, timed.dtype)
         self._spaces: dict[str, ParameterSpace] = {}
         self._resolve = select.resolver(info, self.results)
+
+    def own_work(self) -> dict[str, float]:
+        """What a run does, as trials of a user's own kernel keep it: operations, least traffic or, without both, the arrays' bytes."""
+        known = {FLOPS: self.work.flops, TRAFFIC: self.work.traffic}
+        if not any(known.values()):
+            rate, unit = self.workload.speed(self.problems[-1], 1.0)
+            known[ARRAYS] = rate * 1e9 if unit == "GB/s" else 0.0
+        return {name: amount for name, amount in known.items() if amount > 0}
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         """The flat plan of one problem."""

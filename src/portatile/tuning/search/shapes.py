@@ -22,6 +22,7 @@ from portatile.tuning.protocol import Timing
 from portatile.tuning.search import held_out, tuner
 from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
+from portatile.workloads import precisions
 
 Phase = Literal["search", "cross"]
 _SEARCH = 0.7  # share of the budget for the searches; the rest is for measuring the winners on the other shapes
@@ -176,13 +177,14 @@ def regrets(workload: Workload, store: ResultStore, device: DeviceInfo, problems
     return {name: held_out.regrets(workload, device, known, chosen, rule) for name, rule in held_out.RULES.items()}
 
 
-def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value]) -> tuple[Problem, ...]:
+def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value], precision: str = "") -> tuple[Problem, ...]:
     """The shapes in a file, each once.
 
     A file has rows of sizes in the workload's order (separated by blanks or commas; lines that begin with ``#`` are comments), or is CSV
-    with a header that names the sizes, or JSON lines. The latter two may also give ``dtype`` and options.
+    with a header that names the sizes, or JSON lines. The latter two may also give ``dtype`` and options. Products of a ``precision`` are
+    problems of the workload that computes it.
 
-    Raises ArgumentError with the line that cannot be read.
+    Raises ArgumentError with the line that cannot be read, and where problems are of several workloads.
     """
     try:
         lines = [(number, line.strip()) for number, line in enumerate(limits.raw(path).decode("utf-8").splitlines(), 1)]
@@ -204,16 +206,20 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
                 if len(cells) != len(names):
                     raise ValueError(f"it has {len(cells)} numbers; a line is: {' '.join(names)}")
                 row = dict(zip(names, cells, strict=True))
-            problem = _problem(workload, row, dtype, options)
+            problem = _problem(workload, row, dtype, options, precision)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgspec.DecodeError, csv.Error) as error:
             raise ArgumentError(f"{path}, line {number}: {error}") from None
         found.setdefault(problem.key, problem)
     if not found:
         raise ArgumentError(f"{path} holds no shapes; write one a line: {' '.join(names)}")
+    computed = {problem.workload: problem.dtype for problem in found.values()}
+    if len(computed) > 1:
+        which = ", ".join(f"{name} computes {kind}" for name, kind in computed.items())
+        raise ArgumentError(f"{path}: with precision {precision} {which}; tune the shapes of each type by themselves")
     return tuple(found.values())
 
 
-def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Mapping[str, Value]) -> Problem:
+def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Mapping[str, Value], precision: str) -> Problem:
     given: dict[str, Value] = dict(options)
     for name, value in row.items():
         if name in workload.sizes:
@@ -222,7 +228,7 @@ def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Ma
             given[name] = next((known for known in workload.options[name] if str(known).lower() == str(value).lower()), value)
         elif name != "dtype":
             given[name] = value  # refused with the names that there are
-    return workloads.problem(workload.name, str(row.get("dtype", dtype)), given)
+    return precisions.problem(precision, workload.name, str(row.get("dtype", dtype)), given)[0]
 
 
 def _chain(workload: Workload, problems: Sequence[Problem]) -> list[Problem]:

@@ -18,7 +18,8 @@ class Spending:
     """A budget, and what one search has spent of it since ``started``, a time of the monotonic clock in seconds.
 
     ``race`` is the seconds that a final comparison gets at most unless runs are long. ``near`` has the seconds of the runs that would take
-    part in it; for more than one, a part of the budget is reserved. ``on_paper`` counts the trials that the model rejected.
+    part in it; for more than one, a part of the budget is reserved. ``entering``: seconds in which one of them is loaded and checked again.
+    ``on_paper`` counts the trials that the model rejected.
     """
 
     budget: Budget
@@ -26,6 +27,7 @@ class Spending:
     started: float
     near: tuple[float, ...] = ()
     on_paper: int = 0
+    entering: float = 0.0
 
     @property
     def elapsed(self) -> float:
@@ -37,7 +39,7 @@ class Spending:
         seconds = self.budget.seconds
         if seconds is None:
             return math.inf
-        kept = reserved_time.kept(seconds, self.near, self.race) if len(self.near) > 1 and not race else 0.0
+        kept = reserved_time.kept(seconds, self.near, self.race, self.entering) if len(self.near) > 1 and not race else 0.0
         return seconds - kept - self.elapsed
 
     def evaluations_left(self, trials: int) -> int | None:
@@ -53,9 +55,9 @@ class Spending:
 
     def race_seconds(self) -> float:
         """Seconds for the final comparison: what the budget reserves, or a tenth of the search's."""
-        longest = reserved_time.wanted(self.near, self.race)
+        longest = reserved_time.wanted(self.near, self.race, self.entering)
         if self.budget.seconds is not None:
             return min(longest, self.seconds_left(race=True))
         elapsed = self.elapsed
-        rounds = reserved_time.rounds(self.near, ranking.LOOKS[0])
+        rounds = reserved_time.rounds(self.near, ranking.LOOKS[0]) + reserved_time.entering(len(self.near), self.entering)
         return min(longest, max(_SHORTEST_RACE, 0.1 * elapsed, min(rounds, reserved_time.MOST * elapsed)))

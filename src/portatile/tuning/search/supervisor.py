@@ -82,6 +82,7 @@ class Supervisor:
         self._compiling = False
         self._info: DeviceInfo | None = None
         self._raced: Raced | None = None
+        self.loading = 0.0  # seconds in which the timing worker had the operands in the device's memory
         self.best: float | None = None
         self.screen = Screen()
 
@@ -288,6 +289,7 @@ class Supervisor:
                     child.rest()
             case CasesLoaded():
                 self._failed_starts = 0
+                self.loading = time.monotonic() - child.since
                 child.rest()
             case Refused(name, message):
                 kind = getattr(errors, name, DeviceError)

@@ -19,7 +19,7 @@ from portatile.records import Config, canonical
 from portatile.space import deadline
 from portatile.space.deadline import OverdueError
 from portatile.store import Query, ResultStore
-from portatile.trials import FLOPS, TRAFFIC, Status, Trial, now
+from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
@@ -113,8 +113,7 @@ class _Run:
         self.space = request.space or planner.workload.space(request.problem, planner.info)
         self.default = planner.workload.default(request.problem, planner.info)
         self.goal = Goal(request.objective, planner.info)
-        known = {FLOPS: planner.work.flops, TRAFFIC: planner.work.traffic} if request.workload is not None else {}
-        self.own_work = {name: amount for name, amount in known.items() if amount > 0}
+        self.own_work = {} if request.workload is None else planner.own_work()
 
     def check_space(self) -> None:
         """Raise SpaceError for an empty space, UsageError for an objective that the device cannot measure."""
@@ -306,6 +305,7 @@ class _Run:
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))
             self.spending.near = reserved_time.near(self.fastest, self.best.median)
+            self.spending.entering = self.supervisor.loading  # a finalist is checked on operands in memory of its own
         elif trial.status != "skipped":
             self.failures[trial.status] += 1
         if self.listen is not None:
@@ -319,7 +319,17 @@ class _Run:
         problem, default = self.request.problem, canonical(self.default)
         tell, seconds, collect = self._announce, self.spending.race_seconds, self._clear
         race = FinalComparison(
-            problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal
+            problem,
+            self.planner,
+            self.supervisor,
+            self.trials,
+            default,
+            self._replace,
+            tell,
+            seconds,
+            collect,
+            self.goal,
+            self.spending.entering,
         )
         try:
             self._prove([trial for trial in race.field() if not trial.fully_checked])

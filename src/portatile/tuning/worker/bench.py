@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from portatile import model
-from portatile.device.base import Device, Event, Memory, Module, Queue
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.clock import back_to_back
+from portatile.device.event import Event
+from portatile.device.module import Module
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable
 from portatile.records import Binary, Plan, Resources, Source

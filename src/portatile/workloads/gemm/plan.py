@@ -12,7 +12,7 @@ from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue, reals
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
-from portatile.workloads.gemm.point import Cut, Point, declaration
+from portatile.workloads.gemm.point import Cut, Place, Point, declaration
 from portatile.workloads.gemm.storage import k_fast, transposed
 
 _SHARED = str(Path(__file__).parent / "forms" / "shared")  # beside it lie the texts that all forms use
@@ -160,26 +160,24 @@ class _Steps:
         self.passes = point.passes(self.k)
         self.parts = self.passes.parts
         self.split = point.SPLIT_K > 1
-        self.spans = point.spans(problem, max(device.compute_units, 1)) if batch is None else None
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
         self.local_argument = self.local_bytes > device.static_local
         self.temporaries: list[Temporary] = []
-        self.places: dict[str, tuple[str, Layout]] = {}  # of A and B where the product reads them
+        self.places: dict[str, Place] = {}  # of A and B where the product reads them
 
     def plan(self) -> Plan:
         """The plan with all steps in order."""
         steps, factors_in = self._staged()
-        groups = self.point.groups(self.problem)
-        if self.spans is not None:
-            groups = self.spans.groups
-        elif self.point.PERSISTENT:
+        spans_batch = self.batch is not None and self.point.spans_batch()
+        groups = self.point.groups(self.problem) * (self.count if spans_batch else 1)
+        if self.point.PERSISTENT:
             groups = min(groups, max(self.device.compute_units // self.point.CLUSTER, 1) * self.point.CLUSTER)
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
-        size = (groups * local[0], self.parts * local[1], self.count)
+        size = (groups * local[0], self.parts * local[1], 1 if spans_batch else self.count)
         source = self._source()
         for start in self.passes.starts:
             sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("start", start), ("chunk", self.passes.chunk))
@@ -208,7 +206,8 @@ class _Steps:
                 launch, temporary = staged
                 steps.append(launch)
                 self.temporaries.append(temporary)
-            self.places[name] = memory, layout
+            stack = (0, 0) if self.batch is None else (self.count, self._step(name))
+            self.places[name] = Place(memory, layout, *stack)
             args += self._factor(name, memory, layout)
         return steps, tuple(args)
 
@@ -219,9 +218,6 @@ class _Steps:
             tiles = self.count * groups
             nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
             self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
-        elif self.spans is not None:
-            self.temporaries.append(Temporary("planes", self.spans.sums * self.problem.itemsize))
-            self.temporaries.append(Temporary("counters", 4 * self.spans.counters, zeroed=True))
         elif self.split:
             self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
             target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
@@ -231,13 +227,15 @@ class _Steps:
             operands.append(long_scalar("a_batch", self._step("a")))
             operands.append(long_scalar("b_batch", self._step("b")))
             operands.append(long_scalar("c_batch", self.parts * self.plane if self.planes else self.batch.c))
-        if self.join or self.spans is not None:
+        if self.join:
             operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
         if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
             operands += [*epilogue.arguments(self.problem), *self.point.beside()]
         maps = self.point.maps(self.problem, self.places)
+        if self.batch is not None and self.point.spans_batch():
+            operands.append(scalar("problems", self.count))
         operands += maps
         if self.point.SCRATCH and not maps:
             self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
@@ -333,8 +331,9 @@ class _Steps:
     def _source(self) -> Source:
         point, values = self.point, self.point.values()
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
-        facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join or self.spans is not None}
+        facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
+        facts |= {f"{name.upper()}_PLANES": self.batch is not None and self._step(name) != 0 for name in "ab"}
         facts["ZEROS"] = "" if self.triangle is None else f"{self.triangle.operand} {self.triangle.zeros}"
         types = _types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}

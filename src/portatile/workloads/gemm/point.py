@@ -82,12 +82,16 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Spans:
-    """A launch whose groups share the k of tiles in even spans: ``groups``, the sums that they leave to each other, ``counters``."""
+class Place:
+    """Where a product reads A or B: the ``buffer``, the layout there, and of a batch the ``count`` of matrices, ``step`` elements apart.
 
-    groups: int
-    sums: int
-    counters: int
+    With a step of 0 all problems of the batch share one.
+    """
+
+    buffer: str
+    layout: Layout
+    count: int = 0
+    step: int = 0
 
 
 class Point:
@@ -210,10 +214,6 @@ class Point:
         chunk = -(-share // self.block) * self.block
         return Passes(chunk, -(-k // chunk))
 
-    def spans(self, problem: Problem, most: int) -> Spans | None:
-        """How at most so many groups share tiles in spans of k; None where each tile, or an even part of its k, is one group's."""
-        return None
-
     def roundings(self, k: int) -> int:
         """Roundings of a sum beside those of its terms: one for each part of it, and one more."""
         return self.SPLIT_K + 1
@@ -246,8 +246,12 @@ class Point:
         """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
         return None
 
-    def maps(self, problem: Problem, places: Mapping[str, tuple[str, Layout]]) -> tuple[Arg, ...]:
-        """The tensor maps that the host makes of A and B, which lie at ``places``: a buffer's name and the layout there."""
+    def spans_batch(self) -> bool:
+        """Whether the groups of one product go through all problems of a batch; their number is an argument then."""
+        return False
+
+    def maps(self, problem: Problem, places: Mapping[str, Place]) -> tuple[Arg, ...]:
+        """The tensor maps that the host makes of A and B, which lie at ``places``."""
         return ()
 
     def beside(self) -> tuple[Arg, ...]:

@@ -7,10 +7,10 @@ from math import ceil
 
 from portatile.records import Config, DeviceInfo, Problem
 from portatile.workloads.gemm import units
-from portatile.workloads.gemm_terms import points
+from portatile.workloads.gemm_terms import error, points
 
 LEAST_K = 256
-"""Steps of k from which the bound is no larger than the native product's: see ``error``."""
+"""Steps of k from which terms are chosen without tuning: the times on paper are those of long sums."""
 
 # Of an H200, in multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit.
 _NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
@@ -35,8 +35,10 @@ def reason(problem: Problem, device: DeviceInfo) -> str:
     """Why the native product runs in place of an emulated one."""
     if "float16" not in device.can.matrix_types:
         return "the device has no matrix units for float16: the native product runs"
+    if not any(error.kept(problem, point.CHUNK, 1) for point in points.TILES.values()):
+        return f"sums of {problem.sizes['k']} terms are more accurate natively: the native product runs"
     if problem.sizes["k"] < LEAST_K:
-        return f"sums of fewer than {LEAST_K} terms are more accurate natively: the native product runs"
+        return f"of sums of fewer than {LEAST_K} terms `portatile tune` finds out what is faster: until then the native product runs"
     return "the native product is faster here, as expected or measured: the native product runs"
 
 
@@ -62,7 +64,7 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
     split_us = (m + n) * k * 12 / _STREAM / count
     for (form, tile), point in points.TILES.items():
         stages = next((number for number in (point.STAGES, 2) if units.fits(replace(point, STAGES=number), device)), 0)
-        if not stages or (form == "hopper" and not device.can.warp_groups):
+        if not stages or (form == "hopper" and not device.can.warp_groups) or not error.kept(problem, point.CHUNK, 1):
             continue
         narrow = 0.8 if point.rows * point.columns < 128 * 128 else 1.0
         tiles = -(-m // point.rows) * -(-n // point.columns)

@@ -20,7 +20,8 @@ whatever two terms hold, as whole numbers, zeros.
 from __future__ import annotations
 
 from portatile.dtypes import ELEMENTS
-from portatile.workloads.gemm import units
+from portatile.records import Problem
+from portatile.workloads.gemm import reference, units
 
 _UNIT = ELEMENTS["float32"].unit
 _HIGHER = 1.001  # times a bound to first order
@@ -35,6 +36,11 @@ def extra(k: int) -> int:
 def missed(k: int) -> float:
     """The share of an element that its high term may miss."""
     return float(2.0 ** (extra(k) - 11))
+
+
+def kept(problem: Problem, chunk: int, parts: int) -> bool:
+    """Whether the bound is no larger than that of a native product whose sum is not divided: what an emulated product promises."""
+    return bound(problem.sizes["k"], chunk, parts) <= reference.bound(problem, 1)
 
 
 def bound(k: int, chunk: int, parts: int) -> float:

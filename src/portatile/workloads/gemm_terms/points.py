@@ -12,6 +12,7 @@ from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper.point import Hopper
 from portatile.workloads.gemm.forms.matrix.point import Matrix
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm_terms import error
 
 NATIVE = "native"
 _SMALL = 1 << 20  # multiply-adds that a device without units is given in tests
@@ -78,13 +79,18 @@ def read(config: Config) -> Terms | None:
 
 
 def space(problem: Problem, device: DeviceInfo) -> ParameterSpace:
-    """The native product, and tiles that fit the device, whose k is shared where they are few; without units for small problems alone."""
+    """The native product, and tiles that fit the device and whose bound is no larger than the native product's; k is shared where tiles
+    are few. A device without units, which is only given terms in tests, has small problems with any bound.
+    """
     m, n, k = (problem.sizes[s] for s in "mnk")
     has = "float16" in device.can.matrix_types
     forms = {"matrix": min(m, n, k) > 0 and (has or m * n * k <= _SMALL), "hopper": min(m, n, k) > 0 and has and device.can.warp_groups}
 
     def tiles(FORM: str, TILE: str) -> bool:
         return FORM == NATIVE or (forms[FORM] and (FORM, TILE) in TILES)
+
+    def promised(FORM: str, TILE: str, SPLIT_K: int) -> bool:
+        return FORM == NATIVE or not has or error.kept(problem, TILES[FORM, TILE].CHUNK, SPLIT_K)
 
     def stages(FORM: str, TILE: str, STAGES: int) -> bool:
         return FORM == NATIVE or ((has or STAGES == 2) and units.fits(replace(TILES[FORM, TILE], STAGES=STAGES), device))
@@ -100,7 +106,7 @@ def space(problem: Problem, device: DeviceInfo) -> ParameterSpace:
         "RASTER": (1, 8),
     }
     there = {name: (f"FORM != {NATIVE!r}", several[0]) for name, several in values.items() if name != "FORM"}
-    return ParameterSpace(values, (tiles, stages, parts), {**problem.facts(), **device.facts()}, there=there)
+    return ParameterSpace(values, (tiles, promised, stages, parts), {**problem.facts(), **device.facts()}, there=there)
 
 
 def _shared(problem: Problem, point: Point, device: DeviceInfo, split: int) -> bool:

@@ -164,12 +164,12 @@ class Syrk(structured.OfElements):
             parts = {"a": factor(pair[0], (first, past)), "b": factor(pair[1], beside), "c": ("c", (first, past), beside)}
             alpha = f"alpha{CONJUGATE}" if place and hermitian(problem) else "alpha"
             sizes = {"m": past - first, "n": beside[1] - beside[0], "k": k}
-            product = precisions.computed(blocks.precision(problem), "gemm", problem.dtype).workload
-            made.append(Member(product, sizes, options, parts, {"alpha": alpha, "beta": 1.0 if place else "beta"}))
+            product = precisions.computed(blocks.precision(problem), "gemm", problem.dtype)
+            made.append(Member(product.workload, product.dtype, sizes, options, parts, {"alpha": alpha, "beta": 1.0 if place else "beta"}))
         if first < past:
             own = {name: factor(name, (first, past)) for name, _ in self.pairs} | {"c": ("c", (first, past), (first, past))}
             scalars = {"alpha": "alpha", "beta": "beta"}
-            made.append(Member(self.name, {"n": past - first, "k": k}, problem.options, own, scalars))
+            made.append(Member(self.name, problem.dtype, {"n": past - first, "k": k}, problem.options, own, scalars))
         return tuple(made)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:

@@ -13,7 +13,7 @@ from portatile.records import Problem
 from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
 from portatile.workloads.blocks import is_complex
-from portatile.workloads.structured import order
+from portatile.workloads.structured import cut, order
 from portatile.workloads.triangular.steps import forward
 
 _ALPHAS = (1.0, 0.7, -1.25)
@@ -85,12 +85,12 @@ def bound(problem: Problem, method: str, nb: int) -> float:
 
     The theorem asks of each product of k terms only that it is off by gamma_k |A| |X| at most, element by element: emulated ones are not
     off by more than native ones, so that the bound is the same. Three products in place of four are off by sqrt(10) gamma_(k + 108): see
-    ``gemm3m``.
+    ``gemm3m``. Products in tf32 add what they cut of each term: see ``structured.cut``.
     """
     n = order(problem)
     levels = 1 + math.ceil(math.log2(max(n / nb, 1)))
     three = problem.options.get("precision") == "3m"
-    total = operands.gamma(n + 4 + (108 if three else 32) * levels, problem.dtype)
+    total = operands.gamma(n + 4 + (108 if three else 32) * levels, problem.dtype) + cut(problem)
     if method != "substitute":
         total += 2 * (1 + math.log2(nb)) * operands.gamma(min(nb, n) + 32, problem.dtype)
     return 2 * total * ((math.sqrt(10) if three else 2 * math.sqrt(2)) if is_complex(problem) else 1)

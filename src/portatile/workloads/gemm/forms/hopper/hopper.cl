@@ -17,8 +17,6 @@
    With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums; with BLOCK
    by the factors of a block of k.
 
-   With STREAM several groups may share the k of a tile, see stream.cl: each leaves its sums, as its work-items hold them, in `planes`, four
-   to a work-item and 128 of these together; the last one adds them up and stores them.
 #}
 // GEMM for Hopper: a warp keeps the copy engine busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
 // go on to their next tile of C while the last one is stored.
@@ -31,7 +29,10 @@
 {% set depth = 128 // itemsize %}
 {% set stage = TERMS * 128 * (bm + bn) %}
 {% set steps = 4 %}
-{% set local_argument = (", tensor_map_t a_map, tensor_map_t b_map" if MAPS else ", __global uchar* maps") ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
+{% set spans_batch = BATCH and MAPS %}
+{% set problem_of_c = " + (long)problem * c_batch" if spans_batch else "" %}
+{% set tiles = "down * across" ~ (" * problems" if spans_batch) %}
+{% set local_argument = (", const int problems" if spans_batch) ~ (", tensor_map_t a_map, tensor_map_t b_map" if MAPS else ", __global uchar* maps") ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set pitch = 40 %}
 {% set halves = 144 %}
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
@@ -39,10 +40,6 @@
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
 {% from "elements.cl" import block_factor, vectors_of with context %}
-{% if STREAM %}
-{% from "join.cl" import arrival with context %}
-{% from "stream.cl" import sharers, sharing, spans, work with context %}
-{% endif %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -64,16 +61,20 @@ ended(sums[r][e + {{ x }}], alpha, 0, 0{% for name, along in vectors %}, {{ "%s_
 alpha * sums[r][e{{ " + %d" % x if x }}]
 {%- endif %}
 {% endmacro %}
-{# the tile number `at`, of a cluster's as many below each other #}
+{# the tile number `at`, of a cluster's as many below each other; by the host's maps groups go through all problems of a batch #}
 {% macro tile_of() %}
+{% set place = "within_problem" if spans_batch else "at" %}
+{% if spans_batch %}
+        const int problem = at / (down * across), within_problem = at - problem * (down * across);
+{% endif %}
 {% set own = " + (int)rank * %d" % bm if CLUSTER > 1 %}
 {% set bm = bm * CLUSTER %}
 {% if RASTER == 0 %}
-        const int row0 = at % down * {{ bm }}{{ own }}, col0 = at / down * {{ bn }};
+        const int row0 = {{ place }} % down * {{ bm }}{{ own }}, col0 = {{ place }} / down * {{ bn }};
 {% elif RASTER == 1 %}
-        const int row0 = at / across * {{ bm }}{{ own }}, col0 = at % across * {{ bn }};
+        const int row0 = {{ place }} / across * {{ bm }}{{ own }}, col0 = {{ place }} % across * {{ bn }};
 {% else %}
-        const int band = at / ({{ RASTER }} * across), within = at - band * ({{ RASTER }} * across);
+        const int band = {{ place }} / ({{ RASTER }} * across), within = {{ place }} - band * ({{ RASTER }} * across);
         const int height = min({{ RASTER }}, down - band * {{ RASTER }});
         const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}{{ own }}, col0 = within / height * {{ bn }};
 {% endif %}
@@ -85,7 +86,7 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
    this one adds #}
 {% macro promoted() %}
 {% if BLOCK %}
-            const int block = (k0 + {{ "(first_step + tile)" if STREAM else "tile" }} * {{ depth }}) / {{ BLOCK }};
+            const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
 {% endif %}
 {% for r in range(TRR) %}
             wgmma_fence();
@@ -143,25 +144,20 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% macro copier(warp, x, along, wide, place, at) %}
         if (item == {{ 32 * warp }}) {
             int slot = 0, phase = 1;
-{% if STREAM %}
-{{ work("copied") }}
-{{ tile_of() }}
-                for (int k_next = k0 + first_step * {{ depth }}; k_next < k0 + last_step * {{ depth }}; k_next += {{ depth }}) {
-{% else %}
-            for (int at = tile0; at < down * across; at += tiles_on) {
+            for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
                 for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
-{% endif %}
                     const uint to = first + slot * {{ stage }} + {{ place }};
                     mbarrier_wait(empty + slot * 8, phase);
                     mbarrier_expect(full + slot * 8, {{ TERMS * wide * 128 }});
 {% set shared = x == "b" and CLUSTER > 1 %}
 {% set boxes = wide // (CLUSTER if shared else 1) // (wide // (CLUSTER if shared else 1) if along else 64) %}
 {% set part = "rank * %d" % (wide // CLUSTER) if shared else "0" %}
+{% set planes = spans_batch and (A_PLANES if x == "a" else B_PLANES) %}
 {% for term in range(TERMS) %}
 {% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ "tensor_copy_to_all" if shared else "tensor_copy_by" if MAPS else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 + term * wide * 128 }}, {{ x ~ "_map" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ "tensor_copy_to_all" if shared else ("tensor_copy_by_3d" if planes else "tensor_copy_by") if MAPS else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 + term * wide * 128 }}, {{ x ~ "_map" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
 {% endfor %}
 {% endfor %}
                     phase ^= slot == {{ STAGES - 1 }};
@@ -172,10 +168,6 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% endmacro %}
 
 {{ endings() }}
-{% if STREAM %}
-{{ arrival() }}
-{{ sharing() }}
-{% endif %}
 {% if TERMS > 1 %}
 {{ scaling() }}
 {% endif %}
@@ -189,7 +181,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if not LOCAL_ARGUMENT %}
     __local uchar space[{{ local_bytes }}];
 {% endif %}
+{% if not spans_batch %}
 {% include "batch.cl" %}
+{% endif %}
     const int item = (int)get_local_id(0), lane = item % 32, team = item / 128;
     // the copy engine and the products exchange chunks by the address, so tiles begin at a multiple of 1024
     __local uchar* tiles = space + (-LOCAL_ADDRESS(space) & 1023);
@@ -204,11 +198,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int count = (k1 - k0 + {{ depth - 1 }}) / {{ depth }};
 
     if (count == 0) {
-        for (int at = tile0; at < down * across; at += tiles_on) {
+        for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
             for (int place = item; place < {{ bm * bn }}; place += {{ items }}) {
                 const int i = row0 + place / {{ bn }}, j = col0 + place % {{ bn }};
-                __global {{ real if SPLIT else stored_c }}* to = c_base + c_offset + (long)i * ldc + j;
+                __global {{ real if SPLIT else stored_c }}* to = c_base + c_offset + (long)i * ldc + j{{ problem_of_c }};
                 if (i < m && j < n)
 {% if SPLIT %}
                     to[(long)get_group_id(1) * m * n] = 0;
@@ -223,9 +217,6 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
         return;
     }
-{% if STREAM %}
-{{ spans() }}
-{% endif %}
     if (item == 0) {
         for (int s = 0; s < {{ STAGES }}; ++s) {
             mbarrier_init(full + s * 8, 2);
@@ -258,11 +249,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ 16 * pitch }};
     int slot = 0, phase = 0;
-{% if STREAM %}
-{{ work("multiplied") }}
-{% else %}
-    for (int at = tile0; at < down * across; at += tiles_on) {
-{% endif %}
+    for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
         {{ real }} sums[{{ TRR }}][{{ count }}];
 #pragma unroll
@@ -311,7 +298,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
             phase ^= slot == {{ STAGES - 1 }};
             slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
-        } while (++tile < {{ "last_step - first_step" if STREAM else "count" }});
+        } while (++tile < count);
 {% if not PROMOTE %}
         WGMMA_WAIT(0);
         // sums stay where they are until here
@@ -329,45 +316,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             {{ free() }};
 {% endif %}
 
-{% if STREAM %}
-        if (last_step - first_step < count) {
-{{ sharers() }}
-{% set together = 16 %}
-            __global {{ real }}4* const left = (__global {{ real }}4*)planes + team * {{ TRR * count // 4 * 128 }} + item % 128;
-            __global {{ real }}4* const here = left + (2 * own + (first_step == 0)) * {{ TBR * TRR * count // 4 * 128 }};
-#pragma unroll
-            for (int r = 0; r < {{ TRR }}; ++r)
-#pragma unroll
-                for (int e = 0; e < {{ count }}; e += 4)
-                    here[(r * {{ count }} + e) / 4 * 128] = ({{ real }}4)(sums[r][e], sums[r][e + 1], sums[r][e + 2], sums[r][e + 3]);
-            warp_group_barrier(1 + team);
-            if (!warp_group_any(1 + team, item % 128 == 0 && arrives_last(counters + at * {{ TBR }} + team, to - from + 1)))
-                continue;
-#pragma unroll
-            for (int r = 0; r < {{ TRR }}; ++r)
-#pragma unroll
-                for (int c = 0; c < {{ count }}; c += {{ together }}) {
-                    {{ real }}4 total[{{ together // 4 }}];
-#pragma unroll
-                    for (int e = 0; e < {{ together // 4 }}; ++e)
-                        total[e] = ({{ real }}4)(0);
-#pragma unroll 1
-                    for (int g = from; g <= to; ++g) {
-                        __global const {{ real }}4* const there = left + (2 * g + (g == from)) * {{ TBR * TRR * count // 4 * 128 }};
-#pragma unroll
-                        for (int e = 0; e < {{ together // 4 }}; ++e)
-                            total[e] += there[((r * {{ count }} + c) / 4 + e) * 128];
-                    }
-#pragma unroll
-                    for (int e = 0; e < {{ together // 4 }}; ++e) {
-{% for x in range(4) %}
-                        sums[r][c + 4 * e + {{ x }}] = total[e].s{{ x }};
-{% endfor %}
-                    }
-                }
-        }
-{% endif %}
-        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
 {% set fast = OUT in ("F16", "BF16") and WIDE == 8 %}
 {% if fast %}
         if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from portatile.records import Arg, DeviceInfo, Layout, Problem, Role, TensorMap, Value
+from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
-from portatile.workloads.gemm.point import SHARES_K, Point, Spans, parameter
+from portatile.workloads.gemm.point import SHARES_K, Place, Point, parameter
 from portatile.workloads.gemm.reals import types_of
 
 _ROWS = 64  # of a warp group's instruction
@@ -47,7 +47,7 @@ class Hopper(Point):
     )
     STAGES: int = parameter(
         1,
-        (3, 4, 5, 6),
+        (3, 4, 5, 6, 8, 12),
         "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
         must={"two tiles or more take turns": "STAGES >= 2"},
         tried=(f"STAGES * 2048 * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",),
@@ -64,25 +64,11 @@ class Hopper(Point):
         "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
         tried=(SHARES_K,),
     )
-    STREAM: int = parameter(
-        0,
-        (0, 2, 4, 8),
-        "Stream-K: groups share the k of the tiles that fill no whole round of them, in even spans of so many tiles of k at least; the "
-        "last group of a tile adds up the sums of all, in the same order. 0: whole tiles.",
-        must={
-            "STREAM shares k by itself": "STREAM == 0 or (SPLIT_K == 1 and CLUSTER == 1)",
-            "STREAM must be 0 or more": "STREAM >= 0",
-        },
-        tried=("STREAM == 0 or (2 * STREAM * 64 <= k and tiles <= 4 * compute_units)",),
-        batched=False,
-        later=True,
-    )
     MAPS: int = parameter(
         0,
         (0, 1),
         "Who makes the tensor maps of A and B: 0 each group, in global memory; 1 the host, which passes them to the kernel.",
         must={"a cluster's groups make their maps themselves": "MAPS == 0 or CLUSTER == 1", "MAPS must be 0 or 1": "MAPS in (0, 1)"},
-        batched=False,
         later=True,
     )
     PROMOTE: int = parameter(
@@ -135,28 +121,25 @@ class Hopper(Point):
         down = -(-problem.sizes["m"] // (self.rows * self.CLUSTER)) * self.CLUSTER
         return down * -(-problem.sizes["n"] // self.columns)
 
-    def spans(self, problem: Problem, most: int) -> Spans | None:
-        """See ``Spans``; a group has at least STREAM tiles of k, and at most two tiles of C that others share."""
-        if not self.STREAM:
-            return None
-        tiles = self.groups(problem)
-        count = -(-problem.sizes["k"] // units.depth(problem))
-        groups = min(most, max(tiles, tiles * count // self.STREAM))
-        return Spans(groups, 2 * groups * self.rows * self.columns, tiles * self.TBR)
+    def spans_batch(self) -> bool:
+        """Whether the host makes the maps: of whole stacks."""
+        return bool(self.MAPS)
 
-    def maps(self, problem: Problem, places: Mapping[str, tuple[str, Layout]]) -> tuple[Arg, ...]:
+    def maps(self, problem: Problem, places: Mapping[str, Place]) -> tuple[Arg, ...]:
         """A map of each operand with MAPS, in boxes of a whole tile along k, of 64 elements across it else."""
         if not self.MAPS:
             return ()
         depth, size = units.depth(problem), types_of(problem).operand.itemsize
         made = []
         for name, across, tile in (("a", "m", self.rows), ("b", "n", self.columns)):
-            memory, layout = places[name]
+            place = places[name]
             sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile)
             if not units.along(problem, name):
                 sides, box = sides[::-1], (64, depth)
-            role: Role = "in" if memory == name else "temporary"
-            made.append(Arg(memory, "tensor_map", role, map=TensorMap(size, *sides, layout.strides[0] * size, *box, layout.offset * size)))
+            role: Role = "in" if place.buffer == name else "temporary"
+            stack = (place.count, place.step * size) if place.step else (0, 0)
+            found = TensorMap(size, *sides, place.layout.strides[0] * size, *box, place.layout.offset * size, *stack)
+            made.append(Arg(place.buffer, "tensor_map", role, map=found))
         return tuple(made)
 
     def group(self, along: bool) -> tuple[int, int, int]:
@@ -165,8 +148,7 @@ class Hopper(Point):
 
     def roundings(self, k: int) -> int:
         """See ``units.roundings``."""
-        sharers = k // (units.LINE // 4 * self.STREAM) + 3 if self.STREAM else self.SPLIT_K
-        return units.roundings(k, sharers, self.PROMOTE)
+        return units.roundings(k, self.SPLIT_K, self.PROMOTE)
 
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""

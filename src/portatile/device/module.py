@@ -1,0 +1,44 @@
+"""Binaries that are loaded on a device and the kernels in them; ``Releasable``, anything that a device holds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+from portatile.records import Entry, Resources
+
+
+class Releasable(ABC):
+    """Something that a device holds, released by ``release`` or at the end of ``with``."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give it back; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+class Kernel(ABC):
+    """A kernel that is loaded on a device."""
+
+    name: str
+    entry: Entry
+    resources: Resources
+
+    def argument(self, index: int) -> str:
+        """The place of an argument, with its type and name if they are known, for a message."""
+        parameters = self.entry.parameters
+        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
+        return f"{index}{text} of kernel {self.name!r}"
+
+
+class Module(Releasable):
+    """A loaded binary."""
+
+    @abstractmethod
+    def kernel(self, name: str) -> Kernel:
+        """The kernel called ``name`` in its text; raises ArgumentError with the names there are."""
