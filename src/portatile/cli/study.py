@@ -51,6 +51,11 @@ class Studies(Suggesting):
 def command(ctx: click.Context, listed: bool) -> None:
     """Measure what answers a question, on one or more devices; every result is checked.
 
+    \b
+    portatile study --list
+    portatile study memory --device pocl -o memory.html
+    portatile study all --budget 30m -o gallery.html
+
     Interrupted, a study shows what it has; the same command goes on from there, with --fresh it starts again.
     """
     if listed:
@@ -98,7 +103,8 @@ def _command(study: Study) -> click.Command:
         text = f"Device, as `portatile devices` names it; repeat. Default: {which}."
         own.append(click.Option(_DEVICE, multiple=True, help=text))
     own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
-    text = f"{study.question}\n\nExperiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
+    hint = f"`portatile study {study.name} WORKLOAD --help` lists sizes and options.\n\n" if study.problem == "needed" else ""
+    text = f"{study.question}\n\n{hint}Experiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
 
     def about(problem: Problem, **given: Any) -> int:
         return _run(study, problem, given)
