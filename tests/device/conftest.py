@@ -49,6 +49,23 @@ FOUND = {device.info.id: device for device in devices() if "oclgrind" not in dev
 MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else ["gpu"]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where a kind of device is missing, one case of a test says so for all of its cases."""
+    said: set[tuple[Path, str]] = set()
+    repeated = []
+    for item in items:
+        asked = getattr(item, "callspec", None)
+        if asked is not None and asked.params.get("device") in MISSING:
+            test = (item.path, item.nodeid.partition("[")[0])
+            if test in said:
+                repeated.append(item)
+            said.add(test)
+    if repeated:
+        config.hook.pytest_deselected(items=repeated)
+        without = set(repeated)
+        items[:] = [item for item in items if item not in without]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Of the cases of a test marked ``thinned(share)``, run a share on a device where compiling takes long."""

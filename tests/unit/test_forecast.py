@@ -39,7 +39,8 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
     """A product whose rates are those that the simulated devices show, in a store of its own."""
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(rates, "_known", {})
-    monkeypatch.setattr(forecast, "_warm", set())
+    monkeypatch.setattr(forecast, "_runs", {})
+    monkeypatch.setattr(forecast, "_timed", set())
     monkeypatch.setattr(forecast, "engine_of", lambda device: device)
     monkeypatch.setattr(forecast, "known", lambda device, problem, place, least: device.shown)
     monkeypatch.setattr(forecast, "cut_of", lambda devices, problem: Cut("m", {}))
@@ -63,7 +64,8 @@ def test_the_faster_way_is_found_and_kept(problem: Problem) -> None:
     rng, flops = np.random.default_rng(new_seed("times")), workloads.get("gemm").flops(problem)
     for _ in range(20):
         rates._known.clear()
-        forecast._warm.clear()
+        forecast._runs.clear()
+        forecast._timed.clear()
         for file in (rates.settings.load().data_dir / "rates").glob("*"):
             file.unlink()
         alone = [float(10 ** rng.uniform(-4.5, -1.5))]
@@ -131,3 +133,18 @@ def test_a_tiny_problem_stays_where_its_output_lies() -> None:
     assert forecast.tiny(1.0, {"cuda:0": "remote", "cuda:1": "remote"}, [here, there]) == ("cuda:1",)
     assert forecast.tiny(1.0, {"cuda:0": "remote"}, [here, there]) == ()
     assert forecast.tiny(1e9, {"cuda:0": "", "cuda:1": ""}, []) == ()
+
+
+def test_one_disturbed_time_of_a_split_does_not_settle_it(problem: Problem) -> None:
+    chosen = [simulated(number, 1e-2, 2 * 512**3 / 1e-2) for number in (0, 1)]
+    task = forecast.shared(chosen, problem)
+    for one in chosen:
+        for _ in range(2):
+            forecast.learn_alone(one, task, one.alone)
+    for made, seconds in ((True, 1.0), (True, 0.1), (False, 0.03)):  # two runs that made pieces ready, then a disturbed one
+        forecast.learn_together(chosen, task, seconds, {}, seconds, made=made)
+    assert forecast.of(chosen, task).together == Expected(0.03, True)
+    assert computed(chosen, problem, 0.006) == "", "it is tried again"
+    assert computed(chosen, problem, 0.006) == "", "and was faster"
+    forecast.learn_together(chosen, task, 0.05, {}, 0.05)
+    assert computed(chosen, problem, 0.05) == "cuda:0"

@@ -7,9 +7,13 @@ from dataclasses import replace
 import pytest
 
 from portatile.cli import main
+from portatile.device import datasheet
 from portatile.studies import scale
-from portatile.studies.form import simulation
+from portatile.studies.form import prediction, simulation
+from portatile.studies.form.prediction import Alone
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, TrialCost
+from portatile.studies.form.study import Run
+from portatile.studies.scale import ScaleRow
 from support.trials import trial
 
 FREE = Overheads(client=0.0, scheduler=0.0, message=0.0, start=0.0)
@@ -41,12 +45,12 @@ def test_trials_that_end_workers_are_tried_again() -> None:
 
 def test_products_are_shared_by_rate_until_links_or_memory_bind() -> None:
     work = SharedProduct(4096, flops=1e9, row_bytes=1e3, shared_bytes=0.0)
-    fast = Machine((1e12,), link=1e12, host=1e13, piece=0.0)
+    fast = Machine((1e12,), links=(1e12,), host=1e13, piece=0.0)
     assert simulation.product(work, fast).seconds == pytest.approx(4.096)
-    uneven = simulation.product(work, replace(fast, rates=(3e12, 1e12)))
+    uneven = simulation.product(work, replace(fast, rates=(3e12, 1e12), links=(1e12, 1e12)))
     assert uneven.seconds == pytest.approx(1.024, rel=0.02)
     assert simulation.product(replace(work, row_bytes=1e10), fast).binds == "links"
-    crowded = simulation.product(replace(work, row_bytes=1e10), replace(fast, rates=(1e12,) * 20))
+    crowded = simulation.product(replace(work, row_bytes=1e10), replace(fast, rates=(1e12,) * 20, links=(1e12,) * 20))
     assert crowded.binds == "host memory"
 
 
@@ -58,6 +62,39 @@ def test_a_recorded_run_stands_beside_its_simulation() -> None:
     assert row.measured == 9.0
     assert scale.as_recorded(trials[:1], 0, FREE) is None
     assert "simulated +0 %" in scale.notes([row])[-1]
+
+
+def test_what_devices_take_together_follows_from_each_alone() -> None:
+    gpu = replace(datasheet("sm_90", "cuda"), physical_id="one")
+    cpu = replace(gpu, kind="cpu", compute_units=2, physical_id="processor")
+    work = SharedProduct(4096, flops=1e9, row_bytes=1e3, shared_bytes=1e9)
+    alone = Alone(gpu, 1.5, link=1e9)  # a second for what every device needs
+    assert alone.rate(work) * (0.5 - 4.096e-3) == pytest.approx(4.096e12)
+    other = replace(alone, info=replace(gpu, physical_id="another"))
+    assert prediction.together(work, [alone, other], 2, 1e12).seconds == pytest.approx(1.25, abs=0.01)
+    assert prediction.together(work, [alone, alone], 2, 1e12).seconds == pytest.approx(1.5, abs=0.01), "one GPU by two back ends"
+    assert prediction.together(work, [alone, other], 2, 1e9).seconds == 1.5, "the host's memory binds"
+    part = Alone(cpu, 1.0)
+    assert prediction.together(work, [part, part], 2, 1e12).binds == "one device"
+    assert prediction.together(work, [part, part], 4, 1e12).seconds == pytest.approx(0.5, abs=0.01)
+    assert prediction.share(cpu, [gpu, cpu], 1) == 0.5
+
+
+def test_devices_here_are_told_beside_their_prediction() -> None:
+    def row(count: int, devices: str, seconds: float | None, measured: float) -> ScaleRow:
+        return ScaleRow(scale.HERE, count, seconds, measured, None, None, "", None, devices)
+
+    rows = scale.finish([row(1, "one", None, 1.0), row(1, "other", None, 2.0), row(2, "one + other", 0.69, 0.75)])
+    assert [one.speedup for one in rows] == pytest.approx([1, 0.5, 4 / 3])
+    assert rows[2].off == pytest.approx(-0.08)
+    assert scale.notes(rows) == ["devices here: predicted -8 % beside what was measured (the worst of 1)"]
+    assert [chart.title for chart in scale.figures(rows)] == ["A product here"]
+
+
+def test_one_device_is_skipped_with_a_reason() -> None:
+    (row,) = scale._here(Run((), scale.ScaleOptions()), [])
+    assert row.measured is None
+    assert scale.notes([row]) == ["not measured: no device; name several with --device"]
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from portatile import ceilings, workloads
+from portatile import ceilings, model, workloads
 from portatile.cli import _console
 from portatile.errors import UsageError
 from portatile.records import Config, DeviceInfo, Problem, canonical, duration
@@ -17,6 +17,8 @@ from portatile.trials import Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.search import foreign_starts, tuner
 from portatile.workload import Workload
+
+_SAVED = {model.ON_PAPER: "rejected on paper", model.COMPILED: "rejected once compiled", model.SLOW: "stopped early, as too slow"}
 
 
 def measured(request: tuner.TuningRequest, cold: bool, no_model: bool, objective: str) -> tuner.TuningRequest:
@@ -69,7 +71,7 @@ def lines(result: tuner.TuningResult) -> Iterator[str]:
     if result.others:
         yield "another search timed on this device meanwhile: times may be too long and the winner wrong; tune again, alone"
     if result.saved:
-        yield "saved: " + ", ".join(f"{count} {stage}" for stage, count in result.saved.items())
+        yield "time saved: " + ", ".join(f"{count} {_SAVED.get(stage, stage)}" for stage, count in result.saved.items())
 
 
 def warm_lines(result: tuner.TuningResult) -> Iterator[str]:

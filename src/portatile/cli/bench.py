@@ -35,7 +35,12 @@ class Benchmarks(Suggesting):
 
 @click.group("bench", cls=Benchmarks, commands={"matmul": matmul})
 def command() -> None:
-    """Measure a device. `bandwidth` and `peak` store the device's ceilings, which reports compare with."""
+    """Measure a device. `bandwidth` and `peak` store the device's ceilings, which reports compare with.
+
+    \b
+    portatile bench peak --device cuda:0
+    portatile bench matmul --algorithm local --size 1024 -o c.npy
+    """
 
 
 @command.command("bandwidth")

@@ -34,6 +34,10 @@ def command(
     """Write tuned kernels or trials to FOLDER.
 
     \b
+    portatile export kernels/ --workload gemm --problem "m=512 n=512 k=512"
+    portatile export trials/ --format t4
+
+    \b
     kernels  texts, binaries, a table of launches and loader.py, which runs them without portatile
     t4       every trial, one file for each problem on each device, in the auto-tuning community's JSON
 

@@ -29,7 +29,7 @@ def scheduler(host: str, port: int) -> None:
     serve.run_scheduler(host, port, _say)
 
 
-@command.command()
+@command.command(short_help="Run this machine's workers until Ctrl-C.")
 @click.argument("address")
 @_options.devices()
 @click.option("--compilers", type=click.IntRange(min=0), help="Texts to compile at once. Default: the cores that no device needs.")

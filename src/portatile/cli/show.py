@@ -59,7 +59,7 @@ def command(
 ) -> None:
     """Print a configuration's kernels.
 
-    `portatile show WORKLOAD --help` lists sizes and options.
+    `portatile show WORKLOAD --help` lists sizes and options; --stage says what is printed:
 
     \b
     parameters    the configuration, and what each parameter means
@@ -69,6 +69,10 @@ def command(
     assembly      the compiler's instructions: PTX, or an architecture's own of AMD's GPUs and of PoCL's processor (ptx: the same)
     instructions  how many of each family stand in them, and the most frequent kinds
     resources     registers, spills, local memory, work-groups
+
+    \b
+    portatile show gemm -m 512 -n 512 -k 512
+    portatile show matmul -m 512 -n 512 -k 512 --stage assembly --backend cuda --arch sm_90
 
     The text goes to standard output; which configuration it is goes to standard error.
     """

@@ -24,6 +24,7 @@ from portatile.trials import Budget
 
 _INTERRUPTED = 130
 _ALL = "all"
+_ONCE = "each piece of hardware once"
 _DEVICE = ["--device", "selectors"]
 
 
@@ -49,6 +50,11 @@ class Studies(Suggesting):
 @click.pass_context
 def command(ctx: click.Context, listed: bool) -> None:
     """Measure what answers a question, on one or more devices; every result is checked.
+
+    \b
+    portatile study --list
+    portatile study memory --device pocl -o memory.html
+    portatile study all --budget 30m -o gallery.html
 
     Interrupted, a study shows what it has; the same command goes on from there, with --fresh it starts again.
     """
@@ -93,11 +99,12 @@ def _command(study: Study) -> click.Command:
     """The command of a study; one about a problem has a sub-command for each workload."""
     own = _study_options.parameters(study.options)
     if study.devices != "none":
-        which = {"best": "the best one", "all": "all of them", "each": "each piece of hardware once"}[study.devices]
+        which = {"best": "the best one", "all": "all of them", "each": _ONCE, "any": _ONCE}[study.devices]
         text = f"Device, as `portatile devices` names it; repeat. Default: {which}."
         own.append(click.Option(_DEVICE, multiple=True, help=text))
     own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
-    text = f"{study.question}\n\nExperiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
+    hint = f"`portatile study {study.name} WORKLOAD --help` lists sizes and options.\n\n" if study.problem == "needed" else ""
+    text = f"{study.question}\n\n{hint}Experiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
 
     def about(problem: Problem, **given: Any) -> int:
         return _run(study, problem, given)
@@ -127,14 +134,14 @@ def _run(study: Study, problem: Problem | None, given: dict[str, Any]) -> int:
 
 def _devices(selectors: Sequence[str], usual: str) -> tuple[Device, ...]:
     """The devices that are named, each once; else the usual ones, without the simulator."""
-    if usual == "none":
+    if usual == "none" or (usual == "any" and not selectors and not devices.devices()):
         return ()
     named = [devices.get(selector) for selector in selectors]
-    if len(named) > 1 and usual == "each":
+    if len(named) > 1 and usual in ("each", "any"):
         named = list(devices.several(selectors))  # says which one is named twice
     if not named and usual == "best":
         named = [devices.get()]
-    if not named and usual == "each":
+    if not named and usual in ("each", "any"):
         named = list(devices.several(devices.EVERY))
     found = named or [device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()]
     return tuple({device.info.id: device for device in found}.values())

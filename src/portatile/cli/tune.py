@@ -15,7 +15,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID,
 from rich.text import Text
 
 from portatile import device as devices
-from portatile import workloads
+from portatile import strategies, workloads
 from portatile.cli import _console, _formatting, _options, _replay, _shapes, _t1, _tune_output
 from portatile.cli._workloads import per_workload
 from portatile.errors import UsageError
@@ -36,7 +36,7 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @click.option(
     "--budget", default="60s", show_default=True, help="Time or trials: 30s, 5m, 200, or both: 60s,200; the final comparison included."
 )
-@click.option("--strategy", default="auto", show_default=True, help="How to search; a wrong name lists them.")
+@click.option("--strategy", default="auto", show_default=True, help=f"How to search: {', '.join(strategies.names())}.")
 @_options.seed("the operands and of the strategy's choices")
 @click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
 @click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file; needs no device.")
@@ -66,6 +66,10 @@ def command(
     """Search for the fastest configuration of a workload.
 
     `portatile tune WORKLOAD --help` lists its sizes and all options.
+
+    \b
+    portatile tune gemm -m 1024 -n 1024 -k 1024
+    portatile tune convolution -n 1024 --ndat 4096 --dtype float64 --budget 5m --device all
 
     Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search as the budget
     would. --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes your

@@ -59,6 +59,7 @@ class Engine:
         self.generation = device.generation
         self.lock: Any = threading.RLock()
         self.in_flight: list[object] = []  # see InFlight
+        self.made = 0  # problems made ready so far
         self._streams: dict[int, Queue] = {}
         self._prepared: dict[str, Prepared] = {}
         self._cache = cache.default()
@@ -95,6 +96,7 @@ class Engine:
                         self._called.clear()
                     executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
                     prepared = self._prepared[key] = Prepared(executable, problem, settled)
+                    self.made += 1
         return prepared
 
     def assembled(self, key: Hashable, make: Callable[[], Plan]) -> Assembled:

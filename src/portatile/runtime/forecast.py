@@ -29,8 +29,12 @@ _TINY = 1e6
 """Flops of a problem that is not shared: any device takes less for them than a split does for its threads."""
 REMOTE = "remote"
 """Where some operands lie that have to travel to a device."""
-_warm: set[tuple[str, ...]] = set()
-"""What ran before in this process: a first run compiles, checks and allocates, and its time says nothing of the next."""
+_COLD = 8  # runs of a kind that may be passed over because they made something ready
+_runs: dict[tuple[str, ...], int] = {}
+"""How often what ran in this process: a first run compiles, checks and allocates, and its time says nothing of the next."""
+_timed: set[tuple[str, ...]] = set()
+"""What was timed once in this process, and never before."""
+_WORTH = 4.0  # times longer than the best device alone, up to which one time of a split may have been disturbed: it is tried again
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,10 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
         elif measured is not None:  # it came too late for a piece
             alone[name] = Expected(measured)
     if measured is not None:
-        return Forecast(Expected(measured, True), alone, _quickest(Expected(measured, True), alone))
+        quickest = _quickest(Expected(measured, True), alone)
+        if quickest and _key(devices[0], task.problem, task.all) in _timed and measured < _WORTH * alone[quickest].seconds:
+            quickest = ""
+        return Forecast(Expected(measured, True), alone, quickest)
     if len(alone) < len(devices) or (parts := task.parts()) is None:
         return Forecast(None, alone)
     size, period = parts
@@ -190,24 +197,41 @@ def learn_alone(device: Device, task: Shared, seconds: float) -> None:
         rates.took(device.info, task.problem, what, seconds)
 
 
-def learn_together(devices: Sequence[Device], task: Shared, seconds: float, shown: Mapping[str, float], pieces: float) -> None:
-    """Remember how long all took, and the work a second that each has ``shown``; ``pieces`` is what the model says of all at these."""
-    if not _is_warm(devices[0], task.problem, task.all, seconds):
+def learn_together(
+    devices: Sequence[Device], task: Shared, seconds: float, shown: Mapping[str, float], pieces: float, made: bool = False
+) -> None:
+    """Remember how long all took, and the work a second that each has ``shown``; ``pieces`` is what the model says of all at these.
+
+    ``made``: pieces of new shapes had to be made ready, which the seconds hold and the rates do not.
+    """
+    warm = _is_warm(devices[0], task.problem, task.all, seconds, made)
+    if not warm and not made:
         return
     for device in devices:
         if shown.get(device.info.id):
             rates.learn(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
+    if not warm:
+        return
+    key = _key(devices[0], task.problem, task.all)
+    if rates.seconds(devices[0].info, task.problem, task.all) is None:
+        _timed.add(key)
+    else:
+        _timed.discard(key)
     rates.took(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
         rates.learn(devices[0].info, task.problem, task.work, max(seconds - pieces, _STARTING), f"starting {task.all}")
 
 
-def _is_warm(device: Device, problem: Problem, what: str, seconds: float) -> bool:
-    """Whether a run says something of the next one: it is not the first of its kind in this process, or a long one."""
-    key = device.info.id, replace(problem, layout={}).key, what
-    known = key in _warm or seconds > _LONG
-    _warm.add(key)
-    return known
+def _is_warm(device: Device, problem: Problem, what: str, seconds: float, made: bool = False) -> bool:
+    """Whether a run says something of the next one: it is a long one, or not the first of its kind here and nothing was made ready."""
+    key = _key(device, problem, what)
+    before = _runs.get(key, 0)
+    _runs[key] = before + 1
+    return seconds > _LONG or before >= _COLD or (before > 0 and not made)
+
+
+def _key(device: Device, problem: Problem, what: str) -> tuple[str, ...]:
+    return device.info.id, replace(problem, layout={}).key, what
 
 
 def known(engine: Engine, problem: Problem, place: str = "", least: bool = False) -> float:

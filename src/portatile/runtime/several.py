@@ -211,6 +211,7 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
     pieces, predicted = Pieces(size, period, known), 0.0
     if all(known.values()):
         predicted = size / (in_time(size, period, known)[0] * sum(known.values()))
+    made = [worker.engine.made for worker in workers]
     together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
     seconds = time.perf_counter() - began
     shown = {
@@ -219,7 +220,8 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
         if worker.share.pieces and not worker.share.failure
     }
     if not any(worker.share.failure for worker in workers):
-        forecast.learn_together(devices, task, seconds, shown, in_time(size, period, pieces.rates)[0])
+        ready = made == [worker.engine.made for worker in workers]
+        forecast.learn_together(devices, task, seconds, shown, in_time(size, period, pieces.rates)[0], made=not ready)
     return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from portatile import device as every
 from portatile import workloads
@@ -19,11 +18,10 @@ from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.records import Problem, duration, percent, spelled
 from portatile.studies.form import shared_run
-from portatile.studies.form.shared_run import SharedRun
+from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import now
 
-_MANY = 4  # devices of which every subset is run; of more, each alone and growing sets
 ONE_CORE = "one core"
 
 
@@ -61,14 +59,6 @@ class HybridOptions:
     repeat: int = option(3, Option("Runs of each set after the first.", least=1))
     processes: int = option(1, Option("Processes that share the devices; each computes its part of the problem.", least=1))
     core_part: int = option(16, Option("One core computes the problem divided by this.", least=1))
-
-
-def subsets(devices: Sequence[str]) -> list[tuple[str, ...]]:
-    """Each device alone, then every set of several; of many devices only growing sets, in the order given."""
-    alone = [(one,) for one in devices]
-    if len(devices) <= _MANY:
-        return alone + [chosen for size in range(2, len(devices) + 1) for chosen in combinations(devices, size)]
-    return alone + [tuple(devices[:size]) for size in range(2, len(devices) + 1)]
 
 
 def measure(run: Run) -> Iterator[HybridRow]:

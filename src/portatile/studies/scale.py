@@ -1,51 +1,69 @@
 """How far do tuning and a shared product scale? Simulated from recorded trials and measured rates, to 1,000 workers and 64 devices.
 
-Needs no device. A recording is of one machine; its own duration is simulated too, and stands beside what it took.
+What was measured stands beside its simulation: the duration of a recording, of one machine, and a product by every subset of the devices
+here, which is predicted from what each of them takes alone.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from portatile import workloads
-from portatile.errors import UsageError
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+from portatile.errors import PortatileError, UsageError
+from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.records import percent
+from portatile.runtime import memory_limit
 from portatile.store import shipped
-from portatile.studies.form import simulation
+from portatile.studies.form import prediction, shared_run, simulation
+from portatile.studies.form.prediction import Alone
+from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, Simulated, TrialCost
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import Trial
 from portatile.tuning.search import replay
 
+HERE = "here"
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 DEVICES = (1, 2, 4, 8, 16, 32, 64)
+_ON_GPUS, _ON_CPUS = 8192, 1024  # rows and columns of the product here
+_TRANSFERS = 4
 _USUAL = TrialCost(1.5, 0.25)
 """Of a GEMM's variant on a GPU, where no recording is named: NVRTC and ptxas take a second or two, checks and samples a quarter."""
 
 
 @dataclass(frozen=True)
 class ScaleRow:
-    """One number of workers or devices. ``what``: tuning, product, or recorded, a run of one machine that took ``measured`` seconds.
+    """One number of workers or devices. ``what``: tuning, product, recorded (a run of one machine) or here (a product by ``devices``).
 
-    ``speedup`` over one, ``efficiency`` a worker's share of it; ``binds`` is the busiest part, busy for ``busy`` of the time.
+    ``seconds`` are simulated, ``measured`` those that it took, ``off`` is how far they are apart, over the measured ones. ``speedup`` over
+    one, ``efficiency`` a worker's share of it; ``binds`` is the busiest part, busy for ``busy`` of the time. ``status`` says why nothing
+    was measured.
     """
 
     what: str
     count: int
-    seconds: float
+    seconds: float | None
     measured: float | None
     speedup: float | None
     efficiency: float | None
     binds: str
-    busy: float
+    busy: float | None
+    devices: str = ""
+    off: float | None = None
+    status: str = "ok"
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,10 @@ class ScaleOptions:
     rate: float = option(0.0, Option("Tflop/s of a device.", least=0))
     link: float = option(50.0, Option("GB/s of a device's own link, either way.", least=0.001))
     host: float = option(400.0, Option("GB/s of the host's memory, for all links together.", least=0.001))
+    measure: int = option(
+        0, Option("Rows and columns of the product that the devices here compute. 0: 8192 with a GPU, else 1024.", least=0)
+    )
+    repeat: int = option(6, Option("Runs of each set of devices after the first: in them a set finds its shares.", least=1))
 
 
 def measure(run: Run) -> Iterator[ScaleRow]:
@@ -72,7 +94,8 @@ def measure(run: Run) -> Iterator[ScaleRow]:
     recorded = [recording for file in asked.files for recording in replay.recordings(file)]
     costs = [cost for recording in recorded for cost in map(cost_of, recording.trials) if cost is not None] or [_USUAL]
     overheads = Overheads(asked.client, asked.scheduler, asked.message, failing=asked.failing)
-    run.expect(len(WORKERS) + len(DEVICES) + len(recorded))
+    chosen_sets = subsets([device.info.id for device in run.devices])
+    run.expect(len(WORKERS) + len(DEVICES) + len(recorded) + max(len(chosen_sets), 1))
     for recording in recorded:
         if (row := as_recorded(recording.trials, asked.compilers, overheads)) is not None:
             yield row
@@ -80,9 +103,58 @@ def measure(run: Run) -> Iterator[ScaleRow]:
     chosen = [costs[place] for place in drawn]
     for count in WORKERS:
         yield _row("tuning", count, simulation.tuning(chosen, count, asked.compilers * count, overheads))
-    work, rate = _product(asked), asked.rate * 1e12 or _known_rate(asked.dtype)
+    work, rate = _product(asked.size, asked.dtype), asked.rate * 1e12 or _known_rate(asked.dtype)
     for count in DEVICES:
-        yield _row("product", count, simulation.product(work, Machine((rate,) * count, asked.link * 1e9, asked.host * 1e9)))
+        yield _row("product", count, simulation.product(work, Machine((rate,) * count, (asked.link * 1e9,) * count, asked.host * 1e9)))
+    yield from _here(run, chosen_sets)
+
+
+def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
+    """The product by each device alone, then by every set of several, beside what the simulation made of the former."""
+    blank = ScaleRow(HERE, len(run.devices), None, None, None, None, "", None, " + ".join(device.info.id for device in run.devices))
+    if len(sets) < 2:
+        named = f"one device only ({blank.devices})" if run.devices else "no device"
+        yield replace(blank, status=f"not measured: {named}; name several with --device")
+        return
+    asked: ScaleOptions = run.options
+    n = asked.measure or (_ON_GPUS if any(device.info.kind == "gpu" for device in run.devices) else _ON_CPUS)
+    problem = workloads.problem("gemm", asked.dtype, dict.fromkeys("mnk", n))
+    work = _product(n, asked.dtype)
+    alone: dict[str, Alone] = {}
+    for chosen in sets:
+        run.say(f"{' + '.join(chosen)}: {n} x {n} {asked.dtype}")
+        row = replace(blank, count=len(chosen), devices=" + ".join(chosen))
+        if len(chosen) > 1 and all(name in alone for name in chosen):
+            found = prediction.together(work, [alone[name] for name in chosen], _cores(), asked.host * 1e9)
+            row = replace(row, seconds=found.seconds, binds=found.binds, busy=found.busy[found.binds])
+        if len(chosen) > 1 and run.known(row):
+            continue
+        try:
+            measured = min(shared_run.timed(SharedRun(problem, chosen, asked.repeat)).seconds)
+        except PortatileError as error:
+            yield replace(row, status=str(error).splitlines()[0])
+            continue
+        row = replace(row, measured=measured)
+        if len(chosen) == 1:
+            device = next(device for device in run.devices if device.info.id == chosen[0])
+            alone[chosen[0]] = _alone(device, measured, work)
+        if not run.known(row):
+            yield row
+
+
+def _alone(device: Device, seconds: float, work: SharedProduct) -> Alone:
+    """A device that took so long for the product, and its link: what an operand takes to travel, the best of a few times."""
+    if device.info.unified_memory:
+        return Alone(device.info, seconds)
+    nbytes = int(work.shared_bytes)
+    fits, operand, best = not memory_limit.too_large(device, (nbytes,) * 3), np.ones(nbytes, np.uint8), inf
+    for _ in range(_TRANSFERS):
+        began = time.perf_counter()
+        buffer = Buffer.from_numpy(operand, device)
+        device.default_queue().finish()
+        best = min(best, time.perf_counter() - began)
+        buffer.release()
+    return Alone(device.info, seconds, nbytes / best, fits)
 
 
 def cost_of(trial: Trial) -> TrialCost | None:
@@ -110,8 +182,13 @@ def _row(what: str, count: int, found: Simulated) -> ScaleRow:
     return ScaleRow(what, count, found.seconds, None, None, None, found.binds, found.busy[found.binds])
 
 
-def _product(asked: ScaleOptions) -> SharedProduct:
-    n, itemsize = asked.size, {"float32": 4, "float64": 8}[asked.dtype]
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _product(n: int, dtype: str) -> SharedProduct:
+    itemsize = {"float32": 4, "float64": 8}[dtype]
     return SharedProduct(n, 2.0 * n * n, 2.0 * n * itemsize, 1.0 * n * n * itemsize)
 
 
@@ -125,16 +202,23 @@ def _known_rate(dtype: str) -> float:
 
 
 def finish(rows: Sequence[ScaleRow]) -> list[ScaleRow]:
-    """Speed-up over one worker, or one device."""
-    alone = {row.what: row.seconds for row in rows if row.count == 1}
+    """Speed-up over one worker, or one device; of the devices here over the fastest of them, as measured."""
+    simulated = {row.what: row.seconds for row in rows if row.count == 1 and row.seconds}
+    fastest = min((row.measured for row in rows if row.what == HERE and row.count == 1 and row.measured), default=None)
 
-    def with_speedup(row: ScaleRow) -> ScaleRow:
-        if row.what == "recorded" or row.what not in alone:
+    def whole(row: ScaleRow) -> ScaleRow:
+        row = replace(row, off=_off(row))
+        one, took = (fastest, row.measured) if row.what == HERE else (simulated.get(row.what), row.seconds)
+        if row.what == "recorded" or not one or not took:
             return row
-        speedup = alone[row.what] / row.seconds
-        return replace(row, speedup=speedup, efficiency=speedup / row.count)
+        return replace(row, speedup=one / took, efficiency=one / took / row.count)
 
-    return [with_speedup(row) for row in rows]
+    return [whole(row) for row in rows]
+
+
+def _off(row: ScaleRow) -> float | None:
+    """How much longer the simulated seconds are than the measured ones, over these."""
+    return row.seconds / row.measured - 1 if row.seconds and row.measured else None
 
 
 def figures(rows: Sequence[ScaleRow]) -> list[Figure]:
@@ -146,6 +230,11 @@ def figures(rows: Sequence[ScaleRow]) -> list[Figure]:
             ideal = Series("ideal", tuple((x, x) for x, _ in points))
             said = "Simulated from measured times: the speed-up over one."
             made.append(LineChart(title, said, Axis(unit, log=True), Axis("speed-up", log=True), (Series("simulated", points), ideal)))
+    here = [row for row in rows if row.what == HERE and row.measured]
+    if len(here) > 1:
+        said = "A product of host arrays by every set of the devices here, and what was predicted of it from what each takes alone."
+        values = tuple((row.seconds, row.measured) for row in here)
+        made.append(BarChart("A product here", said, "time", "s", tuple(row.devices for row in here), ("predicted", "measured"), values))
     return made
 
 
@@ -159,39 +248,45 @@ def notes(rows: Sequence[ScaleRow]) -> list[str]:
             said.append(f"{what}: less than half of the ideal from {poor.count} {unit} on; what binds there: {poor.binds}")
         elif mine:
             said.append(f"{what}: {percent(mine[-1].efficiency)} of the ideal on {mine[-1].count} {unit}")
-    off = [row.seconds / row.measured - 1 for row in rows if row.measured]
+    off = [found for row in rows if row.what == "recorded" and (found := _off(row)) is not None]
     if off:
         said.append(f"recorded runs: simulated {100 * median(off):+.0f} % beside what they took (median of {len(off)})")
-    return said
+    off = [found for row in rows if row.what == HERE and (found := _off(row)) is not None]
+    if off:
+        said.append(f"devices here: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
+    return said + [row.status for row in rows if row.what == HERE and row.status != "ok"]
 
 
-def _sample(devices: tuple[object, ...]) -> Asked:
-    return Asked((), ScaleOptions(trials=500))
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, ScaleOptions(trials=500))
 
 
 STUDY = Study(
     name="scale",
     answers=("D4.6",),
     question="How far do tuning over a fleet and a product over several devices scale, and what binds then?",
-    minutes=0.2,
-    timed="nothing: measured times are put together in simulated time.",
+    minutes=0.5,
+    timed="a product of NumPy arrays by the devices here, transfers included, the fastest run; all else is simulated from measured times.",
     row=ScaleRow,
-    key=("what", "count"),
+    key=("what", "count", "devices"),
     columns=(
         Column("what", "what"),
         Column("workers or devices", "count"),
+        Column("devices", "devices"),
         Column("simulated", "seconds", "s"),
         Column("measured", "measured", "s"),
+        Column("off by", "off", "%"),
         Column("speed-up", "speedup"),
         Column("of the ideal", "efficiency", "%"),
         Column("what binds", "binds"),
         Column("busy", "busy", "%"),
+        Column("", "status"),
     ),
     measure=measure,
     figures=figures,
     options=ScaleOptions,
     finish=finish,
     notes=notes,
-    devices="none",
+    devices="any",
     sample=_sample,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from portatile.studies.form import conduct, table
 from portatile.studies.form.conduct import StudyOutcome
 
 _FOLDER = Path(__file__).parent
+_SAID = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")
 _LONG = 4096  # characters of a table that are worth compressing
 
 
@@ -70,7 +72,7 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
         "timed": study.timed,
         "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
         "figures": drawn,
-        "card": figures[0].draw(f"{name}-card") if figures else "",
+        "card": _picture(figures[0].draw(f"{name}-card")) if figures else "",
         "table": table.readable(study.columns, study.shown(rows)),
         "notes": study.notes(rows) if rows else [],
         "legend": table.legend(study.columns, study.shown(rows)),
@@ -78,6 +80,11 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
         "seconds": duration(outcome.seconds),
         **_download(name, table.to_csv(study.row, rows)),
     }
+
+
+def _picture(drawn: Markup) -> Markup:
+    """A chart as a mere picture, which nobody can focus: without what its marks say."""
+    return Markup(_SAID.sub("", drawn))
 
 
 def _download(name: str, text: str) -> dict[str, str]:

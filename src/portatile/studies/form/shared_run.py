@@ -10,8 +10,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from portatile.runtime.perform import start
 from portatile.workload import Inputs
 from portatile.workloads.operands import view
 
+_MANY = 4  # devices of which every subset is run; of more, each alone and growing sets
 _REFUSED = 3  # the exit code where the last line is the reason
 
 
@@ -66,6 +68,14 @@ class SharedTimes:
     shares: Mapping[str, float]
     error: float
     note: str = ""
+
+
+def subsets(devices: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each device alone, then every set of several; of many devices only growing sets, in the order given."""
+    alone = [(one,) for one in devices]
+    if len(devices) <= _MANY:
+        return alone + [chosen for size in range(2, len(devices) + 1) for chosen in combinations(devices, size)]
+    return alone + [tuple(devices[:size]) for size in range(2, len(devices) + 1)]
 
 
 def part_of(problem: Problem, count: int, which: int) -> Problem:

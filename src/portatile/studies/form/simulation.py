@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -99,44 +100,52 @@ def tuning(costs: Sequence[TrialCost], workers: int, compilers: int, overheads: 
 
 @dataclass(frozen=True)
 class SharedProduct:
-    """A product C = A B cut along the rows of A and C: flops and bytes of one row, bytes that every device needs, rows."""
+    """A product C = A B cut along the rows of A and C: flops and bytes of one row, bytes that every device needs, rows.
+
+    A piece has a multiple of ``period`` rows.
+    """
 
     rows: int
     flops: float
     row_bytes: float
     shared_bytes: float
+    period: int = 1
 
 
 @dataclass(frozen=True)
 class Machine:
-    """``rates``: flops a second of each device. ``link``: bytes a second of each device's own, ``host`` of the memory behind all links.
+    """``rates``: flops a second of each device. ``links``: bytes a second of each device's own, ``host`` of the memory behind all links.
 
-    ``piece``: seconds that beginning and ending a piece costs.
+    A device that reaches the host's memory has an infinite link. ``piece``: seconds that beginning and ending a piece costs.
     """
 
     rates: tuple[float, ...]
-    link: float
+    links: tuple[float, ...]
     host: float
     piece: float = 1e-4
+
+    def bandwidths(self) -> tuple[float, ...]:
+        """Bytes a second of each link while all of them are used."""
+        used = sum(map(isfinite, self.links))
+        return tuple(min(link, self.host / used) if isfinite(link) else link for link in self.links)
 
 
 @dataclass
 class _Device:
     name: str
     rate: float
+    bandwidth: float
     busy: dict[str, float] = field(default_factory=lambda: {"devices": 0.0, "links": 0.0, "pieces": 0.0})
 
 
 def product(work: SharedProduct, machine: Machine) -> Simulated:
     """The product by all devices; a piece's transfers run beside computation, and all links share the host's memory."""
-    count = len(machine.rates)
-    bandwidth = min(machine.link, machine.host / count)
-    devices = [_Device(str(number), rate) for number, rate in enumerate(machine.rates)]
-    pieces = Pieces(work.rows, 1, {device.name: device.rate / work.flops for device in devices})
-    shared = work.shared_bytes / bandwidth
+    count, bandwidths = len(machine.rates), machine.bandwidths()
+    devices = [_Device(str(number), rate, bandwidths[number]) for number, rate in enumerate(machine.rates)]
+    pieces = Pieces(work.rows, work.period, {device.name: device.rate / work.flops for device in devices})
     for device in devices:
-        device.busy["links"] += shared
-    clock = [(shared, number) for number in range(count)]  # when each device is free
+        device.busy["links"] += work.shared_bytes / device.bandwidth
+    clock = [(device.busy["links"], number) for number, device in enumerate(devices)]  # when each device is free
     heapq.heapify(clock)
     last = 0.0
     while clock:
@@ -146,7 +155,7 @@ def product(work: SharedProduct, machine: Machine) -> Simulated:
         if piece is None:
             continue
         steps = piece[1] - piece[0]
-        computing, crossing = steps * work.flops / device.rate, steps * work.row_bytes / bandwidth
+        computing, crossing = steps * work.flops / device.rate, steps * work.row_bytes / device.bandwidth
         took = max(computing, crossing) + machine.piece
         device.busy["devices"] += computing
         device.busy["links"] += crossing
@@ -155,6 +164,6 @@ def product(work: SharedProduct, machine: Machine) -> Simulated:
         last = max(last, now + took)
         heapq.heappush(clock, (now + took, number))
     shares = {part: sum(device.busy[part] for device in devices) / (last * count) for part in devices[0].busy}
-    if machine.host / count < machine.link:
+    if bandwidths != machine.links:
         shares["host memory"] = shares.pop("links")
     return Simulated(last, shares)

@@ -108,8 +108,8 @@ class Study:
     ``answers``: the rows of the experiments' list. ``minutes``: on a usual device with its defaults. ``timed``: what the times contain.
     ``key``: the fields by which a row is known. ``finish`` makes the table of all rows that were measured: relative times, order.
     ``figures`` draws it, ``shown`` are the rows that people read (files hold all), ``notes`` are lines below it. ``devices``: where none is
-    named the best one, all, each piece of hardware once, or none at all. ``sample``: what is asked when all studies run, None where the
-    devices given cannot answer. ``by_trials``: it goes on by the tuner's trials instead of rows.
+    named the best one, all, each piece of hardware once (``any``: if there is one), or none at all. ``sample``: what is asked when all
+    studies run, None where the devices given cannot answer. ``by_trials``: it goes on by the tuner's trials instead of rows.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Study:
     finish: Callable[[Rows], Rows] = same
     shown: Callable[[Rows], Rows] = same
     notes: Callable[[Rows], list[str]] = nothing
-    devices: Literal["best", "all", "each", "none"] = "best"
+    devices: Literal["best", "all", "each", "any", "none"] = "best"
     problem: Literal["none", "optional", "needed"] = "none"
     sample: Callable[[tuple[Device, ...]], Asked | None] | None = None
     by_trials: bool = False

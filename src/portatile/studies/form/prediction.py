@@ -1,0 +1,55 @@
+"""What devices take together, predicted from what each took alone: the simulation of a shared product, with measured rates and links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from portatile.records import DeviceInfo
+from portatile.studies.form import simulation
+from portatile.studies.form.simulation import Machine, SharedProduct, Simulated
+
+_LEAST = 0.1  # of the seconds alone, that are computation at least: a link that was slow when it was measured
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A device and the seconds that it took alone for the whole product, with the operands on the host.
+
+    ``link``: measured bytes a second to it, infinite for one that reaches the host's memory. ``fits``: the operands fit into its memory, so
+    that they travel before and after the computation, not beside it.
+    """
+
+    info: DeviceInfo
+    seconds: float
+    link: float = inf
+    fits: bool = True
+
+    def rate(self, work: SharedProduct) -> float:
+        """Flops a second without the transfers."""
+        crossing = work.shared_bytes + (work.rows * work.row_bytes if self.fits else 0.0)
+        return work.rows * work.flops / max(self.seconds - crossing / self.link, _LEAST * self.seconds)
+
+
+def together(work: SharedProduct, devices: Sequence[Alone], cores: int, host: float) -> Simulated:
+    """The product by all of them, or by the fastest alone where that is sooner: so a call chooses, too.
+
+    ``cores``: those that this process may use. ``host``: bytes a second of the host's memory, for all links together.
+    """
+    factors = [share(one.info, [other.info for other in devices], cores) for one in devices]
+    rates = tuple(one.rate(work) * factor for one, factor in zip(devices, factors, strict=True))
+    shared = simulation.product(work, Machine(rates, tuple(one.link for one in devices), host))
+    alone = min(one.seconds for one in devices)
+    return shared if shared.seconds < alone else Simulated(alone, {"one device": 1.0})
+
+
+def share(device: DeviceInfo, devices: Sequence[DeviceInfo], cores: int) -> float:
+    """The part of its rate alone that a device has while all of ``devices`` compute: several may be the same piece of hardware.
+
+    Processors share the cores, as far as there are too few of them; the back ends of another device share that.
+    """
+    same = [one for one in devices if one.physical_id == device.physical_id]
+    if device.kind != "cpu":
+        return 1 / len(same)
+    return min(1.0, cores / sum(one.compute_units for one in same))
