@@ -33,7 +33,7 @@ def test_what_cannot_be_as_asked_is_refused():
         precisions.computed("tf32", "gemm", "float64")
     with pytest.raises(ArgumentError, match="reproducible"):
         precisions.computed("reproducible", "gemm", "float16")
-    with pytest.raises(ArgumentError, match="'tf32', '3m', 'emulated' or 'reproducible'"):
+    with pytest.raises(ArgumentError, match="'native', 'tf32', '3m', 'emulated' or 'reproducible'"):
         portatile.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="exact")  # type: ignore[arg-type]
     square = np.eye(2)
     with pytest.raises(ArgumentError, match="no precision"):
