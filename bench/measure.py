@@ -169,12 +169,14 @@ def supervised(words: Sequence[str], seconds: float, patience: float, env: Mappi
                     how = "killed"
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)  # the child itself, or workers that it left
-            child.wait()
+            with suppress(subprocess.TimeoutExpired):  # a driver may hold it for long
+                child.wait(patience + 1.0)
         texts = []
         for file in (out, told):
             file.seek(0)
             texts.append(file.read().decode(errors="replace"))
-    return Ended(texts[0], texts[1], child.returncode, time.monotonic() - began, how)
+    code = -signal.SIGKILL if child.returncode is None else child.returncode
+    return Ended(texts[0], texts[1], code, time.monotonic() - began, how)
 
 
 def shapes(text: str, names: Collection[str]) -> list[dict[str, int]]:

@@ -5,6 +5,7 @@ extended precision, largest and mean, of a product by residues and of portatile'
 numbers 8 m n k.
 
     python bench/residues.py --sizes 2048,4096,8192 --steps --out residues.json
+    python bench/residues.py --sizes 4096,8192 --data normal --steps --reduce     # remainders, beside the same without --reduce
     python bench/residues.py --device opencl --sizes 256 --burst 1 --sustained 0   # errors only, on a processor
 """
 
@@ -56,8 +57,13 @@ def main() -> None:
     parser.add_argument("--burst", type=int, default=10, help="calls")
     parser.add_argument("--sustained", type=float, default=0.4, help="seconds")
     parser.add_argument("--steps", action="store_true", help="the time of each launch too")
+    parser.add_argument("--reduce", action="store_true", help="products store remainders in place of sums: the parameter REDUCE, untuned")
     parser.add_argument("--out", default="")
     asked = parser.parse_args()
+    if asked.reduce:
+        workload = workloads.get("gemm_residues")
+        usual = workload.default
+        workload.default = lambda problem, device: {**usual(problem, device), "REDUCE": 1}  # type: ignore[method-assign]
     device = portatile.get_device(asked.device)
     print(device.info.name, device.info.backend, device.info.driver)
     rows = []

@@ -71,6 +71,8 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
 }
 """The types that a product of matrices of one type may have, the usual one first."""
 
+REMAINDERS = "int8:int8"
+"""Of products of int8 whose sums become remainders, a byte each, which only workloads ask for: see ``gemm_residues``."""
 HELD = {"tfloat32": "float32"}
 """Types of products whose operands are arrays of another type."""
 _REALS = {"float": "float32", "double": "float64", "uint": "uint32"}
@@ -126,7 +128,7 @@ PRODUCTS: tuple[str, ...] = tuple(
 def product(dtype: str) -> Types:
     """The types that a problem's dtype names; raises ArgumentError for others."""
     operand, _, result = dtype.partition(":")
-    if operand not in RESULTS or (result and result not in RESULTS[operand]):
+    if operand not in RESULTS or (result and result not in RESULTS[operand] and dtype != REMAINDERS):
         raise ArgumentError(f"{dtype!r} is no type of a product; there are {', '.join(PRODUCTS)}")
     return Types(ELEMENTS[operand], ELEMENTS[result or RESULTS[operand][0]])
 

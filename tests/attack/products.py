@@ -9,7 +9,9 @@ import numpy as np
 
 import portatile
 from attack.calls import BOTH, REAL, Array, Block, Draw, Problems, bound, random_numbers, wide
+from portatile import device as devices
 from portatile import dtypes
+from portatile.workloads import precisions
 
 _OTHER = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8")
 _UNTOUCHED = 7  # what stays where a routine writes a triangle
@@ -32,6 +34,29 @@ def _factor(draw: Draw, dtype: str) -> complex:
     return complex(drawn, rng.uniform(-1, 1)) if dtypes.ELEMENTS[dtype].components == 2 and rng.random() < 0.5 else drawn
 
 
+def _precision(draw: Draw, workload: str, dtype: str) -> dict[str, Any]:
+    """In one form of four a precision that the routine has for the dtype, as the routine's argument."""
+    if draw.rng.random() < 0.75:
+        return {}
+    real, double = not dtype.startswith("complex"), devices.get(draw.device).info.fp64
+    refused = {"3m"} if real else set()
+    if dtype != "float32":
+        refused.add("tf32")
+    if not double or dtype not in (*BOTH, "int8"):
+        refused.add("reproducible")
+    if not double and dtype != "float32":
+        refused.add("emulated")
+    return {"precision": draw.rng.choice([one for one in precisions.choices(workload) if one not in refused])}
+
+
+def _within(terms: Array, k: int, dtype: str, precision: dict[str, Any], more: int = 8) -> Array:
+    """The bound of a product in a precision: of tf32 both factors of a term are cut, three products round a few times more than four."""
+    if precision.get("precision") == "3m":
+        more += 8
+    cut = 2.002 * dtypes.ELEMENTS["tfloat32"].unit if precision.get("precision") == "tf32" else 0.0
+    return bound(terms, k, dtype, more) + cut * terms
+
+
 def _letters(dtype: str) -> str:
     return "NTC" if dtype.startswith("complex") else "NT"
 
@@ -48,7 +73,8 @@ def _gemm(draw: Draw) -> Problems:
     exact, scale = alpha * (x @ y), abs(alpha) * (np.abs(x) @ np.abs(y))
     if beta:
         exact, scale = exact + beta * wide(c.views), scale + abs(beta) * np.abs(wide(c.views))
-    how: dict[str, Any] = {"alpha": alpha, "beta": beta, "trans_a": ta, "trans_b": tb, "device": draw.device}
+    asked = _precision(draw, "gemm", dtype)
+    how: dict[str, Any] = {"alpha": alpha, "beta": beta, "trans_a": ta, "trans_b": tb, "device": draw.device, **asked}
     if dtype in REAL and not stack and rng.random() < 0.2:
         bias = random_numbers(draw.numbers, rng.choice(((n,), (m, 1))), dtype)
         exact, scale = np.maximum(exact + wide(bias), 0.0), scale + np.abs(wide(bias))
@@ -59,7 +85,7 @@ def _gemm(draw: Draw) -> Problems:
         out,
         lambda i, to: portatile.gemm(a.views[i], b.views[i], c.views[i], out=to, **how),
         exact,
-        bound(scale, k, dtype),
+        _within(scale, k, dtype, asked),
         (a, b, c),
     )
 
@@ -75,8 +101,9 @@ def _matmul(draw: Draw) -> Problems:
         exact.append(left @ right)
         scale.append(np.abs(left) @ np.abs(right))
     out = draw.empty((*stack, m, n), dtype)
-    run = partial(_multiplied, x, y, {"device": draw.device})
-    return Problems("matmul", out, run, np.stack(exact), bound(np.stack(scale), k, dtype), (a, b))
+    asked = _precision(draw, "gemm", dtype)
+    run = partial(_multiplied, x, y, {"device": draw.device, **asked})
+    return Problems("matmul", out, run, np.stack(exact), _within(np.stack(scale), k, dtype, asked), (a, b))
 
 
 def _multiplied(x: Array, y: Array, how: dict[str, Any], i: int, out: Array) -> object:
@@ -94,7 +121,8 @@ def _types(draw: Draw) -> Problems:
     sums = 0 * scale if dtype == "int8" else bound(scale, k, "float32")
     allowed = sums + result.unit * (np.abs(exact) + sums + result.normal)
     out = draw.empty((*stack, m, n), result.name)
-    run = partial(_multiplied, a.views, b.views, {"dtype": result.numpy, "device": draw.device})
+    asked = _precision(draw, "gemm", dtype)
+    run = partial(_multiplied, a.views, b.views, {"dtype": result.numpy, "device": draw.device, **asked})
     return Problems("matmul of few bits", out, run, exact, allowed, (a, b))
 
 
@@ -131,14 +159,15 @@ def _symmetric(conjugated: bool, draw: Draw) -> Problems:
     if beta:
         exact, scale = exact + beta * wide(c.views), scale + abs(beta) * np.abs(wide(c.views))
     compute: Any = portatile.hemm if conjugated else portatile.symm
-    how: dict[str, Any] = {"side": side, "uplo": uplo, "alpha": alpha, "beta": beta, "device": draw.device}
+    asked = _precision(draw, "symm", dtype)
+    how: dict[str, Any] = {"side": side, "uplo": uplo, "alpha": alpha, "beta": beta, "device": draw.device, **asked}
     out = draw.empty((*stack, m, n), dtype)
     return Problems(
         compute.__name__,
         out,
         lambda i, to: compute(a.views[i], b.views[i], c.views[i], out=to, **how),
         exact,
-        bound(scale, order, dtype),
+        _within(scale, order, dtype, asked),
         (a, b, c),
     )
 
@@ -165,7 +194,8 @@ def _update(factors: int, conjugated: bool, draw: Draw) -> Problems:
     exact, scale = exact + beta * kept, scale + abs(beta) * np.abs(kept)
     written = _triangle(uplo, n)
     compute: Any = {(1, 0): portatile.syrk, (2, 0): portatile.syr2k, (1, 1): portatile.herk, (2, 1): portatile.her2k}[factors, conjugated]
-    how: dict[str, Any] = {"uplo": uplo, "trans": trans, "alpha": alpha, "beta": beta, "device": draw.device}
+    asked = _precision(draw, "syrk", dtype)
+    how: dict[str, Any] = {"uplo": uplo, "trans": trans, "alpha": alpha, "beta": beta, "device": draw.device, **asked}
     out = draw.empty((*stack, n, n), dtype)
     out.views[..., ~written] = _UNTOUCHED
     return Problems(
@@ -173,7 +203,7 @@ def _update(factors: int, conjugated: bool, draw: Draw) -> Problems:
         out,
         lambda i, to: compute(*(one.views[i] for one in given), c.views[i], out=to, **how),
         np.where(written, exact, _UNTOUCHED),
-        np.where(written, bound(scale, factors * k, dtype), 0.0),
+        np.where(written, _within(scale, factors * k, dtype, asked), 0.0),
         (*given, c),
     )
 
@@ -204,8 +234,11 @@ def _trmm(draw: Draw) -> Problems:
     y, left, dtype, alpha = wide(b.views), how["side"] == "L", b.views.dtype.name, how["alpha"]
     exact, scale = (x @ y, np.abs(x) @ np.abs(y)) if left else (y @ x, np.abs(y) @ np.abs(x))
     out = draw.empty(b.views.shape[1:], dtype)
-    allowed = bound(abs(alpha) * scale, x.shape[-1], dtype)
-    return Problems("trmm", out, lambda i, to: portatile.trmm(a.views[i], b.views[i], out=to, **how), alpha * exact, allowed, (a, b))
+    asked = _precision(draw, "trmm", dtype)
+    allowed = _within(abs(alpha) * scale, x.shape[-1], dtype, asked)
+    return Problems(
+        "trmm", out, lambda i, to: portatile.trmm(a.views[i], b.views[i], out=to, **how, **asked), alpha * exact, allowed, (a, b)
+    )
 
 
 def _trsm(draw: Draw) -> Problems:
@@ -217,8 +250,9 @@ def _trsm(draw: Draw) -> Problems:
     inverse = np.abs(np.linalg.inv(x))
     scale = inverse @ (np.abs(x) @ np.abs(exact)) if left else (np.abs(exact) @ np.abs(x)) @ inverse
     out = draw.empty(b.views.shape[1:], dtype)
-    allowed = 8 * bound(scale, x.shape[-1], dtype)
-    return Problems("trsm", out, lambda i, to: portatile.trsm(a.views[i], b.views[i], out=to, **how), exact, allowed, (a, b))
+    asked = _precision(draw, "triangular", dtype)
+    allowed = 8 * _within(scale, x.shape[-1], dtype, asked)
+    return Problems("trsm", out, lambda i, to: portatile.trsm(a.views[i], b.views[i], out=to, **how, **asked), exact, allowed, (a, b))
 
 
 ROUTINES = {

@@ -10,8 +10,9 @@ import portatile
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
+from portatile.workload import Inputs
 from portatile.workloads.gemm_residues import plan
-from support.checking import check
+from support.checking import check, run
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
@@ -116,6 +117,21 @@ def test_the_bits_are_the_same_however_operands_lie(device: Device, monkeypatch:
     assert product(a[5:20], b[:, 3:], device).tobytes() == plain[5:20, 3:].tobytes()
     stack = portatile.matmul(np.stack([a, a[::-1]]), b, precision="reproducible", device=device.info.id)
     assert stack.tobytes() == np.stack([plain, plain[::-1]]).tobytes()
+
+
+@pytest.mark.parametrize("n", [N, pytest.param(64, marks=pytest.mark.drawn(1 / 2))])
+def test_remainders_give_the_same_bits_as_sums(device: Device, n: int) -> None:
+    workload, rng = workloads.get("gemm_residues"), np.random.default_rng(new_seed("remainders"))
+    a, b = operands("float32", rng)["rows and columns graded"]
+    problem = workload.problem({"m": M, "n": n, "k": K}, "float32", {"trans_b": "T"})
+    memory = {"a": a.ravel(), "b": np.resize(b.T, (n, K)).ravel(), "c": np.full(M * n, np.nan, np.float32)}
+    found = []
+    for reduce in (0, 1):
+        config = {**workload.default(problem, device.info), "REDUCE": reduce}
+        after, verdict = run(device, workload, problem, config, Inputs(memory, {"alpha": 1.0, "beta": 0.0}))
+        assert verdict.ok, verdict.message
+        found.append(after["c"].tobytes())
+    assert found[0] == found[1]
 
 
 def test_complex_products_are_as_exact_as_natively(device: Device) -> None:

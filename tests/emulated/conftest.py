@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDriver:
 
 @pytest.fixture(scope="session")
 def gpu(driver: EmulatedDriver) -> Device:
-    """The GPU that it shows; it is given PTX, which the interpreter reads, in place of machine code."""
+    """The GPU that it shows; it is given PTX, which the interpreter reads, in place of machine code.
+
+    The interpreter knows no instructions of warp groups, so nothing may choose a kernel that has them.
+    """
     found = device.get("cuda:0")
+    found.info = replace(found.info, capabilities=replace(found.info.can, warp_groups=False))
     found.target = CudaTarget(found.info.architecture, "ptx")
     return found
 

@@ -10,12 +10,13 @@ import pytest
 
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Launch
 from portatile.workloads.gemm_residues import numbers
 from support.checking import check
 from support.devices import DEVICES
-from support.ptx_machine.device import PtxDevice
+from support.ptx_machine.device import INFO, PtxDevice
 from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm_residues")
@@ -56,23 +57,51 @@ def test_a_device_without_float64_is_told_what_to_do() -> None:
         WORKLOAD.plan(problem, WORKLOAD.default(problem, device), device)
 
 
+@pytest.mark.parametrize("dtype", numbers.COUNT)
+def test_remainders_are_nearest_to_zero(dtype: str) -> None:
+    """As the products' epilogue forms them, of the largest sums and of those between two multiples."""
+    for p in numbers.numbers(dtype).moduli:
+        reciprocal = (2**39 + p) // (2 * p)
+        assert reciprocal < 2**31
+        largest = numbers.LONGEST * 128**2 // (3 if dtype.startswith("complex") else 1)
+        multiples = [q * p for q in (0, 1, 1000, largest // p - 1)]
+        sums = [sign * (at + off) for at in multiples for off in (0, p // 2, p // 2 + 1) for sign in (1, -1)] + [largest, -largest]
+        for value in sums:
+            rest = (value - ((value * reciprocal + 2**37) >> 38) * p + 128) % 256 - 128  # in a byte
+            assert (value - rest) % p == 0
+            assert 2 * abs(rest) <= p
+
+
+def test_remainders_take_a_quarter_of_the_memory_of_sums() -> None:
+    problem = WORKLOAD.problem({"m": 512, "n": 512, "k": 512}, "float64")
+    config = WORKLOAD.default(problem, DEVICES["gpu"])
+    plans = [WORKLOAD.plan(problem, {**config, "REDUCE": reduce}, DEVICES["gpu"]) for reduce in (0, 1)]
+    sums, remainders = ({one.name: one.nbytes for one in plan.temporaries}["products"] for plan in plans)
+    assert remainders * 4 == sums == 4 * 15 * 512**2
+    before = {name: value for name, value in config.items() if name != "REDUCE"}  # as it was recorded before there were remainders
+    assert before in WORKLOAD.space(problem, DEVICES["gpu"])
+    assert WORKLOAD.plan(problem, before, DEVICES["gpu"]) == plans[0]
+
+
 @pytest.mark.drawn(1 / 4)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize("dtype", numbers.COUNT)
 def test_kernels_fit_the_registers(dtype: str) -> None:
     problem = WORKLOAD.problem({"m": 4096, "n": 4096, "k": 4096}, dtype, {"trans_b": "T"})
-    plan = WORKLOAD.plan(problem, WORKLOAD.default(problem, DEVICES["gpu"]), DEVICES["gpu"])
+    plan = WORKLOAD.plan(problem, {**WORKLOAD.default(problem, DEVICES["gpu"]), "REDUCE": new_seed(dtype) % 2}, DEVICES["gpu"])
     for source in dict.fromkeys(step.source for step in plan.steps if isinstance(step, Launch)):
-        for used in program.build(source, cuda_compiler.CudaTarget("sm_90"), None).resources.values():
+        for kernel, used in program.build(source, cuda_compiler.CudaTarget("sm_90"), None).resources.items():
             assert (used.spill_stores, used.spill_loads) == (0, 0)
-            assert used.registers <= 128
+            assert used.registers <= 128 or kernel == "gemm"
 
 
 @pytest.mark.drawn(1 / 16)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
-def test_the_text_for_gpus_is_right() -> None:
-    """In the interpreter of PTX, on a problem that is small enough for it."""
-    problem = WORKLOAD.problem({"m": 5, "n": 6, "k": 9}, "float32", {"trans_b": "T"})
-    config = {"SLAB": 256, "LANES": 8, "ROWS": 4, "WGS": 64}
-    verdict = check(PtxDevice(limit=3_000_000), WORKLOAD, problem, config, np.random.default_rng(new_seed("residues")))
+@pytest.mark.parametrize(("n", "reduce"), [(6, 0), (7, 1), (8, 1)], ids=["sums", "remainders", "four remainders at a time"])
+def test_the_text_for_gpus_is_right(n: int, reduce: int) -> None:
+    """In the interpreter of PTX, which knows the units of sm_80, on a problem that is small enough for it."""
+    problem = WORKLOAD.problem({"m": 5, "n": n, "k": 9}, "float32", {"trans_b": "T"})
+    config = {"SLAB": 256, "LANES": 8, "ROWS": 4, "WGS": 64, "REDUCE": reduce}
+    device = replace(INFO, architecture="sm_80", capabilities=capabilities("sm_80"))
+    verdict = check(PtxDevice(device, limit=3_000_000), WORKLOAD, problem, config, np.random.default_rng(new_seed("residues")))
     assert verdict.ok, verdict.message

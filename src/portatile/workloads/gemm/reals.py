@@ -67,13 +67,18 @@ def computed(problem: Problem) -> Problem:
         problem.workload,
         sizes,
         types.real,
-        {**options, **epilogue.options_of(problem), **_block(problem), _TYPES: problem.dtype, "conjugated": conjugated},
+        {**options, **epilogue.options_of(problem), **_passed_on(problem), _TYPES: problem.dtype, "conjugated": conjugated},
         layout,
     )
 
 
-def _block(problem: Problem) -> dict[str, Value]:
-    return {"block": problem.options["block"]} if "block" in problem.options else {}
+def _passed_on(problem: Problem) -> dict[str, Value]:
+    return {name: problem.options[name] for name in ("block", "moduli") if name in problem.options}
+
+
+def moduli(problem: Problem) -> tuple[int, ...]:
+    """Of each product of a stack the number modulo which its sums are stored, in a byte: of dtypes.REMAINDERS; empty for others."""
+    return tuple(map(int, str(problem.options.get("moduli", "")).split()))
 
 
 def in_place(problem: Problem, name: str) -> bool:
@@ -112,6 +117,7 @@ def spelled(problem: Problem) -> dict[str, Any]:
         "EPILOGUE": {"activation": "none", **dict.fromkeys(epilogue.VECTORS, "none"), **epilogue.options_of(problem)},
         "conjugated": conjugated,
         "BLOCK": epilogue.block_of(problem),
+        "MODULI": moduli(problem),
     }
 
 

@@ -10,7 +10,7 @@ from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.reals import EIGHT_BITS, for_units, types_of
+from portatile.workloads.gemm.reals import EIGHT_BITS, for_units, moduli, types_of
 from portatile.workloads.gemm.storage import k_fast
 
 KINDS: Mapping[str, str] = {
@@ -33,6 +33,7 @@ MEANS_PROMOTE = "Steps of k whose sums stay in the matrix units, before they are
 MUST_PROMOTE = {"sums of floats of eight bits, and only these, must be promoted": f"PROMOTE == ({PROMOTED} if eight_bits else 0)"}
 
 _CHUNK = 16  # bytes that are copied at a time
+_REMAINDERS = 4  # remainders that a work-item stores at a time
 # Microseconds of an H200, by which tiles are compared; its multiply-adds in a microsecond on a multiprocessor, by bytes of an element.
 _RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
 _ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
@@ -86,11 +87,11 @@ def facts(problem: Problem, device: DeviceInfo, tile: tuple[int, int], bare_sums
     found["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0
     size = 4 if bare_sums else types.result.itemsize
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
-    wide = _CHUNK // size
+    wide = _REMAINDERS if size == 1 else _CHUNK // size
     found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
     found["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
-    found["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole)
+    found["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))
     found["ALIGNED"] = " ".join(name for name in epilogue.VECTORS if name in problem.layout and _aligned(problem.layout[name]))
     return found
 

@@ -21,7 +21,7 @@ class GemmResidues(Product):
     16384 terms are added piece by piece.
 
     Parameters: SLAB: steps of k that a work-group makes bytes of. LANES: work-items along k, of four steps each. ROWS: rows of the group.
-    WGS: work-group that puts sums together.
+    WGS: work-group that puts sums together. REDUCE: what the products write: 0 sums, of 32 bits; 1 their remainders, a byte each.
     """
 
     name = "gemm_residues"
@@ -34,9 +34,14 @@ class GemmResidues(Product):
             "LANES": (8, 16, 32),
             "ROWS": (4, 8, 16),
             "WGS": (64, 128, 256),
+            "REDUCE": (0, 1),
         }
         rules = ("LANES * ROWS <= max_work_group_size", "LANES * ROWS >= 32", "WGS <= max_work_group_size")
-        return ParameterSpace(values, rules, {**problem.facts(), **device.facts()})
+        return ParameterSpace(values, rules, {**problem.facts(), **device.facts()}, later={"REDUCE": 0}, canonical=self.canonical)
+
+    def canonical(self, config: Config) -> Config:
+        """The configuration with REDUCE, which those recorded before there were remainders do not name."""
+        return {**config, "REDUCE": config.get("REDUCE", 0)}
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """Groups of 256 work-items, and slabs so short that there are some groups for each compute unit."""
@@ -44,7 +49,7 @@ class GemmResidues(Product):
         lanes = 16 if device.max_work_group_size >= 64 else 8
         groups = -(-min(problem.sizes["m"], problem.sizes["n"]) // rows)
         slab = 1024 if groups * max(problem.sizes["k"] // 1024, 1) >= 4 * device.compute_units else 512
-        return {"SLAB": slab, "LANES": lanes, "ROWS": rows, "WGS": min(256, device.max_work_group_size & -64 or 64)}
+        return {"SLAB": slab, "LANES": lanes, "ROWS": rows, "WGS": min(256, device.max_work_group_size & -64 or 64), "REDUCE": 0}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Bytes of A and B, the products of bytes, sums put together, elements computed again; piece by piece where memory asks for it."""

@@ -21,8 +21,12 @@
 {% else %}
         const int s = products[(3 * {{ l }} + 2) * plane] - products[3 * {{ l }} * plane] - products[(3 * {{ l }} + 1) * plane];
 {% endif %}
+{% if reduced %}
+        const int r = s * {{ entry("inverses", l, 0) }};  // of remainders, and at most three of them
+{% else %}
         const int s0 = (s << 20) >> 20, s1 = ((s - s0) << 8) >> 20, s2 = (s - s0 - (s1 << 12)) >> 24;
         const int r = s0 * {{ entry("inverses", l, 0) }} + s1 * {{ entry("inverses", l, 1) }} + s2 * {{ entry("inverses", l, 2) }};
+{% endif %}
         const float exact = as_float(MAGIC_BITS + r) - MAGIC;
         const float times = (exact * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
         const float left = exact - times * {{ entry("divisors", l) }};
@@ -79,7 +83,7 @@ void combine(const SCALAR alpha, const double re, const SCALAR beta, __global RE
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void residues_join(const int m, const int n, const int k, const int keep, const int slack, const SCALAR alpha, const SCALAR beta,
-                   __global const int* restrict products, __global const int* restrict terms, __global const int* restrict rows,
+                   __global const {{ "char" if reduced else "int" }}* restrict products, __global const int* restrict terms, __global const int* restrict rows,
                    __global const int* restrict columns, __global REAL* restrict c, const long offset, const long ld,
                    __global uchar* restrict marks)
 {

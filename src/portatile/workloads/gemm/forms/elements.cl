@@ -133,6 +133,20 @@ static inline float ended(const {{ real }} sum, const {{ factor }} alpha, const 
 {{ value_of("old") }}    return value;
 }
 {% endmacro %}
+{# With MODULI the sums of product z of a stack become remainders modulo number z, which are nearest to 0: -p/2 .. p/2.
+   The quotient is off by 2^-11 at most before it is rounded, because a sum is below 2^28 and the reciprocal off by 2^-39; where p is odd
+   no sum / p is nearer than 1 / (2 p) to the middle of two integers, and of p = 256 either integer gives the same byte. #}
+{% macro remainders() %}
+__constant int modulus_of[{{ MODULI | length }}] = { {{ MODULI | join(", ") }} };
+__constant int reciprocal_of[{{ MODULI | length }}] = { {% for p in MODULI %}{{ (2 ** 39 + p) // (2 * p) }}{{ ", " if not loop.last }}{% endfor %} };  // times 2^38
+static inline char reduced(const uint sum)
+{
+    const int s = (int)sum, z = (int)get_group_id(2);
+    const int quotient = (int)(((long)s * (long)reciprocal_of[z] + (1L << 37)) >> 38);
+    return (char)(s - quotient * modulus_of[z]);
+}
+static inline void put(__global char* to, const uint sum, const int alpha, const int beta) { *to = reduced(sum); }
+{% endmacro %}
 {# how sums become elements of C; `known` is a type whose elements the text can widen already #}
 {% macro ending(known="") %}
 {% if C_KIND in ("float16", "bfloat16") %}
@@ -141,7 +155,9 @@ static inline float ended(const {{ real }} sum, const {{ factor }} alpha, const 
 {%- endif %}
 {{ narrowing(C_KIND) }}
 {%- endif %}
-{% if COMPLEX %}
+{% if MODULI %}
+{{ remainders() }}
+{%- elif COMPLEX %}
 static inline void put(__global {{ real }}* to, const {{ real }} re, const {{ real }} im, const {{ factor }} alpha, const {{ factor }} beta)
 {
     {{ real }} x = alpha.x * re - alpha.y * im, y = alpha.x * im + alpha.y * re;

@@ -7,7 +7,7 @@
 {% macro endings() %}
 {% if ENDS %}
 {{ ending() }}
-{% if WIDE > 1 %}
+{% if WIDE > 1 and not MODULI %}
 {{ ended() }}
 {% endif %}
 {% endif %}
@@ -64,6 +64,8 @@ static inline float unscaled(const float sum, const int scale)
             ((__global {{ real }}4*)to)[{{ e }}] = ((__local const {{ real }}4*)from)[{{ e }}];
 {% endfor %}
 {% endif %}
+{% elif MODULI and WIDE == 4 %}
+            *(__global char4*)to = (char4)(reduced(from[0]), reduced(from[1]), reduced(from[2]), reduced(from[3]));
 {% elif ENDS and WIDE == 1 %}
             put(to, *from, alpha, beta{{ vectors_of("row0 + i", "col0 + j") }});
 {% elif ENDS %}
