@@ -83,6 +83,14 @@ def test_remainders_take_a_quarter_of_the_memory_of_sums() -> None:
     assert WORKLOAD.plan(problem, before, DEVICES["gpu"]) == plans[0]
 
 
+def test_a_group_that_goes_through_all_products_takes_each_ones_modulus() -> None:
+    problem = WORKLOAD.problem({"m": 4096, "n": 4096, "k": 4096}, "float64", {"trans_b": "T"})
+    plan = WORKLOAD.plan(problem, {**WORKLOAD.default(problem, DEVICES["gpu"]), "REDUCE": 1}, DEVICES["gpu"])
+    (products,) = (step for step in plan.steps if isinstance(step, Launch) and step.kernel == "gemm")
+    assert products.global_size[2] == 1
+    assert "reduced(from[0], problem)" in products.source.text
+
+
 @pytest.mark.drawn(1 / 4)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize("dtype", numbers.COUNT)

@@ -105,6 +105,9 @@ scale_{{ x }}[scale_{{ x }}_offset + {{ "(long)(%s) * scale_a_ld + %s" % (i, blo
 {% for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}
 , {{ name }}[{{ name }}_offset + {{ i if EPILOGUE[name] == "rows" else j }}]
 {%- endfor %}
+{% if MODULI %}
+, {{ number() }}
+{%- endif %}
 {% endmacro %}
 {# the lines that make `value` of `sum`; `old` is the element of C before #}
 {% macro value_of(old) %}
@@ -136,16 +139,18 @@ static inline float ended(const {{ real }} sum, const {{ factor }} alpha, const 
 {# With MODULI the sums of product z of a stack become remainders modulo number z, which are nearest to 0: -p/2 .. p/2.
    The quotient is off by 2^-11 at most before it is rounded, because a sum is below 2^28 and the reciprocal off by 2^-39; where p is odd
    no sum / p is nearer than 1 / (2 p) to the middle of two integers, and of p = 256 either integer gives the same byte. #}
+{# the number of the product of a stack that a kernel forms #}
+{% macro number() %}{{ "problem" if spans_batch is defined and spans_batch else "(int)get_group_id(2)" }}{% endmacro %}
 {% macro remainders() %}
 __constant int modulus_of[{{ MODULI | length }}] = { {{ MODULI | join(", ") }} };
 __constant int reciprocal_of[{{ MODULI | length }}] = { {% for p in MODULI %}{{ (2 ** 39 + p) // (2 * p) }}{{ ", " if not loop.last }}{% endfor %} };  // times 2^38
-static inline char reduced(const uint sum)
+static inline char reduced(const uint sum, const int z)
 {
-    const int s = (int)sum, z = (int)get_group_id(2);
+    const int s = (int)sum;
     const int quotient = (int)(((long)s * (long)reciprocal_of[z] + (1L << 37)) >> 38);
     return (char)(s - quotient * modulus_of[z]);
 }
-static inline void put(__global char* to, const uint sum, const int alpha, const int beta) { *to = reduced(sum); }
+static inline void put(__global char* to, const uint sum, const int alpha, const int beta, const int z) { *to = reduced(sum, z); }
 {% endmacro %}
 {# how sums become elements of C; `known` is a type whose elements the text can widen already #}
 {% macro ending(known="") %}

@@ -1,7 +1,7 @@
 {# How the forms on matrix units store C: WIDE neighbours from `from`, sums in local memory, to `to` in C.
    OUT says what is stored: F16, BF16, or nothing where it has 32 bits. With ENDS a sum becomes an element by an epilogue, or integers
    become floats: by `put` one at a time, by `ended` several, see elements.cl; ALIGNED names vectors of which four are read at once. #}
-{% from "elements.cl" import ended, ending, vectors_of with context %}
+{% from "elements.cl" import ended, ending, number, vectors_of with context %}
 {% set vectors = EPILOGUE.items() | rejectattr(1, "equalto", "none") | rejectattr(0, "equalto", "activation") | list %}
 {# the functions of an epilogue #}
 {% macro endings() %}
@@ -65,7 +65,7 @@ static inline float unscaled(const float sum, const int scale)
 {% endfor %}
 {% endif %}
 {% elif MODULI and WIDE == 4 %}
-            *(__global char4*)to = (char4)(reduced(from[0]), reduced(from[1]), reduced(from[2]), reduced(from[3]));
+            *(__global char4*)to = (char4)({% for e in range(4) %}reduced(from[{{ e }}], {{ number() }}){{ ", " if not loop.last }}{% endfor %});
 {% elif ENDS and WIDE == 1 %}
             put(to, *from, alpha, beta{{ vectors_of("row0 + i", "col0 + j") }});
 {% elif ENDS %}
