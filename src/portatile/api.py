@@ -204,11 +204,14 @@ def explain(
     problem, said = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         engine = Engine(device_module.get(device))
+        asked, problem = problem, problem if precision else precisions.preferred(problem, engine.device.info)
         choice = engine.choose(problem)
-        notes = [said, _note(engine, problem, choice)]
+        notes = [said, _note(engine, problem, choice), "" if problem is asked else precisions.BY_ITSELF_NOTE]
         notes += [host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""]
         return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
     chosen = device_module.several(device)
+    if not precision:
+        problem = precisions.preferred(problem, *(one.info for one in chosen))
     return splits.last(problem, chosen) or several.expected(chosen, problem)
 
 

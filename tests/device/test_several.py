@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -225,8 +226,12 @@ def test_reproducible_results_are_the_same_bits(both: list[str], case: Callable[
         return
     cut, run = [], slabs.run
     monkeypatch.setattr(slabs, "run", lambda *task: (cut.append(task), run(*task)))
-    with portatile.memory_limit(150_000):
-        assert case(seed, both[0]).tobytes() == expected
+    for limit in (150_000, 300_000, 600_000):  # workspaces grow with the device's cores
+        with contextlib.suppress(DeviceError), portatile.memory_limit(limit):
+            assert case(seed, both[0]).tobytes() == expected
+            break
+    else:
+        pytest.fail("no limit was enough")
     assert cut
 
 

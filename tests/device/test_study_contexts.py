@@ -26,6 +26,7 @@ from portatile import device
 from portatile.studies import contexts
 from portatile.studies.contexts import *
 members = [one for one in device.devices() if "Portable" in one.info.platform]
+members = [one for one in members if one.cl_device.platform == members[0].cl_device.platform]
 rows = []
 for kind, queues, memory in ((ONE_EACH, OUT_OF_ORDER, PAGEABLE), (SHARED, TWO, PINNED)):
     row = ContextsRow("both", len(members), "PoCL", kind, queues, memory, 1, 3)

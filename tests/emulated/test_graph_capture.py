@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portatile import wavelets
+from portatile import device, wavelets
 from portatile.arguments import described
 from portatile.device.base import Device
 from portatile.device.cuda.driver import call
@@ -186,6 +186,15 @@ def test_what_was_never_called_is_refused_with_the_reason(idle: EmulatedDriver, 
     idle.log.clear()
     call(cuda.cuGraphLaunch, found[1], stream)
     assert not idle.log
+
+
+def test_a_device_is_opened_while_somebody_captures(idle: EmulatedDriver, stream: Any) -> None:
+    """The first call of a process may stand in a capture, which is to say why it refuses and not to become invalid."""
+    other = device.get("cuda:1")
+    other.release()
+    with captured(stream) as found:
+        other.foreign_queue(0)  # type: ignore[attr-defined]
+    assert found, "the capture was made invalid"
 
 
 @pytest.mark.parametrize("tensor", [KNOWN], indirect=True)

@@ -101,14 +101,15 @@ def test_configurations_name_what_there_is() -> None:
         points.read(points.config("matrix", "64x64", stages=1))
 
 
-def test_nobody_gets_it_unasked_before_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And then where it wins alone."""
+def test_it_is_computed_unasked_where_it_wins() -> None:
     large, small = (workloads.get("gemm").problem(dict.fromkeys("mnk", size)) for size in (4096, 64))
-    assert precisions.preferred(large, HOPPER) is large
-    monkeypatch.setattr(precisions, "BY_ITSELF", frozenset({"float32"}))
     assert precisions.preferred(large, HOPPER) == WORKLOAD.problem(large.sizes)
     assert precisions.preferred(small, HOPPER) is small
     assert precisions.preferred(large, on_paper("cpu")) is large
+    assert precisions.preferred(large, HOPPER, HOPPER) == WORKLOAD.problem(large.sizes)
+    assert precisions.preferred(large, HOPPER, on_paper("cpu")) is large
+    doubles = workloads.get("gemm").problem(large.sizes, "float64")
+    assert precisions.preferred(doubles, HOPPER) is doubles
 
 
 def test_stacks_of_small_products_stay_together() -> None:

@@ -33,7 +33,7 @@ def test_what_cannot_be_as_asked_is_refused():
         precisions.computed("tf32", "gemm", "float64")
     with pytest.raises(ArgumentError, match="reproducible"):
         precisions.computed("reproducible", "gemm", "float16")
-    with pytest.raises(ArgumentError, match="'tf32', '3m', 'emulated' or 'reproducible'"):
+    with pytest.raises(ArgumentError, match="'native', 'tf32', '3m', 'emulated' or 'reproducible'"):
         portatile.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="exact")  # type: ignore[arg-type]
     square = np.eye(2)
     with pytest.raises(ArgumentError, match="no precision"):
@@ -70,6 +70,29 @@ def test_an_epilogue_says_what_computes_its_product():
     )
     with pytest.raises(ArgumentError, match="scales that are numbers"):
         portatile.explain("gemm_epilogue", **sizes, scale_b="columns", precision="reproducible")
+
+
+def test_explain_says_where_a_device_has_no_units_for_a_type():
+    sizes = {"m": 8, "n": 8, "k": 8}
+    for dtype, device, said in (
+        ("float8_e4m3fn", CPU, "no matrix units for float8_e4m3fn: the cpu form multiplies it as float32"),
+        ("tfloat32", CPU, "no matrix units for tfloat32: float32 itself is multiplied"),
+        ("float32", CPU, ""),
+        ("float16", replace(GPU, capabilities=capabilities("sm_80")), ""),
+    ):
+        for name in ("gemm", "gemm_epilogue"):
+            workload = workloads.get(name)
+            if dtype in workload.dtypes:
+                problem = workload.problem(sizes, dtype)
+                found = workload.note(problem, workload.default(problem, device), device)
+                assert found == (f"{device.name} has {said}" if said else "")
+
+
+def test_scales_are_numbers_or_arrays():
+    half = np.ones((2, 2), np.float16)
+    for wrong in ([1.0, 2.0], "rows"):
+        with pytest.raises(ArgumentError, match="pass one number, or an array"):
+            portatile.gemm(half, half, scale_a=wrong)  # type: ignore[arg-type]
 
 
 def test_explain_says_what_residues_cost_without_units():

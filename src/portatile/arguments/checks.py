@@ -18,9 +18,11 @@ ALL = (*FACTORS, "int32")
 NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
 
 
-Precision = Literal["tf32", "3m", "emulated", "reproducible"]
-"""What a caller may ask of a product's precision: less for speed, as much from units of fewer bits, or the same bits everywhere."""
-SolvePrecision = Literal["tf32", "3m", "emulated"]
+Precision = Literal["native", "tf32", "3m", "emulated", "reproducible"]
+"""What a caller may ask of a product's precision: its type's own arithmetic, less for speed, as much from units of fewer bits, or the same
+bits everywhere.
+"""
+SolvePrecision = Literal["native", "tf32", "3m", "emulated"]
 """The same of the products that solving a triangular system consists of."""
 
 

@@ -153,7 +153,7 @@ def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
             sizes[name] = given
         elif kind == "option":
             options[name] = option_value(workload, name, given)
-    precision = str(chosen.get("element_precision", precisions.NATIVE))
+    precision = str(chosen.get("element_precision") or options.pop("precision", precisions.NATIVE))
     problem, said = precisions.problem(precision, workload.name, chosen["element_type"], {**options, **sizes})
     if said:
         _console.note(said)

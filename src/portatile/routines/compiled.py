@@ -229,4 +229,5 @@ def compile(
     """
     name, options = ROUTINES.get(workload, (workload, {}))
     problem, _ = precisions.problem(checks.precision(precision), name, dtype, {**options, **sizes})
-    return Compiled(devices.get(device), problem)
+    chosen = devices.get(device)
+    return Compiled(chosen, problem if precision else precisions.preferred(problem, chosen.info))

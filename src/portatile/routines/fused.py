@@ -51,7 +51,9 @@ def gemm(
         vector = getattr(asked, name)
         if vector is None:
             continue
-        if name != "bias" and not hasattr(vector, "shape"):  # one number for all of a or b
+        if name != "bias" and isinstance(vector, (list, tuple, str)):
+            raise ArgumentError(f"{name} is a {type(vector).__name__}; pass one number, or an array: numpy.asarray({name}, 'float32')")
+        if name != "bias" and getattr(vector, "shape", ()) == ():  # one number for all of a or b
             alpha *= checks.factor(vector, name)
         else:
             given[name] = vector

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from portatile import settings
 from portatile.records import Problem
 
+_TYPES = ("float32", "float64", "complex64", "complex128")
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
 _RUNS = 4
 _MOST = 4096
@@ -48,7 +49,7 @@ def takes(call: Any, result: Any) -> bool:
     """Whether NumPy's BLAS has the type of a product, so that its results are within the same bound, and no precision is asked for."""
     if any(call.options[4:]):
         return False
-    return result.dtype == call.arrays[0].dtype and result.dtype.name in ("float32", "float64", "complex64", "complex128")
+    return result.dtype == call.arrays[0].dtype and result.dtype.name in _TYPES
 
 
 def forget() -> None:
@@ -155,7 +156,7 @@ def _form(call: Any) -> tuple[object, ...]:
 
 def note(problem: Problem) -> str:
     """A sentence for ``explain`` about the race between NumPy and the device for a product; empty where there was none."""
-    if problem.workload != "gemm":
+    if problem.workload != "gemm" or problem.dtype not in _TYPES:
         return ""
     m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))
     if not 0 < 2 * m * n * k <= _LARGEST:

@@ -91,6 +91,8 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
     problem = _problem(request)
+    if not request.precision:
+        problem = precisions.preferred(problem, *(one.info for one in chosen))
     matrices = dict(zip(problem.layout, request.operands, strict=True))
     if alone := several.settled(chosen, problem, matrices):
         return _bound(request._replace(selector=alone))

@@ -220,7 +220,7 @@ EXPORT CUresult cuCtxSynchronize(void) { NEED_CONTEXT; return OK; }
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *total = ARENA_BYTES; *free_bytes = ARENA_BYTES - emulated_live_bytes; return OK; }
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t size) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return (*at = take(size)) ? OK : OUT_OF_MEMORY; }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr at) { NEED_CONTEXT; return give(at); }
-EXPORT CUresult cuMemPoolCreate(Handle **pool, const void *properties) { *pool = made(POOL); return OK; }
+EXPORT CUresult cuMemPoolCreate(Handle **pool, const void *properties) { NOT_WHILE_CAPTURED; *pool = made(POOL); return OK; }
 EXPORT CUresult cuMemPoolDestroy(Handle *pool) { return dropped(pool, POOL); }
 EXPORT CUresult cuMemPoolSetAttribute(Handle *pool, int attribute, void *value) { return is(pool, POOL) ? OK : INVALID_HANDLE; }
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t size, Handle *pool, Handle *stream) {

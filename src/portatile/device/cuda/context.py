@@ -75,7 +75,7 @@ class CudaContext(Device):
             with self._lock:
                 if self._context is None:
                     context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
-                    with Current(context, int(context)):
+                    with Current(context, int(context)), relaxed():
                         self._open(context)
                     self._context = (context, int(context))
         return self._context

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from portatile import dtypes
-from portatile.records import Config, Layout, Problem, Value
+from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads.gemm import reference
+from portatile.workloads.gemm import reference, units
 from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.reals import without_conjugates
 
@@ -68,6 +68,10 @@ class Product(Workload):
         a = "columns" if problem.options["trans_a"] in ("T", "C") else "rows"
         b = "rows" if problem.options["trans_b"] in ("T", "C") else "columns"
         return Cut("m", {"a": a, "c": "rows"}), Cut("n", {"b": b, "c": "columns"})
+
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """Where the device has no matrix units for the operands."""
+        return units.note(problem, config, device)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Shapes that nothing divides, with padded rows and offsets."""

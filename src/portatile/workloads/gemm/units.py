@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from portatile.records import DeviceInfo, Layout, Problem, Value
+from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
@@ -109,6 +109,24 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
 def unit(problem: Problem, device: DeviceInfo) -> bool:
     """Whether the device has an instruction for the problem's types."""
     return for_units(problem) and types_of(problem).operand.name in device.can.matrix_types
+
+
+def note(problem: Problem, config: Config, device: DeviceInfo) -> str:
+    """What users are told where matrix units exist for a product's operands, and this device has none."""
+    name = types_of(problem).operand.name
+    if not for_units(problem) or name in device.can.matrix_types or config.get("FORM") in ("matrix", "hopper", "vnni"):
+        return ""
+    instead = (
+        "float32 itself is multiplied"
+        if name == "tfloat32"
+        else f"the {config.get('FORM')} form multiplies it as {_multiplied_in(problem)}"
+    )
+    return f"{device.name} has no matrix units for {name}: {instead}"
+
+
+def _multiplied_in(problem: Problem) -> str:
+    """The type that operands are multiplied in without units."""
+    return {"uint32": "int32"}.get(types_of(problem).real, types_of(problem).real)
 
 
 def roundings(k: int, parts: int, promote: int = 0) -> int:

@@ -14,9 +14,10 @@ LEAST_K = 256
 
 # Of an H200, in multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit.
 _NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
-_RATES = {"hopper": 0.85e6, "matrix": 0.42e6}  # a third of the products of float16 that the forms reach with such tiles
-_STREAM = 2.2e4  # both operands read twice, their terms written
-_LAUNCH = {"native": 6.0, "terms": 14.0}
+_RATES = {"hopper": 0.95e6, "matrix": 0.37e6}  # while a tile is multiplied
+_STREAM = 3.0e4  # both operands read twice, their terms written
+_LAUNCH = {"native": 6.0, "terms": 30.0}
+_ENDED = 2.4e-4  # to begin and to store a tile, an element of it
 _FILLED = 0.85  # of the device, by the native product
 
 
@@ -72,7 +73,7 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
             if split > 1 and (k < points.LEAST * split or tiles * split > count):
                 break
             waves = ceil(tiles * split / count)
-            took = _LAUNCH["terms"] + split_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + 7.3e-5)
+            took = _LAUNCH["terms"] + split_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + _ENDED)
             took += 3.0 + 2.6e-4 * split * m * n / count if split > 1 else 0.0
             if took < best[0]:
                 best = took, points.config(form, tile, stages=stages, split=split)
