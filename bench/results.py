@@ -5,8 +5,8 @@
     PYTHONPATH=src python3 bench/results.py prune
     PYTHONPATH=src python3 bench/results.py check
 
-``add`` compresses files, enters them, and writes the pages anew; ``prune`` removes what no table uses; ``check`` says what is wrong, and
-ends with code 1 if anything is.
+``add`` compresses files, enters them, writes the pages anew, and says what is wrong then; ``prune`` removes what no table uses; ``check``
+says what is wrong, and ends with code 1 if anything is.
 
 A file whose index entry has ``kept``, the reason, stays though no table uses it.
 """
@@ -76,6 +76,8 @@ def add(options: argparse.Namespace) -> None:
     save_index(index)
     sys.argv[1:] = []
     pages.main()
+    for complaint in wrong(index):
+        print(complaint)
 
 
 def prune(_: argparse.Namespace) -> None:
