@@ -142,7 +142,9 @@ def _store(path: Path) -> Finding:
     try:
         damage = repair.examine(path)
     except StoreError as error:
-        return Finding("broken", "result store", f"{path}: {error}", f"move {path} away, or upgrade portatile")
+        return Finding(
+            "broken", "result store", f"{path}: {error}", f"upgrade portatile, or move {path} away, or set PORTATILE_STORE to another file"
+        )
     if damage:
         return Finding("broken", "result store", f"{path}: {damage}", "portatile doctor --repair keeps all that can be read")
     return Finding("ok", "result store", str(path))

@@ -67,7 +67,11 @@ def repair(path: Path, wait: float = WAIT) -> Repaired | None:
     Raises StoreError where another process is at it for ``wait`` seconds, where it is another program's file, or where there is no room
     for the new one.
     """
-    if not examine(path, wait):
+    try:
+        damage = examine(path, wait)
+    except StoreError as error:
+        raise StoreError(f"the result store {path} cannot be repaired: {error}") from error
+    if not damage:
         return None
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     try:

@@ -151,7 +151,7 @@ def test_experiments_run_their_commands(tmp_path: Path) -> None:
         assert row["figures"] > 0
         assert row["columns"]
         assert row["timed"]
-        assert row["files"] == ["svg", "html", "csv", "json"]
+        assert row["files"] == ["json", "html", "csv", "svg"]
     assert (tmp_path / "gallery.html").read_text().count("<section") == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,12 +17,14 @@ import pytest
 import portatile
 from portatile import device as devices
 from portatile import wavelets, workloads
+from portatile.cli import main
 from portatile.device.base import Device
 from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
 from portatile.runtime import forecast, rates, several, slabs, splits, triangles
+from portatile.store import ResultStore
 from support.seeds import new_seed
 
 
@@ -346,15 +349,40 @@ def test_all_that_fail_raise(both: list[str], twins: tuple[Device, Device], monk
 
 def test_wrong_use_says_what_to_do(both: list[str]) -> None:
     a = drawn(1, 8, 8)
-    with pytest.raises(ArgumentError, match="named twice"):
+    with pytest.raises(ArgumentError, match=f"named twice, as '{both[0]}': name each device once"):
         portatile.matmul(a, a, device=[both[0], both[0]])
+    with pytest.raises(ArgumentError, match=f"named twice, as '{both[0]}' and as '{both[0].upper()}': name each"):
+        portatile.explain("gemm", m=8, n=8, k=8, device=[both[0], both[0].upper()])
     with pytest.raises(ArgumentError, match="empty list"):
         portatile.matmul(a, a, device=[])
     with pytest.raises(DeviceNotFoundError):
         portatile.matmul(a, a, device=[both[0], "nowhere"])
     there = portatile.Buffer.from_numpy(a, devices.get(both[0]))
-    with pytest.raises(ArgumentError, match="lie in different places"):
+    with pytest.raises(ArgumentError, match=r"a is a NumPy array, b a Buffer.*move them to one"):
         portatile.matmul(a, there, device=both)
+    with pytest.raises(ArgumentError, match=r"different places .*the host.*; move them to one, by Buffer.from_numpy"):
+        portatile.mri_q(*[a[0]] * 5, *[portatile.Buffer.from_numpy(a[0], devices.get(both[0]))] * 3, device=both)
+    with pytest.raises(ArgumentError, match=r"opencl:9:0.*name several devices: device=\[\.\.\.\]"):
+        portatile.matmul(there, portatile.Buffer.from_numpy(a, devices.get(both[1])))
+
+
+def test_wrong_use_of_commands_says_what_to_do(
+    twins: tuple[Device, Device], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ["gemm", "-m", "8", "-n", "8", "-k", "8"]
+    for command in ("tune", "study hybrid"):
+        assert main([*command.split(), *sizes, "--device", twins[0].info.id, "--device", twins[0].info.id]) == 2
+        assert "named twice" in capsys.readouterr().err
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    ResultStore(tmp_path / "results.sqlite").close()
+    connection = sqlite3.connect(tmp_path / "results.sqlite")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    for command in (["results"], ["doctor", "--repair"]):
+        assert main(command)
+        said = capsys.readouterr().err
+        assert "results.sqlite" in said
+        assert "a newer portatile wrote it" in said
 
 
 def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:

@@ -57,7 +57,7 @@ def test_a_race_that_is_not_held_is_told(device: Device, all_near: None, monkeyp
     )
     with ResultStore(None) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(reserved_time, "affordable", lambda took, seconds: 0)
+            patch.setattr(reserved_time, "affordable", lambda took, seconds, entering: 0)
             unraced = tune(request, store)
         assert unraced.finalists == ()
         assert unraced.unraced.startswith("a few rounds take too long")

@@ -12,7 +12,7 @@ import pytest
 from portatile import device as devices
 from portatile import workloads
 from portatile.errors import ArgumentError
-from portatile.studies import hybrid, scale
+from portatile.studies import hybrid
 from portatile.studies.form import shared_run
 from portatile.studies.form.conduct import conduct
 from portatile.studies.form.study import Asked
@@ -48,15 +48,6 @@ def test_every_subset_is_a_checked_row(twins: list[SimpleNamespace]) -> None:
     assert both.efficiency is not None
     assert both.best_speedup == pytest.approx(min(rows[name].seconds for name in (one, two)) / both.seconds)  # type: ignore[type-var, operator]
     assert len(hybrid.figures(list(rows.values()))) == 1 + len(with_core)
-
-
-def test_the_prediction_stands_beside_the_measured_run(twins: list[SimpleNamespace]) -> None:
-    options = scale.ScaleOptions(trials=20, measure=96, repeat=1)
-    rows = conduct(scale.STUDY, Asked(tuple(twins), options)).rows  # type: ignore[arg-type]
-    one, two, both = (row for row in rows if row.what == scale.HERE)
-    assert both.devices == f"{one.devices} + {two.devices}"
-    assert both.measured is not None, both.status
-    assert both.off == pytest.approx(both.seconds / both.measured - 1)
 
 
 def test_a_device_that_cannot_is_a_row_that_says_why(twins: list[SimpleNamespace]) -> None:

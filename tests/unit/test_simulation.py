@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from portatile import device
 from portatile.cli import main
 from portatile.device import datasheet
+from portatile.errors import DeviceError
 from portatile.studies import scale
-from portatile.studies.form import prediction, simulation
+from portatile.studies.form import prediction, shared_run, simulation
 from portatile.studies.form.prediction import Alone
+from portatile.studies.form.shared_run import SharedRun, SharedTimes
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, TrialCost
 from portatile.studies.form.study import Run
 from portatile.studies.scale import ScaleRow
@@ -91,14 +96,39 @@ def test_devices_here_are_told_beside_their_prediction() -> None:
     assert [chart.title for chart in scale.figures(rows)] == ["A product here"]
 
 
+def test_every_set_is_measured_after_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two devices that reach the host's memory: one takes a second, the other two; one set cannot run, which its row says."""
+    took = {("cuda:0",): 1.0, ("cuda:1",): 2.0, ("cuda:2",): 2.0, ("cuda:0", "cuda:1"): 0.7}
+
+    def timed(run: SharedRun) -> SharedTimes:
+        if run.devices not in took:
+            raise DeviceError("it fell off the bus")
+        assert run.problem.sizes["m"] == 4096
+        return SharedTimes((took[run.devices], 9.0), 1.0, {}, 0.0)
+
+    monkeypatch.setattr(shared_run, "timed", timed)
+    info = replace(datasheet("sm_90", "cuda"), unified_memory=True)
+    devices: Any = tuple(SimpleNamespace(info=replace(info, id=f"cuda:{n}", physical_id=str(n))) for n in range(3))
+    run = Run(devices, scale.ScaleOptions(measure=4096))
+    rows = {row.devices: row for row in scale.finish(list(scale._here(run, shared_run.subsets([one.info.id for one in devices]))))}
+    assert rows["cuda:1"].measured == 2.0
+    assert rows["cuda:0 + cuda:1"].seconds == pytest.approx(2 / 3, rel=0.05)
+    assert rows["cuda:0 + cuda:1"].off == pytest.approx(-0.045, abs=0.04)
+    assert rows["cuda:0 + cuda:1 + cuda:2"].seconds == pytest.approx(0.5, rel=0.05)
+    assert rows["cuda:0 + cuda:1 + cuda:2"].status == "it fell off the bus"
+    assert len(rows) == 7
+
+
 def test_one_device_is_skipped_with_a_reason() -> None:
     (row,) = scale._here(Run((), scale.ScaleOptions()), [])
     assert row.measured is None
     assert scale.notes([row]) == ["not measured: no device; name several with --device"]
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "devices", list)  # a machine without any
     assert main(["study", "scale", "--trials", "200"]) == 0
     shown = capsys.readouterr().out
     assert "1000" in shown
     assert "what binds there" in shown
+    assert "not measured: no device" in shown

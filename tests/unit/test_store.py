@@ -92,7 +92,7 @@ def test_newer_store_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {sqlite.VERSION + 1}")
     connection.close()
-    with pytest.raises(StoreError, match="newer portatile"):
+    with pytest.raises(StoreError, match=r"newer portatile wrote it .*Set PORTATILE_STORE to another file or server, or upgrade portatile"):
         ResultStore(path)
 
 

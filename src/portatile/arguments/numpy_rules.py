@@ -124,15 +124,19 @@ def _array(given: Any, name: str) -> Any:
         raise ArgumentError(f"{name} is a {type(given).__name__} that NumPy cannot read: {error}") from None
 
 
+def _kind(array: Any) -> str:
+    return "a NumPy array" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
+
+
 def _library(a: Any, b: Any, out: Any) -> Converter | None:
     """The one library that all arrays are of; None where one is of an unknown kind. Raises ArgumentError where they differ."""
     found = [converter_of(a), converter_of(b)]
     if None in found:
         return None
-    kinds = f"a is a {type(a).__name__}, b a {type(b).__name__}"
+    kinds = f"a is {_kind(a)}, b {_kind(b)}"
     if out is not None:
         found.append(converter_of(out))
-        kinds += f", out a {type(out).__name__}"
+        kinds += f", out {_kind(out)}"
         if found[-1] is None:
             raise matrices.unknown(out, "out")
     if any(one is not found[0] for one in found):

@@ -178,7 +178,9 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
         raise ArgumentError("device is an empty list; name devices by their ids, or leave it out")
     for place, one in enumerate(named):
         if one in named[:place]:
-            raise ArgumentError(f"device {one.info.id} is named twice, by {selector[named.index(one)]!r} and by {selector[place]!r}")
+            first, second = selector[named.index(one)], selector[place]
+            how = f"as {first!r}" if first == second else f"as {first!r} and as {second!r}"
+            raise ArgumentError(f"device {one.info.id} is named twice, {how}: name each device once; `portatile devices` lists them")
     return tuple(named)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -21,6 +22,7 @@ _OURS, _COMPILES, _BEGUN = "portatile", "compile", "portatile-begun"
 _CONNECT_SECONDS = 5.0
 _RETURN_SECONDS = 60.0  # for which a scheduler that is gone is waited for
 _PAUSE = 0.5
+_ADDRESS = re.compile(r"([a-z]+://)?.+:\d+|inproc://.+")
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,10 @@ class Fleet:
             elif (info := self._device(name)) is not None:
                 found[address] = Member(worker["host"], info)
         if different:
-            raise UsageError(f"other versions of portatile run on {', '.join(sorted(different))}: install the one of this machine there")
+            raise UsageError(
+                f"another portatile runs on {', '.join(sorted(different))}: its files differ from those here. "
+                "Install the same version on all machines, and start the workers there again"
+            )
         return found
 
     def choose(self, selector: str | None) -> DeviceInfo:
@@ -190,12 +195,15 @@ def _named(info: DeviceInfo, selector: str) -> bool:
 
 
 def _connect(address: str) -> Any:
+    """A client of the scheduler; raises UsageError where there is none, and for what is no address."""
     distributed = require()
+    if not _ADDRESS.fullmatch(address):
+        raise UsageError(f"{address!r} is no address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")
     try:
         return distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError
         advice = "start one with `portatile fleet scheduler`, or say --scheduler local"
-        raise UsageError(f"there is no scheduler at {address} ({type(error).__name__}); {advice}") from error
+        raise UsageError(f"there is no scheduler at {address}, or it cannot be reached from here; {advice}") from error
 
 
 def _quarantine(client: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,9 +126,12 @@ def _settle(request: Request, chosen: Sequence[Device]) -> None:
         queue.finish()
 
 
-def _mixed(places: Iterable[Device | None]) -> ArgumentError:
+def _mixed(places: Collection[Device | None]) -> ArgumentError:
     named = ", ".join("the host" if place is None else place.info.id for place in places)
-    return ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
+    advice = "move them to one, by Buffer.from_numpy or .numpy()"
+    if None not in places:
+        advice = "move them to one by .to_device, or name several devices: device=[...]"
+    return ArgumentError(f"the arrays lie in different places ({named}); {advice}")
 
 
 def start(

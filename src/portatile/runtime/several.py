@@ -170,7 +170,9 @@ def perform(
     on with the others; raises what the last one raised where all fail.
     """
     task = forecast.shared(devices, problem, matrices)
-    told = forecast.of(devices, task) if len(devices) > 1 else Forecast(None, {})
+    if len(devices) == 1:
+        return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
+    told = forecast.of(devices, task)
     alone = next((device for device in devices if device.info.id == told.quickest), None)
     workers, note = _workers(devices, problem, matrices, scalars) if alone is None else ([], told.why)
     if len(workers) < FEWEST:

@@ -266,9 +266,11 @@ class ResultStore:
             return None
 
     def _unusable(self, error: Exception) -> StoreError:
-        remedy = f"{REPAIR}, move it away or set PORTATILE_DATA_DIR"
-        if self.path is None:
-            remedy = "Is the server there? PORTATILE_STORE says where"
+        remedy = "Is the server there? PORTATILE_STORE says where"
+        if isinstance(error, StoreError):  # it is whole, but not this version's
+            remedy = "Set PORTATILE_STORE to another file or server" + (", or upgrade portatile" if str(error) != sqlite.FOREIGN else "")
+        elif self.path is not None:
+            remedy = f"{REPAIR}; or move it away, or set PORTATILE_DATA_DIR to another folder"
         return StoreError(f"the result store {self.place} cannot be used: {error}. {remedy}")
 
 

@@ -10,6 +10,7 @@ from portatile.store.rows import COLUMNS
 
 VERSION = 1
 BUSY_SECONDS = 30.0
+FOREIGN = "it is an SQLite file of another program"
 _TABLES = """
 CREATE TABLE trials (
     id INTEGER PRIMARY KEY,
@@ -75,7 +76,7 @@ def check_version(connection: sqlite3.Connection) -> None:
     if version > VERSION:
         raise StoreError(newer(version))
     if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise StoreError("it is an SQLite file of another program")
+        raise StoreError(FOREIGN)
 
 
 def insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
