@@ -1,7 +1,8 @@
-"""The documentation's site in a real browser: no page is wider than a phone, code is coloured in light and dark, nothing is fetched."""
+"""The documentation's site: it builds without a warning; in a real browser no page is wider than a phone, and nothing is fetched."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,11 @@ from typing import Any
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ROOT = Path(__file__).parents[2]
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: apt install chromium"),
-    pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("mkdocstrings") is None, reason="mkdocs is not installed (extra docs)"),
-]
+pytestmark = pytest.mark.skipif(
+    find_spec("mkdocs") is None or find_spec("mkdocstrings") is None, reason="mkdocs is not installed (extra docs)"
+)
 
 _ARGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"
 _PATIENCE = 120_000.0  # milliseconds
@@ -27,13 +26,29 @@ _COLOURS = """['body', '.highlight .kn', '.highlight .s2'].map(at => getComputed
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages, built once for all tests; a warning is an error."""
     made = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(made)]
-    subprocess.run(command, check=True, timeout=240)
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir"]
+    done = subprocess.run([*command, str(made)], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
     return made
 
 
+def test_the_site_builds(site: Path) -> None:
+    reference = (site / "reference" / "index.html").read_text()
+    assert "alpha * op(a) @ op(b) + beta * c" in reference
+    assert re.search(r'class="nav-link">gemm</a>', reference), "functions are listed beside the reference"
+    assert '<span class="kn">import</span>' in reference, "code is coloured"
+    pages = {page: page.read_text() for page in site.rglob("*.html")}
+    fetched = {page.name: re.findall(r'(?:src|<link[^>]*href)="(https?:[^"]*)"', text) for page, text in pages.items()}
+    assert {name: urls for name, urls in fetched.items() if urls} == {}, "the site fetches nothing"
+    own = {page.name for page in (ROOT / "docs").rglob("gallery-*.html")}  # pages of studies, which bring what they need
+    assert [page.name for page, text in pages.items() if "site.css" not in text and page.name not in own] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: apt install chromium")
 def test_pages_fit_a_phone_in_light_and_dark(site: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
     pages = sorted(site.rglob("index.html"))
     wide, asked, colours = [], [], {}
     with playwright.sync_playwright() as driver:

@@ -66,7 +66,7 @@ def parse(words: list[str], exists: bool = True) -> None:
             kind.exists = True
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("text", blocks("python"))
 def test_python_block_runs(text: str, tmp_path: Path) -> None:
     done = subprocess.run(
