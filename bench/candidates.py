@@ -28,6 +28,7 @@ from typing import Any
 
 import msgspec
 
+import in_torch
 from by_turns import UNITS, Case, Child, built_of
 from measure import facts, print_table, save, slug
 from portatile.records import Config, DeviceInfo
@@ -207,17 +208,11 @@ def main() -> None:
             rows.append(row | {"best": min(ours, key=lambda name: ours[name])})
     child.stop()
     shown(rows)
-    document = {**facts(asked.commit), "device": info.name, "peer": _peer(), "rows": rows}
+    document = {**facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
     if asked.out:
         print(save(f"candidates-{slug(info.name)}", document, asked.out))
     if asked.tiles:
         asked.tiles.write_bytes(msgspec.json.encode(tiles(info, document)))
-
-
-def _peer() -> str:
-    import torch
-
-    return f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
 
 
 def tiles(info: DeviceInfo, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,17 +7,16 @@ sampled rows against float64, largest and mean. Operands are normal, uniform in 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import in_torch
+from measure import facts, parser, save, slug
 from portatile import workloads
 from portatile.execute import flatten
 from portatile.records import Binary, DeviceInfo, Launch, Plan, Problem
@@ -64,16 +63,15 @@ class Job:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="512,1024,2048,4096,8192")
-    parser.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536,16384x16384x256,1024x8192x1024,16384x512x4096")
-    parser.add_argument("--trans", default="NN,TN")
-    parser.add_argument("--data", default="normal,uniform,graded")
-    parser.add_argument("--names", default=",".join(PARTICIPANTS))
-    parser.add_argument("--sustained", type=float, default=0.25, help="seconds")
-    parser.add_argument("--limit", type=float, default=280.0, help="seconds")
-    parser.add_argument("--out", default="")
-    asked = parser.parse_args()
+    options = parser(__doc__, device="")
+    options.add_argument("--sizes", default="512,1024,2048,4096,8192")
+    options.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536,16384x16384x256,1024x8192x1024,16384x512x4096")
+    options.add_argument("--trans", default="NN,TN")
+    options.add_argument("--data", default="normal,uniform,graded")
+    options.add_argument("--names", default=",".join(PARTICIPANTS))
+    options.add_argument("--sustained", type=float, default=0.25, help="seconds")
+    options.add_argument("--limit", type=float, default=280.0, help="seconds")
+    asked = options.parse_args()
     begin = time.perf_counter()
     info = in_torch.info()
     jobs = list(_jobs(asked))
@@ -85,8 +83,8 @@ def main() -> None:
     for row in _measured(jobs, built, begin + asked.limit, asked.sustained):
         rows.append(row)
         _show(row, rows)
-    if asked.out:
-        Path(asked.out).write_text(json.dumps(rows))
+    document = {"bench": "float32_terms", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
+    print(save(f"float32_terms-{slug(info.name)}", document, asked.out))
 
 
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:

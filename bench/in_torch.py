@@ -28,6 +28,13 @@ def info() -> DeviceInfo:
     return device.get("cuda").info
 
 
+def peer() -> str:
+    """The versions of PyTorch and of the CUDA that it brings, for a result."""
+    import torch
+
+    return f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
+
+
 def compiled(texts: Iterable[Source], architecture: str) -> dict[str, Binary]:
     """The binaries of kernel texts by their digests, without those that do not compile: why, is printed."""
     built: dict[str, Binary] = {}

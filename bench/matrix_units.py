@@ -8,18 +8,17 @@ bfloat16 with bias and GELU `addmm` and `gelu`.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 import in_torch
+from measure import facts, parser, save, slug
 from portatile import workloads
 from portatile.records import Binary, Config, DeviceInfo, Launch, Layout, Plan, Problem
 from portatile.workload import Workload
@@ -127,15 +126,14 @@ class Job:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--sizes", default="512,1000,1024,2048,4096,8192")
-    parser.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536", help="timed by the default only")
-    parser.add_argument("--trans", default="NN,NT,TN,TT")
-    parser.add_argument("--points", default=",".join((*POINTS, *PROMOTED)))
-    parser.add_argument("--limit", type=float, default=140.0, help="seconds")
-    parser.add_argument("--out", default="")
-    asked = parser.parse_args()
+    options = parser(__doc__, device="")
+    options.add_argument("--kinds", default=",".join(KINDS))
+    options.add_argument("--sizes", default="512,1000,1024,2048,4096,8192")
+    options.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536", help="timed by the default only")
+    options.add_argument("--trans", default="NN,NT,TN,TT")
+    options.add_argument("--points", default=",".join((*POINTS, *PROMOTED)))
+    options.add_argument("--limit", type=float, default=140.0, help="seconds")
+    asked = options.parse_args()
     begin = time.perf_counter()
     info = in_torch.info()
     jobs = list(_jobs(asked))
@@ -145,8 +143,9 @@ def main() -> None:
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
     results = _measured(jobs, built, begin + asked.limit)
     _show(results)
-    if asked.out:
-        Path(asked.out).write_text(json.dumps([[*vars(job).values(), value] for job, value in results.items()]))
+    rows = [{**asdict(job), "tflops": value} for job, value in results.items() if job.timed]
+    document = {"bench": "matrix_units", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
+    print(save(f"matrix_units-{slug(info.name)}", document, asked.out))
 
 
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:

@@ -4,7 +4,7 @@ Needs a device; on a CUDA device with PyTorch cuBLAS runs beside. Errors are in 
 extended precision, largest and mean, of a product by residues and of portatile's native one. Rates count 2 m n k operations, of complex
 numbers 8 m n k.
 
-    python bench/residues.py --sizes 2048,4096,8192 --steps --out residues.json
+    python bench/residues.py --sizes 2048,4096,8192 --steps
     python bench/residues.py --sizes 4096,8192 --data normal --steps --reduce     # remainders, beside the same without --reduce
     python bench/residues.py --device opencl --sizes 256 --burst 1 --sustained 0   # errors only, on a processor
 """
@@ -12,18 +12,17 @@ numbers 8 m n k.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import portatile
+from measure import facts, parser, save, slug, version
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
@@ -50,22 +49,20 @@ class Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--dtypes", default=",".join(DTYPES))
-    parser.add_argument("--sizes", default="1024,2048,4096,8192", help="squares, or shapes as 8192x64x8192")
-    parser.add_argument("--data", default=",".join(DATA))
-    parser.add_argument("--burst", type=int, default=10, help="calls")
-    parser.add_argument("--sustained", type=float, default=0.4, help="seconds")
-    parser.add_argument("--steps", action="store_true", help="the time of each launch too")
-    parser.add_argument("--reduce", action="store_true", help="products store remainders in place of sums: the parameter REDUCE, untuned")
-    parser.add_argument("--out", default="")
-    asked = parser.parse_args()
+    options = parser(__doc__, "cuda", several=False)
+    options.add_argument("--dtypes", default=",".join(DTYPES))
+    options.add_argument("--sizes", default="1024,2048,4096,8192", help="squares, or shapes as 8192x64x8192")
+    options.add_argument("--data", default=",".join(DATA))
+    options.add_argument("--burst", type=int, default=10, help="calls")
+    options.add_argument("--sustained", type=float, default=0.4, help="seconds")
+    options.add_argument("--steps", action="store_true", help="the time of each launch too")
+    options.add_argument("--reduce", action="store_true", help="products store remainders in place of sums: the parameter REDUCE, untuned")
+    asked = options.parse_args()
     if asked.reduce:
         workload = workloads.get("gemm_residues")
         usual = workload.default
         workload.default = lambda problem, device: {**usual(problem, device), "REDUCE": 1}  # type: ignore[method-assign]
-    device = portatile.get_device(asked.device)
+    device = portatile.get_device(asked.device or "cuda")
     print(device.info.name, device.info.backend, device.info.driver)
     rows = []
     for row in _rows(device, asked):
@@ -77,8 +74,9 @@ def main() -> None:
             f"{row.dtype:10} {sizes:18} {row.data:8} {row.name:9} {rate}  error {row.largest:9.3g} / {row.mean:9.3g} eps{unasked}",
             flush=True,
         )
-    if asked.out:
-        Path(asked.out).write_text(json.dumps(rows))
+    peer = f"PyTorch {version('torch')}" if version("torch") else ""
+    document = {"bench": "residues", **facts(asked.commit), "device": device.info.name, "through": device.info.backend, "peer": peer}
+    print(save(f"residues-{slug(device.info.name)}", {**document, "rows": rows}, asked.out))
 
 
 def _rows(device: Device, asked: argparse.Namespace) -> Iterator[Row]:

@@ -21,7 +21,7 @@ MODULES = ("measure", "recorded", "pages", "results", "tables", "convergence")
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The modules of bench/ that make pages; they are scripts beside each other, not a package."""
     monkeypatch.syspath_prepend(BENCH)
-    names = ("recorded", "pages", "results", "tables.gemm", "tables.workloads", "tables.convergence")
+    names = ("recorded", "pages", "results", "tables.gemm", "tables.workloads", "tables.convergence", "tables.precisions")
     yield SimpleNamespace(**{name.rpartition(".")[2]: import_module(name) for name in names})
     for name in [name for name in sys.modules if name.partition(".")[0] in MODULES]:
         sys.modules.pop(name)
@@ -252,3 +252,24 @@ def test_a_newer_search_takes_the_place(bench: SimpleNamespace, tmp_path: Path) 
         "| Fast, CUDA: gemm 8 x 8 x 9 float32 | 9s | 1 | 1.5 | 5 | never / never | never / never | 1.000 / 0.900 | aaaaaaa |"
         in said["convergence"]
     )
+
+
+def test_precisions_are_compared_with_cublas_and_the_newest_stands(bench: SimpleNamespace, tmp_path: Path) -> None:
+    said = {"commit": "1234567", "device": "NVIDIA H200", "peer": "PyTorch 2"}
+    for hour, rate in ((1, 50.0), (2, 60.0)):
+        rows = [
+            {"name": name, "kind": "int8", "trans": "NT", "sizes": [512, 512, 512], "tflops": tflops}
+            for name, tflops in (("default", rate), ("cuBLAS", 40.0), ("h 64x64", 99.0))
+        ]
+        write(tmp_path, f"matrix_units-{hour}", {"bench": "matrix_units", "time": f"2026-01-01T0{hour}", **said, "rows": rows})
+    timed = {"sizes": [1000, 1000, 500], "data": "normal", "mean": 0.1}
+    rows = [{"name": name, "burst": s, "sustained": 2 * s, "largest": 0.5, **timed} for name, s in (("default", 1e-4), ("cuBLAS", 2e-4))]
+    write(tmp_path, "float32_terms-1", {"bench": "float32_terms", "time": "2026-01-01", **said, "rows": rows})
+    rows = [{"name": name, "dtype": "float64", "burst": 9.0, "sustained": 6.0, "largest": 0.5, **timed} for name in ("residues", "cuBLAS")]
+    write(tmp_path, "residues-1", {"bench": "residues", "time": "2026-01-01", **said, "rows": rows})
+    units, emulated = texts(bench.precisions, tmp_path).values()
+    assert "| int8 | 512 | NT | 60 | 40 | 1.50 | 1234567 |" in units
+    assert "99" not in units
+    shape = "1000 x 1000 x 500 | normal"
+    assert f"| float32 | {shape} | 10.0 (5.0) |  | 5.0 (2.5) | 2.00 (2.00) | 0.50 |  | 0.50 | 1234567 |" in emulated
+    assert f"| float64, residues | {shape} | 9.0 (6.0) |  | 9.0 (6.0) | 1.00 (1.00) | 1.00 |  | 1.00 | 1234567 |" in emulated
