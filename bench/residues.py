@@ -6,6 +6,7 @@ numbers 8 m n k.
 
     python bench/residues.py --sizes 2048,4096,8192 --steps
     python bench/residues.py --sizes 4096,8192 --data normal --steps --reduce     # remainders, beside the same without --reduce
+    python bench/residues.py --sizes 4096,8192 --data marked --steps     # the slowest data: every element is computed again
     python bench/residues.py --device opencl --sizes 256 --burst 1 --sustained 0   # errors only, on a processor
 """
 
@@ -30,7 +31,7 @@ from portatile.runtime.engine import engine_of
 from portatile.workloads import precisions
 
 DTYPES = ("float64", "complex128", "float32", "complex64")
-DATA = ("normal", "uniform", "graded")
+DATA = ("normal", "uniform", "graded")  # and "marked": every element is computed again
 SAMPLED = 48  # rows and columns of which errors are taken
 
 
@@ -117,7 +118,7 @@ def _compared(device: Device, dtype: str, sizes: tuple[int, ...], data: str, tim
 
 
 def _operands(dtype: str, sizes: tuple[int, int, int], data: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """op(A) and op(B): normal, uniform in [0, 1), or graded by powers of two along rows, columns and k."""
+    """op(A) and op(B): normal, uniform in [0, 1), graded by powers of two along rows, columns and k, or marked: large meets small."""
     m, n, k = sizes
     rng = np.random.default_rng(m + n + k)
     real = np.float64 if dtype in ("float64", "complex128") else np.float32
@@ -130,6 +131,9 @@ def _operands(dtype: str, sizes: tuple[int, int, int], data: str) -> tuple[NDArr
     if data == "graded":
         steps = [2.0 ** rng.integers(-limit, limit + 1, size).astype(real) for limit, size in ((20, m), (5, k), (20, n), (5, k))]
         a, b = a * steps[0][:, None] * steps[1], b * steps[2] * steps[3][:, None]
+    if data == "marked":
+        a[:, ::2] *= 1e-9
+        b[1::2] *= 1e-9
     return a.astype(dtype), b.astype(dtype)
 
 

@@ -13,9 +13,10 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Launch
+from portatile.workload import Inputs
 from portatile.workloads import precisions
 from portatile.workloads.gemm_residues import choice, numbers
-from support.checking import check
+from support.checking import check, run
 from support.devices import DEVICES
 from support.ptx_machine.device import INFO, PtxDevice
 from support.seeds import new_seed
@@ -139,3 +140,24 @@ def test_the_text_for_gpus_is_right(n: int, reduce: int) -> None:
     device = replace(INFO, architecture="sm_80", capabilities=capabilities("sm_80"))
     verdict = check(PtxDevice(device, limit=3_000_000), WORKLOAD, problem, config, np.random.default_rng(new_seed("residues")))
     assert verdict.ok, verdict.message
+
+
+@pytest.mark.drawn(1 / 16)
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+def test_the_text_for_gpus_computes_again_what_rounding_would_spoil() -> None:
+    """Where large elements meet small ones only, an infinity among them."""
+    rng, (m, n, k) = np.random.default_rng(new_seed("again")), (3, 5, 19)
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    a[:, ::2] *= np.float32(1e-9)
+    b[1::2] *= np.float32(1e-9)
+    a[1, 3] = np.inf
+    problem = WORKLOAD.problem({"m": m, "n": n, "k": k}, "float32")
+    config = {"SLAB": 256, "LANES": 8, "ROWS": 4, "WGS": 64, "REDUCE": 1}
+    device = replace(INFO, architecture="sm_80", capabilities=capabilities("sm_80"))
+    given = Inputs({"a": a.ravel(), "b": b.ravel(), "c": np.full(m * n, np.nan, np.float32)}, {"alpha": 1.0, "beta": 0.0})
+    after, verdict = run(PtxDevice(device, limit=30_000_000), WORKLOAD, problem, config, given)
+    assert verdict.ok, verdict.message
+    found, exact = after["c"].reshape(m, n), a.astype(np.float64) @ b
+    assert (found[1] == exact[1]).all()
+    usual = [0, 2]
+    assert (np.abs(found[usual] - exact[usual]) <= 2.0**-23 * (np.abs(a[usual]).astype(np.float64) @ np.abs(b))).all()

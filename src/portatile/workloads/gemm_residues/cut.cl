@@ -121,6 +121,7 @@ void residues_scan(const int across, const int k, const SCALAR alpha, __global c
 }
 
 // facts[4 i], facts[4 i + 1]: the exponent e of a row's largest element, and the least gap >= 0 such that its norm is at most 2^(e + gap).
+// facts[4 i + 3]: bit s is set where stretch s has elements other than 0; of more than 32 stretches two share a bit.
 __kernel __attribute__((reqd_work_group_size(LANES * ROWS, 1, 1)))
 void residues_norm(const int across, const int stretches, __global const int* restrict peaks, __global const uint* restrict squares,
                    __global int* restrict facts)
@@ -132,13 +133,16 @@ void residues_norm(const int across, const int stretches, __global const int* re
     for (int s = 0; s < stretches; ++s)
         peak = max(peak, peaks[(long)s * across + i]);
     ulong sum = 0;
+    uint held = 0;
     for (int s = 0; s < stretches; ++s) {
         const int down = min(2 * (peak - peaks[(long)s * across + i]), 32);
         sum += ((ulong)squares[(long)s * across + i] + ((1UL << down) - 1)) >> down;  // each rounded up by itself: the order does not count
+        held |= (uint)(squares[(long)s * across + i] != 0) << (s >> (stretches > 32));
     }
     const int bits = sum > 1 ? 64 - (int)clz(sum - 1) : 0;  // sum <= 2^bits
     facts[4 * (long)i] = peak;
     facts[4 * (long)i + 1] = max((bits + 1) / 2 - 7, 0);
+    facts[4 * (long)i + 3] = (int)held;
 }
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
