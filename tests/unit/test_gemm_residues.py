@@ -13,7 +13,8 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Launch
-from portatile.workloads.gemm_residues import numbers
+from portatile.workloads import precisions
+from portatile.workloads.gemm_residues import choice, numbers
 from support.checking import check
 from support.devices import DEVICES
 from support.ptx_machine.device import INFO, PtxDevice
@@ -55,6 +56,31 @@ def test_a_device_without_float64_is_told_what_to_do() -> None:
     device = replace(DEVICES["gpu"], fp64=False)
     with pytest.raises(ArgumentError, match="leave precision out"):
         WORKLOAD.plan(problem, WORKLOAD.default(problem, device), device)
+
+
+def test_it_is_computed_unasked_where_it_wins_clearly() -> None:
+    """From the squares on that it was measured to win, by more than a sixth; see ``choice``."""
+    hopper = replace(DEVICES["gpu"], capabilities=capabilities("sm_90"))
+    ampere = replace(DEVICES["gpu"], capabilities=capabilities("sm_80"))
+    gemm = workloads.get("gemm")
+    for dtype, size in (("complex64", 2048), ("complex128", 4096), ("float64", 8192)):
+        large, small = (gemm.problem(dict.fromkeys("mnk", one), dtype) for one in (size, size // 4))
+        assert precisions.preferred(large, hopper) == WORKLOAD.problem(large.sizes, dtype)
+        assert precisions.preferred(large, hopper, DEVICES["cpu"]) is large
+        assert precisions.preferred(small, hopper) is small
+        for other in (ampere, replace(hopper, fp64=False), replace(hopper, global_memory=1 << 33), replace(hopper, max_allocation=1 << 28)):
+            assert precisions.preferred(large, other) is large
+    for sizes in ((8192, 8192, 64), (64, 8192, 8192), (0, 8192, 8192)):
+        problem = gemm.problem(dict(zip("mnk", sizes, strict=True)), "float64")
+        assert precisions.preferred(problem, hopper) is problem
+
+
+@pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (16384, 300, 40000)])
+def test_the_estimate_counts_the_memory_that_a_plan_takes(sizes: tuple[int, int, int]) -> None:
+    problem = WORKLOAD.problem(dict(zip("mnk", sizes, strict=True)), "complex64")
+    plan = WORKLOAD.plan(problem, WORKLOAD.default(problem, DEVICES["gpu"]), DEVICES["gpu"])
+    counted = sum(choice.workspace(problem))
+    assert 0 <= plan.workspace - counted <= 0.02 * plan.workspace
 
 
 @pytest.mark.parametrize("dtype", numbers.COUNT)

@@ -49,13 +49,13 @@ def matmul(
     (``portatile.dtypes.RESULTS``), or for operands that are cast to it. What kernels cannot read is copied first: steps, negative
     strides, other dtypes.
 
-    Without ``precision``, large products of float32 are computed as with ``"emulated"`` where that is expected to be faster; ``"native"``
-    keeps to the type's own arithmetic. ``"tf32"`` lets units multiply float32 with ten bits of its fraction, where the device has such
-    units. ``"3m"`` multiplies complex matrices by three real products in place of four, as CGEMM3M does: a quarter less work, and up to
-    three times the error in the imaginary part, relative to the sums of moduli. ``"emulated"`` forms an accurate product from many of
-    fewer bits, whose error bound is no larger than the native product's; where there is none for a type, the native product runs, which
-    ``portatile.explain`` says. ``"reproducible"`` gives the same bits on every device and back end, and in every run; what has no such
-    product is refused.
+    Without ``precision``, large products of float32, float64 and complex numbers are computed as with ``"emulated"`` where that is expected
+    to be faster; ``"native"`` keeps to the type's own arithmetic. ``"tf32"`` lets units multiply float32 with ten bits of its fraction,
+    where the device has such units. ``"3m"`` multiplies complex matrices by three real products in place of four, as CGEMM3M does: a
+    quarter less work, and up to three times the error in the imaginary part, relative to the sums of moduli. ``"emulated"`` forms an
+    accurate product from many of fewer bits, whose error bound is no larger than the native product's; where there is none for a type, the
+    native product runs, which ``portatile.explain`` says. ``"reproducible"`` gives the same bits on every device and back end, and in every
+    run; what has no such product is refused.
 
     ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
     inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from portatile import workloads
-from portatile.dtypes import REMAINDERS
+from portatile.dtypes import REMAINDERS, product
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
@@ -64,6 +64,20 @@ def sampled(depth: int) -> int:
     return depth // 4 if depth >= _LONG else depth
 
 
+def planes(dtype: str) -> int:
+    """Products of bytes for each product: one of each modulus, of complex numbers three."""
+    return len(numbers(dtype).moduli) * (3 if product(dtype).complex else 1)
+
+
+def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
+    """Rows and columns of C that are done at a time."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    count = planes(problem.dtype)
+    line = count * padded(min(k, LONGEST))
+    rows = _share(m, line)
+    return rows, min(_share(n, line), _share(n, (1 if reduced else 4) * count * rows))
+
+
 def _native(problem: Problem) -> Call:
     """A product without terms."""
     callee = workloads.get("gemm").problem(problem.sizes, problem.dtype, problem.options, problem.layout)
@@ -85,15 +99,13 @@ class _Steps:
         self.types["SCALAR"] = f"{self.types['REAL']}{2 if self.parts == 2 else ''}"
         self.numbers = numbers(self.dtype)
         self.count = len(self.numbers.moduli)
-        self.planes = self.count * (3 if self.parts == 2 else 1)
+        self.planes = planes(self.dtype)
         self.sizes: dict[str, int] = {}
         self.zeroed: set[str] = set()
 
     def plan(self) -> Plan:
         """All steps in order: of k, of rows, of columns."""
-        depth = padded(min(self.k, LONGEST))
-        rows = _share(self.m, self.planes * depth)
-        columns = min(_share(self.n, self.planes * depth), _share(self.n, self.sum_bytes * self.planes * rows))
+        rows, columns = shares(self.problem, self.reduced)
         steps: list[Launch | Call] = []
         for h in range(0, self.k, LONGEST):
             for i in range(0, self.m, rows):
