@@ -7,7 +7,8 @@ Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in al
 taken of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b,
 out=out)`` one after the other, with the host's time in it. On a GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's.
 On a CPU the peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1
-is a tenth faster. Every result is checked against the peer's before it is timed. PORTATILE_FIRST_USE=off shows what is chosen without timing.
+is a tenth faster. Every result is checked against the peer's before it is timed. PORTATILE_FIRST_USE=off shows
+what is chosen without timing.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import portatile
 from portatile import cache, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError
-from portatile.records import Config, DeviceInfo, Problem
+from portatile.records import Config
 from portatile.runtime.engine import Engine
 from portatile.select import Choice
 from portatile.workloads.gemm import Gemm
@@ -134,4 +134,3 @@ def test_calls_are_right(device: Device) -> None:
         np.testing.assert_allclose(found, expected, atol=1e-4)
     for array, before in zip((a, b, c), kept, strict=True):
         np.testing.assert_array_equal(array, before)
-

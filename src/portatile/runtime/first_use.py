@@ -149,7 +149,8 @@ class FirstUse:
         workload = workloads.get(problem.workload)
         shapes = workload.shapes(problem)
         return {
-            name: layout.extent(shapes[name]) * np.dtype(workload.element(problem, name)).itemsize for name, layout in problem.layout.items()
+            name: layout.extent(shapes[name]) * np.dtype(workload.element(problem, name)).itemsize
+            for name, layout in problem.layout.items()
         }
 
 

@@ -12,7 +12,9 @@ from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
-_CONTENDERS = 8  # that are timed beside the default: on an H200 the best of these is within 2 % of the best of 15, where the default loses 8
+_CONTENDERS = (
+    8  # that are timed beside the default: on an H200 the best of these is within 2 % of the best of 15, where the default loses 8
+)
 
 
 class Gemm(Product):
