@@ -17,6 +17,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
 from portatile.runtime.certify import Certifier
 from portatile.runtime.deferred import waiting
+from portatile.runtime.first_use import FirstUse
 from portatile.select import Choice
 
 _MAX_PREPARED = 4096  # problems, each with its kernels
@@ -65,6 +66,7 @@ class Engine:
         self._cache = cache.default()
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
+        self._first_use = FirstUse(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
         self._assembled: dict[Hashable, Assembled] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
@@ -90,7 +92,8 @@ class Engine:
             with self.lock:
                 prepared = self._prepared.get(key)
                 if prepared is None:
-                    settled, plan = self._settled(problem, choice, whole)
+                    wanted = choice or self._first_use.measured(problem, self._chosen(problem))
+                    settled, plan = self._settled(problem, wanted, whole)
                     if len(self._prepared) >= _MAX_PREPARED:
                         self._prepared.clear()
                         self._called.clear()
@@ -130,7 +133,7 @@ class Engine:
 
     def choose(self, problem: Problem) -> Choice:
         """The configuration for a problem, and why."""
-        return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
+        return self._first_use.known(problem, self._chosen(problem))
 
     def settle(self, problem: Problem) -> Choice:
         """The configuration that a problem runs with in one piece, also where it is too large for that."""
@@ -156,7 +159,12 @@ class Engine:
             self._workspaces.release()
             self._called.clear()
             self._certifier.forget()
+            self._first_use.forget()
             self._results = store.known_results()
+
+    def _chosen(self, problem: Problem) -> Choice:
+        """The configuration that is tuned, or expected to be the fastest."""
+        return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
 
     def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
         """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""
