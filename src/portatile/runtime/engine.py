@@ -6,10 +6,11 @@ import atexit
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from portatile import cache, execute, select, store, workloads
+from portatile import cache, execute, select, store, workloads, workspaces
 from portatile.device import gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.module import Module
@@ -70,7 +71,7 @@ class Engine:
         self._called: dict[str, Plan] = {}
         self._assembled: dict[Hashable, Assembled] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
-        self._workspaces = execute.Workspaces(device)
+        self._workspaces = workspaces.Workspaces(device)
 
     def queue_of(self, stream: int) -> Queue:
         """The queue on another library's stream, the same for each call; the device's default queue for -1."""
@@ -81,12 +82,17 @@ class Engine:
             queue = self._streams.setdefault(stream, self.device.foreign_queue(stream))
         return queue
 
-    def prepare(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> Prepared:
+    def prepare(
+        self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None, instead: Problem | None = None
+    ) -> Prepared:
         """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it.
 
-        Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls.
+        Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls. ``instead`` has the same operands and
+        is computed where there is no memory for the workspace.
         """
         key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)} {'' if whole is None else whole.key}"
+        if instead is not None:
+            key += f" or {instead.key}"
         prepared = self._prepared.get(key)
         if prepared is None:
             with self.lock:
@@ -97,10 +103,16 @@ class Engine:
                     if len(self._prepared) >= _MAX_PREPARED:
                         self._prepared.clear()
                         self._called.clear()
-                    executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
+                    other = None if instead is None else partial(self._executable, instead)
+                    executable = execute.Executable(
+                        self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces, instead=other
+                    )
                     prepared = self._prepared[key] = Prepared(executable, problem, settled)
                     self.made += 1
         return prepared
+
+    def _executable(self, problem: Problem) -> execute.Executable:
+        return self.prepare(problem).executable
 
     def assembled(self, key: Hashable, make: Callable[[], Plan]) -> Assembled:
         """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
@@ -150,6 +162,15 @@ class Engine:
         """Give back the workspaces that are kept from call to call: memory is scarce."""
         with self.lock:
             self._workspaces.release()
+
+    def spare(self) -> bool:
+        """As ``free_workspaces``, for somebody who is refused memory; False where none is kept, or another thread computes."""
+        if isinstance(self.lock, _Closing) or not self.lock.acquire(blocking=False):
+            return False
+        try:
+            return self._workspaces.spare()
+        finally:
+            self.lock.release()
 
     def forget(self) -> None:
         """Drop what is memoised, so that results tuned since are used."""
@@ -215,6 +236,7 @@ def engine_of(device: Device) -> Engine:
             found = _engines.get(device.info.id)
             if found is None or not found.fits(device):
                 found = _engines[device.info.id] = Engine(device)
+                device.spare = found.spare
     return found
 
 
