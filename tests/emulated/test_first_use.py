@@ -16,8 +16,7 @@ from portatile.workloads.gemm import Gemm
 def test_a_product_is_timed_once(gpu: Device, own_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_FIRST_USE", "on")
     monkeypatch.setattr(first_use, "_AHEAD", 1 << 12)
-    monkeypatch.setattr(first_use, "_ROUNDS", 1)
-    monkeypatch.setattr(first_use, "_FEWER", 1)
+    monkeypatch.setattr(first_use, "_HEATS", ((1, 0),))
     gemm = workloads.get("gemm")
     problem = gemm.problem({"m": 6, "n": 5, "k": 7})
     offered = gemm.contenders(problem, gpu.info)

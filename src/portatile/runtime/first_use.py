@@ -15,6 +15,7 @@ from portatile import dialect, settings, workloads
 from portatile.cache import Cache
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.clock import back_to_back
+from portatile.dtypes import itemsize
 from portatile.errors import PortatileError
 from portatile.execute import Executable, sources
 from portatile.records import Binary, Config, Plan, Problem, Source, canonical, digest, duration, from_json, to_json
@@ -26,12 +27,12 @@ _FORMAT = "first use 1"
 _MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds of a large GPU
 _MOST_BYTES = 1 << 29  # of its operands
 _PART = 8  # of the device's memory that they may take
-_ROUNDS, _FEWER = 5, 3  # bursts of each configuration; of runs that are longer than a burst
+_HEATS = (3, 0), (7, 4)  # bursts of each configuration; and, after the first heat, for how many of the fastest
 _BURST = 1.5e-4  # seconds: short, for all of them together take milliseconds, and long beside the clock's resolution
 _MOST_RUNS = 24  # in a burst
 _AHEAD = 1 << 28  # bytes that the device fills while the host queues a burst: its launches then follow each other without gaps
-_GAIN = 0.985  # of the time of what would run without: noise alone makes one of several a little faster
-_ONE = b"\x00\x00\x80\x3f"  # in operands: 1.0 in float32, and a normal number in float64
+_GAIN = 0.98  # of the time of what would run without: noise alone makes one of several a little faster
+_ONE = b"\x00\x00\x80\x3f"  # in operands: 1.0 in float32, and finite in every other type
 
 
 class FirstUse:
@@ -144,18 +145,13 @@ class FirstUse:
 
     def _sizes(self, problem: Problem) -> dict[str, int]:
         """Bytes of the memory of each operand."""
-        import numpy as np
-
         workload = workloads.get(problem.workload)
         shapes = workload.shapes(problem)
-        return {
-            name: layout.extent(shapes[name]) * np.dtype(workload.element(problem, name)).itemsize
-            for name, layout in problem.layout.items()
-        }
+        return {name: layout.extent(shapes[name]) * itemsize(workload.element(problem, name)) for name, layout in problem.layout.items()}
 
 
 def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | None], ahead: Callable[[], object]) -> list[float]:
-    """The median of bursts of each run, which take turns; 0 for what cannot run."""
+    """The median of bursts of each run, which take turns: of all, then of the first and the fastest; 0 for what cannot run."""
     counts: dict[int, int] = {}
     for place, run in enumerate(runs):
         if run is not None:
@@ -163,12 +159,15 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
             once = back_to_back(queue, clock, run, 1)
             counts[place] = min(max(math.ceil(_BURST / max(once, 1e-7)), 1), _MOST_RUNS)
     samples: dict[int, list[float]] = {place: [] for place in counts}
-    for _ in range(_ROUNDS if max(counts.values(), default=1) > 1 else _FEWER):
-        for place, count in counts.items():
-            run = runs[place]
-            assert run is not None
-            ahead()
-            samples[place].append(back_to_back(queue, clock, run, count))
+    for rounds, fastest in _HEATS:
+        order = sorted(samples, key=lambda place: median(samples[place] or [0.0]))
+        entering = sorted({0, *order[: fastest or len(order)]} & counts.keys())
+        for _ in range(rounds):
+            for place in entering:
+                run = runs[place]
+                assert run is not None
+                ahead()
+                samples[place].append(back_to_back(queue, clock, run, counts[place]))
     if not counts or min(map(min, samples.values())) <= 0:
         return []  # the clock does not advance
     return [median(samples[place]) if place in samples else 0.0 for place in range(len(runs))]
