@@ -5,7 +5,6 @@ extended precision, largest and mean, of a product by residues and of portatile'
 numbers 8 m n k.
 
     python bench/residues.py --sizes 2048,4096,8192 --steps
-    python bench/residues.py --sizes 4096,8192 --data normal --steps --reduce     # remainders, beside the same without --reduce
     python bench/residues.py --sizes 4096,8192 --data marked --steps     # the slowest data: every element is computed again
     python bench/residues.py --device opencl --sizes 256 --burst 1 --sustained 0   # errors only, on a processor
 """
@@ -57,12 +56,7 @@ def main() -> None:
     options.add_argument("--burst", type=int, default=10, help="calls")
     options.add_argument("--sustained", type=float, default=0.4, help="seconds")
     options.add_argument("--steps", action="store_true", help="the time of each launch too")
-    options.add_argument("--reduce", action="store_true", help="products store remainders in place of sums: the parameter REDUCE, untuned")
     asked = options.parse_args()
-    if asked.reduce:
-        workload = workloads.get("gemm_residues")
-        usual = workload.default
-        workload.default = lambda problem, device: {**usual(problem, device), "REDUCE": 1}  # type: ignore[method-assign]
     device = portatile.get_device(asked.device or "cuda")
     print(device.info.name, device.info.backend, device.info.driver)
     rows = []

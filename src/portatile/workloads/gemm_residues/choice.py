@@ -21,7 +21,7 @@ _BYTES = 6.0e6  # products of bytes, while a tile is multiplied
 _ENDED = 7.3e-5  # to begin and to store a tile, an element of it
 _TILE = (128, 256)
 _CUT = 1.36e4  # an operand read twice, its bytes written
-_JOINED = 1.86e4  # sums read, C written, marks written and read
+_JOINED = 0.95e4  # remainders read, C written, marks written and read
 _LAUNCH = 6.0
 _LAUNCHES = 8  # beside those that make bytes
 _SHARE = 16  # the workspace is at most one part of so many of the device's memory
@@ -49,7 +49,7 @@ def native(problem: Problem, device: DeviceInfo) -> float:
 def residues(problem: Problem, device: DeviceInfo) -> float:
     """Microseconds that the product by residues takes in its default configuration where few elements are computed again."""
     count, size = max(device.compute_units, 1), itemsize(problem.dtype)
-    planes, (rows, columns) = plan.planes(problem.dtype), plan.shares(problem)
+    planes, (rows, columns) = plan.planes(problem.dtype), plan.shares(problem, reduced=True)
     m, n, k = (problem.sizes[s] for s in "mnk")
     took = 0.0
     for i in range(0, m, rows):
@@ -61,7 +61,7 @@ def residues(problem: Problem, device: DeviceInfo) -> float:
                 tiles = ceil(sizes[0] / _TILE[0]) * ceil(sizes[1] / _TILE[1])
                 waves = ceil(tiles * planes / count) + ceil(tiles / count) / 4  # of leading bits every fourth step
                 took += waves * _TILE[0] * _TILE[1] * (depth / _BYTES + _ENDED) + _LAUNCH * _LAUNCHES
-                took += sizes[0] * sizes[1] * (4 * planes + size + 6) / _JOINED / count
+                took += sizes[0] * sizes[1] * (planes + size + 6) / _JOINED / count
                 if columns < n or i == 0:
                     took += _cut(sizes[1], depth, planes, size) / count
     return took
@@ -74,10 +74,10 @@ def _cut(lines: int, depth: int, planes: int, size: int) -> float:
 
 def workspace(problem: Problem) -> tuple[int, int, int]:
     """Bytes of what is kept of A, of B and of C."""
-    (rows, columns), depth = plan.shares(problem), plan.padded(min(problem.sizes["k"], LONGEST))
+    (rows, columns), depth = plan.shares(problem, reduced=True), plan.padded(min(problem.sizes["k"], LONGEST))
     planes = plan.planes(problem.dtype)
     line = planes * depth + plan.sampled(depth)
-    return rows * line, columns * line, rows * columns * (4 * planes + 5)
+    return rows * line, columns * line, rows * columns * (planes + 5)
 
 
 def _fits(problem: Problem, device: DeviceInfo) -> bool:

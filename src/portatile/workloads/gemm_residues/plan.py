@@ -30,7 +30,7 @@ _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long,
 _SHORT = 16
 _LONG = 1024
 _TILE = 16  # what rows and columns of a piece are a multiple of
-_AGAIN = {1: (64, 64), 2: (64, 32)}  # rows and columns of C that 16 x 16 work-items compute again, real and complex
+_AGAIN = {1: (64, 64), 2: (32, 32)}  # rows and columns of C that 16 x 16 work-items compute again, real and complex
 
 
 @dataclass(frozen=True)
