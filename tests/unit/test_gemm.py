@@ -314,7 +314,7 @@ def test_matrix_forms_are_right_without_a_gpu(trans_a: str, trans_b: str, sizes:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "tfloat32", "int8"])
 def test_contenders_are_legal_and_differ(dtype: str) -> None:
-    """What is timed at a product's first use; nothing on processors."""
+    """What is timed where a product is untuned; nothing on processors."""
     some = WORKLOAD.problem({"m": 443, "n": 327, "k": 864}, dtype, {"trans_a": "T"})
     space, found = WORKLOAD.space(some, GPU), WORKLOAD.contenders(some, GPU)
     assert len(found) > 1

@@ -72,7 +72,7 @@ class Compiled:
         if instead is not None:
             instead = replace(instead, layout=self.problem.layout)
         self._instead = instead
-        self._prepared = self._engine.prepare(self.problem, instead=instead)
+        self._prepared = self._engine.prepare_again(self.problem, instead)
 
     @property
     def choice(self) -> Choice:

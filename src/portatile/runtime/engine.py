@@ -18,7 +18,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
 from portatile.runtime.certify import Certifier
 from portatile.runtime.deferred import waiting
-from portatile.runtime.first_use import FirstUse
+from portatile.runtime.untuned import Untuned
 from portatile.select import Choice
 
 _MAX_PREPARED = 4096  # problems, each with its kernels
@@ -39,10 +39,11 @@ class Assembled:
 
 @dataclass(frozen=True)
 class Prepared(Assembled):
-    """A problem that is compiled and loaded on its device."""
+    """A problem that is compiled and loaded on its device. ``waits``: if it comes again, other configurations are timed beside its own."""
 
     problem: Problem
     choice: Choice
+    waits: bool = False
 
 
 class Bound(NamedTuple):
@@ -51,6 +52,11 @@ class Bound(NamedTuple):
     engine: Engine
     prepared: Assembled
     names: tuple[str, ...]
+
+    @property
+    def waits(self) -> bool:
+        """Whether other configurations are timed if it comes again."""
+        return isinstance(self.prepared, Prepared) and self.prepared.waits
 
 
 class Engine:
@@ -67,7 +73,7 @@ class Engine:
         self._cache = cache.default()
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
-        self._first_use = FirstUse(device, self._cache, self._build, self._plan)
+        self._untuned = Untuned(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
         self._assembled: dict[Hashable, Assembled] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
@@ -90,26 +96,47 @@ class Engine:
         Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls. ``instead`` has the same operands and
         is computed where there is no memory for the workspace.
         """
-        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)} {'' if whole is None else whole.key}"
-        if instead is not None:
-            key += f" or {instead.key}"
+        key = self._key(problem, choice, whole, instead)
         prepared = self._prepared.get(key)
         if prepared is None:
             with self.lock:
                 prepared = self._prepared.get(key)
                 if prepared is None:
-                    wanted = choice or self._first_use.measured(problem, self._chosen(problem))
-                    settled, plan = self._settled(problem, wanted, whole)
-                    if len(self._prepared) >= _MAX_PREPARED:
-                        self._prepared.clear()
-                        self._called.clear()
-                    other = None if instead is None else partial(self._executable, instead)
-                    executable = execute.Executable(
-                        self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces, instead=other
-                    )
-                    prepared = self._prepared[key] = Prepared(executable, problem, settled)
-                    self.made += 1
+                    wanted = choice or self.choose(problem)
+                    waits = choice is None and self._untuned.waits(problem, wanted)
+                    prepared = self._prepared[key] = self._make(problem, wanted, whole, instead, waits)
         return prepared
+
+    def prepare_again(self, problem: Problem, instead: Problem | None = None) -> Prepared:
+        """As ``prepare`` for a problem that came before: with the fastest of a few configurations, which are timed now if it ``waits``."""
+        with self.lock:
+            prepared = self.prepare(problem, instead=instead)
+            if prepared.waits:
+                chosen = self._untuned.timed(problem, self._chosen(problem))
+                if chosen.config == prepared.choice.config:
+                    prepared = replace(prepared, choice=chosen, waits=False)
+                else:
+                    prepared = self._make(problem, chosen, None, instead, False)
+                self._prepared[self._key(problem, None, None, instead)] = prepared
+            return prepared
+
+    @staticmethod
+    def _key(problem: Problem, choice: Choice | None, whole: Problem | None, instead: Problem | None) -> str:
+        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)} {'' if whole is None else whole.key}"
+        if instead is not None:
+            key += f" or {instead.key}"
+        return key
+
+    def _make(self, problem: Problem, wanted: Choice, whole: Problem | None, instead: Problem | None, waits: bool) -> Prepared:
+        """Compile and load a problem with a choice, or with its default where that may not be used."""
+        settled, plan = self._settled(problem, wanted, whole)
+        if len(self._prepared) >= _MAX_PREPARED:
+            self._prepared.clear()
+            self._called.clear()
+        other = None if instead is None else partial(self._executable, instead)
+        executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces, instead=other)
+        self.made += 1
+        return Prepared(executable, problem, settled, waits)
 
     def _executable(self, problem: Problem) -> execute.Executable:
         return self.prepare(problem).executable
@@ -145,7 +172,7 @@ class Engine:
 
     def choose(self, problem: Problem) -> Choice:
         """The configuration for a problem, and why."""
-        return self._first_use.known(problem, self._chosen(problem))
+        return self._untuned.known(problem, self._chosen(problem))
 
     def settle(self, problem: Problem) -> Choice:
         """The configuration that a problem runs with in one piece, also where it is too large for that."""
@@ -180,7 +207,7 @@ class Engine:
             self._workspaces.release()
             self._called.clear()
             self._certifier.forget()
-            self._first_use.forget()
+            self._untuned.forget()
             self._results = store.known_results()
 
     def _chosen(self, problem: Problem) -> Choice:

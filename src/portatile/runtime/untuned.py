@@ -1,4 +1,4 @@
-"""Untuned problems at their first use: a few configurations are timed by turns, and the fastest is kept for later calls and processes."""
+"""Untuned problems that come again: a few configurations are timed by turns, and the fastest is kept for later calls and processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
@@ -22,8 +23,11 @@ from portatile.records import Binary, Config, Plan, Problem, Source, canonical, 
 from portatile.runtime import memory_limit
 from portatile.select import Choice
 from portatile.store import device_key
+from portatile.workload import Workload
 
-_FORMAT = "first use 1"
+_FORMAT = "timed 1"
+_KINDS = ("gpu",)  # of devices
+_MOST_KNOWN = 4096
 _MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds of a large GPU
 _MOST_BYTES = 1 << 29  # of its operands
 _PART = 8  # of the device's memory that they may take
@@ -35,7 +39,15 @@ _GAIN = 0.98  # of the time of what would run without: noise alone makes one of 
 _ONE = b"\x00\x00\x80\x3f"  # in operands: 1.0 in float32, and finite in every other type
 
 
-class FirstUse:
+@dataclass(frozen=True)
+class _Timed:
+    """A configuration, and the seconds of a run; 0 for one that this device refuses."""
+
+    config: Config
+    seconds: float
+
+
+class Untuned:
     """Times configurations on one device. ``cache`` keeps the outcome, ``build`` compiles, ``plan`` gives a configuration's flat plan.
 
     A problem is timed that is small enough for its operands to be allocated a second time; the caller's own are not touched.
@@ -50,50 +62,62 @@ class FirstUse:
         self._known.clear()
 
     def known(self, problem: Problem, choice: Choice) -> Choice:
-        """The fastest configuration if the problem was timed before, else ``choice``: what is used where nothing is timed."""
-        return self._decided(problem, choice, lambda configs: [])
-
-    def measured(self, problem: Problem, choice: Choice) -> Choice:
-        """The fastest configuration, timed now if it was not before; ``choice`` where that is tuned, or nothing else may be faster."""
-        return self._decided(problem, choice, partial(self._race, problem))
-
-    def _decided(self, problem: Problem, choice: Choice, race: Callable[[Sequence[Choice]], list[float]]) -> Choice:
-        if choice.reason == "tuned" or not settings.measures_at_first_use():
+        """The fastest configuration if the problem was timed before, else ``choice``: what runs where nothing is timed."""
+        if not self._wanted(problem, choice):
             return choice
         found = self._known.get(problem.key)
-        if found is not None:
+        if found is None:
+            ran = self._kept(problem, choice)
+            found = None if ran is None else self._remember(problem, choice, ran)
+        return found or choice
+
+    def waits(self, problem: Problem, choice: Choice) -> bool:
+        """Whether the problem would be timed if it came again: it was not yet, and is not too large."""
+        return self._wanted(problem, choice) and problem.key not in self._known and self._small(problem)
+
+    def timed(self, problem: Problem, choice: Choice) -> Choice:
+        """The fastest configuration, timed now if it was not before; ``choice`` where that is tuned, or nothing else may be faster."""
+        found = self.known(problem, choice)
+        if not self.waits(problem, choice):
             return found
-        configs = self._contenders(problem, choice)
-        if len(configs) < 2:
-            return choice
-        info = self._device.info
-        key = digest(_FORMAT, device_key(info), info.driver, info.compiler, dialect.VERSION, problem.key, *(canonical(c) for c in configs))
-        seconds = self._kept(key, len(configs))
-        if not seconds:
-            others = (Choice(config, "default", "") for config in configs[1:])
-            seconds = race([choice, *others])
-            if not seconds:
-                return choice
-            self._cache.put(key, to_json(seconds))
-        found = self._known[problem.key] = _fastest(choice, configs, seconds)
+        configs = [choice.config, *workloads.get(problem.workload).contenders(problem, self._device.info)]
+        configs = [config for place, config in enumerate(configs) if config not in configs[:place]]
+        seconds = self._race(problem, [choice, *(Choice(config, "default", "") for config in configs[1:])]) if len(configs) > 1 else []
+        ran = tuple(_Timed(dict(config), taken) for config, taken in zip(configs, seconds or [0.0] * len(configs), strict=True))
+        if seconds:
+            self._cache.put(self._key(problem, choice), to_json(ran))
+        return self._remember(problem, choice, ran)
+
+    def _wanted(self, problem: Problem, choice: Choice) -> bool:
+        return choice.reason != "tuned" and self._device.info.kind in _KINDS and settings.times_untuned()
+
+    def _small(self, problem: Problem) -> bool:
+        """Whether a second set of operands is small beside the device's memory, and a run is short."""
+        workload = workloads.get(problem.workload)
+        if type(workload).contenders is Workload.contenders or 0 in problem.sizes.values() or workload.flops(problem) > _MOST_FLOPS:
+            return False
+        limit = min(_MOST_BYTES, self._device.info.global_memory // _PART, memory_limit.asked() or _MOST_BYTES)
+        return sum(self._sizes(problem).values()) <= limit
+
+    def _remember(self, problem: Problem, choice: Choice, ran: Sequence[_Timed]) -> Choice:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        found = self._known[problem.key] = _fastest(choice, ran)
         return found
 
-    def _contenders(self, problem: Problem, choice: Choice) -> list[Config]:
-        """The configuration of ``choice``, and what its workload would try beside it; nothing for problems that are too large."""
-        workload, info = workloads.get(problem.workload), self._device.info
-        nbytes = sum(self._sizes(problem).values())
-        limit = min(_MOST_BYTES, info.global_memory // _PART, memory_limit.asked() or _MOST_BYTES)
-        if workload.flops(problem) > _MOST_FLOPS or nbytes > limit or 0 in problem.sizes.values():
-            return []
-        return [choice.config, *(config for config in workload.contenders(problem, info) if config != choice.config)]
+    def _key(self, problem: Problem, choice: Choice) -> str:
+        info = self._device.info
+        return digest(_FORMAT, device_key(info), info.driver, info.compiler, dialect.VERSION, problem.key, canonical(choice.config))
 
-    def _kept(self, key: str, count: int) -> list[float]:
-        """The seconds of each configuration in an earlier process; none where there was none."""
+    def _kept(self, problem: Problem, choice: Choice) -> tuple[_Timed, ...] | None:
+        """What an earlier process measured, of configurations that are legal now; None where none did."""
         try:
-            found = from_json(self._cache.get(key) or b"[]", list[float])
+            found = from_json(self._cache.get(self._key(problem, choice)) or b"", tuple[_Timed, ...])
         except (msgspec.MsgspecError, ValueError):
-            return []
-        return found if len(found) == count and all(map(math.isfinite, found)) else []
+            return None
+        space = workloads.get(problem.workload).space(problem, self._device.info)
+        legal = all(one.config in space for one in found if one.config != choice.config)
+        return found if found and found[0].config == choice.config and legal and all(math.isfinite(one.seconds) for one in found) else None
 
     def _race(self, problem: Problem, choices: Sequence[Choice]) -> list[float]:
         """Seconds of a run of each, 0 for those that this device refuses; empty where nothing could be timed."""
@@ -173,15 +197,16 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
     return [median(samples[place]) if place in samples else 0.0 for place in range(len(runs))]
 
 
-def _fastest(choice: Choice, configs: Sequence[Config], seconds: Sequence[float]) -> Choice:
-    """The configuration with the least time, of ``choice``'s own only if none is clearly faster."""
-    timed = [place for place, taken in enumerate(seconds) if taken > 0]
-    best = min(timed, key=lambda place: seconds[place])
-    if best == 0 or (seconds[0] > 0 and seconds[best] > _GAIN * seconds[0]):
+def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:
+    """The configuration with the least time, of ``choice``'s own, the first, if none is clearly faster."""
+    ran = [one for one in timed if one.seconds > 0]
+    best = min(ran, key=lambda one: one.seconds, default=timed[0])
+    usual = timed[0].seconds
+    if best is timed[0] or (usual > 0 and best.seconds > _GAIN * usual):
         return choice
-    usual = f", where {choice.reason} takes {duration(seconds[0])}" if seconds[0] > 0 else ""
-    said = f"the fastest of {len(timed)} that were timed when it was first computed here: {duration(seconds[best])}{usual}"
-    return Choice(configs[best], "first use", said)
+    beside = f", where {choice.reason} takes {duration(usual)}" if usual > 0 else ""
+    said = f"the fastest of {len(ran)} that were timed when it first came again: {duration(best.seconds)}{beside}"
+    return Choice(best.config, "timed", said)
 
 
 def _there(binary: Binary | None) -> Binary:

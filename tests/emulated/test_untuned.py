@@ -1,4 +1,4 @@
-"""What is timed at the first use of a product on a GPU: the estimate's configurations, by the packed launches of later calls."""
+"""What is timed when a product comes to a GPU again: the estimate's configurations, by the packed launches of later calls."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import pytest
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
-from portatile.runtime import first_use
+from portatile.runtime import untuned
 from portatile.runtime.engine import Engine
 from portatile.workloads.gemm import Gemm
 
 
 def test_a_product_is_timed_once(gpu: Device, own_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_FIRST_USE", "on")
-    monkeypatch.setattr(first_use, "_AHEAD", 1 << 12)
-    monkeypatch.setattr(first_use, "_HEATS", ((1, 0),))
+    monkeypatch.setenv("PORTATILE_TIME_UNTUNED", "on")
+    monkeypatch.setattr(untuned, "_AHEAD", 1 << 12)
+    monkeypatch.setattr(untuned, "_HEATS", ((1, 0),))
     gemm = workloads.get("gemm")
     problem = gemm.problem({"m": 6, "n": 5, "k": 7})
     offered = gemm.contenders(problem, gpu.info)
     assert len(offered) > 3
     monkeypatch.setattr(Gemm, "contenders", lambda self, problem, info: offered[:2])
     ran: list[int] = []
-    burst = first_use.back_to_back
-    monkeypatch.setattr(first_use, "back_to_back", lambda queue, clock, run, runs: ran.append(1) or burst(queue, clock, run, 1))
+    burst = untuned.back_to_back
+    monkeypatch.setattr(untuned, "back_to_back", lambda queue, clock, run, runs: ran.append(1) or burst(queue, clock, run, 1))
     engine = Engine(gpu)
-    prepared = engine.prepare(problem)
+    prepared = engine.prepare_again(problem)
     assert len(ran) == 3 * len(set(map(str, [prepared.choice.config, *offered[:2], gemm.default(problem, gpu.info)])))
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((6, 7), np.float32), rng.standard_normal((7, 5), np.float32)
@@ -37,5 +37,5 @@ def test_a_product_is_timed_once(gpu: Device, own_directories: None, monkeypatch
     gpu.default_queue().download(out, memories["c"])
     np.testing.assert_allclose(out, a.astype(np.float64) @ b, rtol=1e-5, atol=1e-6)
     ran.clear()
-    assert Engine(gpu).prepare(problem).choice == prepared.choice
+    assert Engine(gpu).prepare_again(problem).choice == prepared.choice
     assert ran == []

@@ -1,4 +1,4 @@
-"""An untuned product is timed in a few configurations when it first comes, and the fastest is kept for later calls and processes."""
+"""An untuned product is timed in a few configurations when it comes again, and the fastest is kept for later calls and processes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import portatile
 from portatile import cache, workloads
 from portatile.device.base import Device
+from portatile.device.buffer import Buffer
 from portatile.errors import DeviceError
 from portatile.records import Config
 from portatile.runtime.engine import Engine
@@ -19,13 +20,16 @@ from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
 PROBLEM = GEMM.problem({"m": 63, "n": 46, "k": 57})
-FIRST_USE = "portatile.runtime.first_use"
+UNTUNED = "portatile.runtime.untuned"
 
 
 @pytest.fixture(autouse=True)
 def contenders(own_directories: None, monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """What is timed beside the default, on processors too."""
-    monkeypatch.setenv("PORTATILE_FIRST_USE", "on")
+    monkeypatch.setenv("PORTATILE_TIME_UNTUNED", "on")
+    monkeypatch.setattr(f"{UNTUNED}._KINDS", ("cpu", "gpu"))
+    monkeypatch.setattr("portatile.runtime.engine._engines", {})  # those of earlier tests have their caches
+    monkeypatch.setattr("portatile.runtime.perform._remembered", {})
     found = [GEMM.preset(name, PROBLEM) for name in ("medium", "magma-plain")]
     monkeypatch.setattr(Gemm, "contenders", lambda self, problem, device: found)
     return found
@@ -41,7 +45,7 @@ def timed(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> list[int]:
         run()  # type: ignore[operator]
         return seconds[places[-1]]
 
-    monkeypatch.setattr(f"{FIRST_USE}.back_to_back", burst)
+    monkeypatch.setattr(f"{UNTUNED}.back_to_back", burst)
     return places
 
 
@@ -49,43 +53,46 @@ def test_the_fastest_runs_and_is_kept(device: Device, contenders: list[Config], 
     places = timed(monkeypatch, 3e-4, 1e-4, 2e-4)
     engine = Engine(device)
     assert engine.choose(PROBLEM).reason == "default"  # to ask is not to compute
-    prepared = engine.prepare(PROBLEM)
-    assert prepared.choice.reason == "first use"
+    first = engine.prepare(PROBLEM)
+    assert (first.choice.reason, first.waits, places) == ("default", True, [])  # it may never come again
+    prepared = engine.prepare_again(PROBLEM)
+    assert (prepared.choice.reason, prepared.waits) == ("timed", False)
+    assert engine.prepare(PROBLEM) is prepared
     assert prepared.choice.config == contenders[0]
     assert "the fastest of 3" in prepared.choice.explanation
     assert "where default takes 300 us" in prepared.choice.explanation
     assert sorted(set(places)) == [0, 1, 2]
     places.clear()
     assert engine.choose(PROBLEM) == prepared.choice
-    assert Engine(device).prepare(PROBLEM).choice == prepared.choice  # as in the next process
+    assert Engine(device).prepare_again(PROBLEM).choice == prepared.choice  # as in the next process
     assert places == []
     found = cache.default()
     for _, _, path in found.entries():
         path.write_bytes(path.read_bytes()[:-1])
-    assert Engine(device).prepare(PROBLEM).choice == prepared.choice
+    assert Engine(device).prepare_again(PROBLEM).choice == prepared.choice
     assert places != [], "a damaged entry is no entry"
 
 
 @pytest.mark.parametrize(("seconds", "name"), [((1e-4, 1.2e-4, 1e-3), "slower"), ((1e-4, 0.99e-4, 1e-3), "by noise alone")])
 def test_the_default_stays(seconds: tuple[float, ...], name: str, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, *seconds)
-    choice = Engine(device).prepare(PROBLEM).choice
+    choice = Engine(device).prepare_again(PROBLEM).choice
     assert (choice.reason, choice.config) == ("default", GEMM.default(PROBLEM, device.info)), name
 
 
 def test_nothing_is_timed(device: Device, contenders: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the user turns it off, where nothing else may be faster, of large problems, of those without elements, with little memory."""
     places = timed(monkeypatch, 3e-4, 1e-4, 2e-4)
-    monkeypatch.setenv("PORTATILE_FIRST_USE", "off")
-    Engine(device).prepare(PROBLEM)
-    monkeypatch.setenv("PORTATILE_FIRST_USE", "on")
+    monkeypatch.setenv("PORTATILE_TIME_UNTUNED", "off")
+    Engine(device).prepare_again(PROBLEM)
+    monkeypatch.setenv("PORTATILE_TIME_UNTUNED", "on")
     with portatile.memory_limit("20K"):
-        Engine(device).prepare(PROBLEM)
-    Engine(device).prepare(GEMM.problem({"m": 5, "n": 0, "k": 3}))
+        Engine(device).prepare_again(PROBLEM)
+    Engine(device).prepare_again(GEMM.problem({"m": 5, "n": 0, "k": 3}))
     Engine(device).choose(GEMM.problem({"m": 1 << 14, "n": 1 << 14, "k": 1 << 14}))
     tuned = Choice(GEMM.default(PROBLEM, device.info), "tuned", "")
     monkeypatch.setattr(Engine, "_chosen", lambda self, problem: tuned)
-    assert Engine(device).prepare(PROBLEM).choice is tuned
+    assert Engine(device).prepare_again(PROBLEM).choice is tuned
     monkeypatch.undo()
     assert places == []
 
@@ -101,7 +108,7 @@ def test_what_fails_is_left_out(device: Device, contenders: list[Config], monkey
         return build(self, source)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Engine, "_build", refuse)
-    choice = Engine(device).prepare(PROBLEM).choice
+    choice = Engine(device).prepare_again(PROBLEM).choice
     assert choice.config == contenders[1]
 
 
@@ -109,13 +116,27 @@ def test_without_memory_for_a_second_set_the_default_runs(device: Device, monkey
     def refuse(self: object, *given: object) -> None:
         raise DeviceError("out of memory")
 
-    monkeypatch.setattr(f"{FIRST_USE}.FirstUse._filled", refuse)
-    assert Engine(device).prepare(PROBLEM).choice.reason == "default"
+    monkeypatch.setattr(f"{UNTUNED}.Untuned._filled", refuse)
+    assert Engine(device).prepare_again(PROBLEM).choice.reason == "default"
+
+
+def test_the_second_call_times(device: Device, contenders: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the first, and not those that are repeated after it."""
+    places = timed(monkeypatch, 3e-4, 1e-4, 2e-4)
+    rng = np.random.default_rng(new_seed("second call"))
+    a, b = (rng.standard_normal((31 + place, 32 + place)).astype(np.float32) for place in (0, 1))
+    runs, given = [], [Buffer.from_numpy(array, device) for array in (a, b)]  # of one alignment, as NumPy's arrays are not
+    for _ in range(4):
+        found = portatile.matmul(*given)
+        np.testing.assert_allclose(found.numpy(), a.astype(np.float64) @ b, atol=1e-4)
+        runs.append(len(places))
+    assert runs[0] == 0 < runs[1] == runs[2] == runs[3]
+    assert portatile.explain("gemm", m=31, n=33, k=32, device=device.info.id).config == contenders[0]
 
 
 def test_calls_are_right(device: Device) -> None:
     """By the device's own clock, with whatever wins, from two threads at once; operands and what is added stay as they are."""
-    rng = np.random.default_rng(new_seed("first use"))
+    rng = np.random.default_rng(new_seed("timed"))
     a, b, c = (rng.standard_normal(shape).astype(np.float32) for shape in ((63, 57), (57, 46), (63, 46)))
     kept = [array.copy() for array in (a, b, c)]
     results: list[np.ndarray] = []
