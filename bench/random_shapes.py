@@ -7,7 +7,8 @@ Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in al
 taken of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b,
 out=out)`` one after the other, with the host's time in it. On a GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's.
 On a CPU the peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1
-is a tenth faster. Every result is checked against the peer's before it is timed.
+is a tenth faster. Every result is checked against the peer's before it is timed. PORTATILE_TIME_UNTUNED=off shows
+what is chosen without timing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 
 import portatile
 from measure import facts, parser, print_table, save, slug, until_stopped
-from portatile import cache, device, execute, program, workloads
+from portatile import cache, device, execute, program, settings, workloads
 from portatile.records import DeviceInfo, Problem
 from portatile.workload import Workload
 
@@ -80,8 +81,10 @@ def compile_all(shapes: Sequence[Shape], info: DeviceInfo) -> float:
 
 def _compile(shape: Shape, info: DeviceInfo) -> None:
     workload: Workload = workloads.get("gemm")
-    plan = workload.plan(shape.problem, workload.default(shape.problem, info), info)
-    for source in execute.sources(plan):
+    configs = [workload.default(shape.problem, info)]
+    if settings.times_untuned():
+        configs += workload.contenders(shape.problem, info)
+    for source in {source for config in configs for source in execute.sources(workload.plan(shape.problem, config, info))}:
         program.build(source, device.target(info), cache.default())
 
 
@@ -116,6 +119,7 @@ def on_gpu(shape: Shape, selector: str) -> dict[str, Any]:
         torch.mm(a, b, out=peer)
 
     ours()
+    ours()  # an untuned product that comes again may be timed first
     theirs()
     torch.cuda.synchronize()
     allowed = 4 * math.sqrt(shape.k) * float(torch.finfo(kind).eps) + 1e-30
@@ -271,6 +275,7 @@ def main() -> None:
         if cells:
             print_table((f"slowest, {way}", "ratio", "peer takes"), cells)
     document = {**facts(asked.commit), "device": chosen.info.name, "seed": asked.seed, "sizes": [low, high], "rows": rows}
+    document["times_untuned"] = settings.times_untuned()
     print(save(f"random_shapes-{slug(chosen.info.name)}", document, asked.out))
 
 

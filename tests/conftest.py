@@ -13,6 +13,7 @@ import pytest
 from support import seeds
 
 os.environ.setdefault("PORTATILE_CEILINGS", "off")  # else each search of a test with a data directory of its own would measure them
+os.environ.setdefault("PORTATILE_TIME_UNTUNED", "off")  # else each product of a test on a GPU would be timed in several configurations
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background; tests interrupt children of theirs

@@ -1,4 +1,4 @@
-"""TRSM, TRMM, SYMM, SYRK and SYR2K on one core of a processor, over SciPy's BLAS: the newest run on each device."""
+"""TRSM, TRMM, SYMM, SYRK and SYR2K on one core of a processor over SciPy's BLAS, on GPUs over cuBLAS: the newest run on each device."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def made(folder: Path) -> Iterator[Table]:
     """A table for each device."""
     newest = {processor(run.document["device"]): run for run in runs("level3", folder)}
     for device, run in sorted(newest.items()):
-        found: dict[tuple[str, str, str], dict[str, str]] = {}
+        found: dict[tuple[str, ...], dict[str, str]] = {}
         for row in run.document["rows"]:
-            name = row["routine"], row["case"], f"{row['m']} x {row['n']}"
+            name = row["routine"], row["case"], f"{row['m']} x {row['n']}", row.get("precision", "native")
             found.setdefault(name, {})[row["dtype"]] = f"{row['ratio']:.2f}"
         rows = [[*name, *(row.get(dtype, "") for dtype in DTYPES), run.commit] for name, row in found.items()]
-        text = markdown(("routine", "case", "size", *DTYPES, "commit"), rows)
+        text = markdown(("routine", "case", "size", "precision", *DTYPES, "commit"), rows)
         yield Table(
             f"level3-{'-'.join(device.lower().split())}",
             text,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -14,13 +14,12 @@ import numpy as np
 from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
 from portatile.device.event import Event
 from portatile.device.module import Kernel, Module
-from portatile.errors import ArgumentError, UsageError
+from portatile.errors import ArgumentError, DeviceError, UsageError
 from portatile.guarded_memory import GuardedMemory
 from portatile.images import ImageForm, Sampler
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary, TensorMap
 from portatile.verify import POISON_BYTE, Verdict, worst, zeros_verdict
-
-_IMAGES = 8  # that a queue keeps beside its blocks, because an image serves its own shape only
+from portatile.workspaces import Workspaces, round_up
 
 
 def flatten(plan: Plan, resolve: Callable[[Problem], Plan]) -> Plan:
@@ -68,71 +67,14 @@ def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
     return msgspec.structs.replace(launch, args=tuple(bind(arg) for arg in launch.args))
 
 
-class Workspaces:
-    """Memory for the temporaries of many executables on one device: on an in-order queue one's workspace is the next one's.
-
-    A queue has a block for each place in a plan, as large as the largest temporary that stood there, another where it holds zeros between
-    runs, and the few images, and buffers of an exact size, that were asked for last. Executables keep what they were given until it makes
-    way for other memory.
-    """
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._queues: WeakKeyDictionary[Queue, _Blocks] = WeakKeyDictionary()
-
-    def give(self, user: Executable, queue: Queue) -> dict[str, Memory]:
-        """Memory for the temporaries of an executable on a queue, by name. Raises DeviceError when there is not enough."""
-        blocks = self._queues.setdefault(queue, {})
-        given: dict[str, Memory] = {}
-        for place, temporary in enumerate(user.plan.temporaries):
-            key = _place(place, temporary)
-            if key in blocks and temporary.kind == "buffer" and blocks[key][0].nbytes < temporary.nbytes:
-                self._take(blocks, key, queue)
-            block = blocks.pop(key) if key in blocks else (self._make(temporary, queue), WeakSet[Executable]())
-            block[1].add(user)
-            blocks[key] = block  # the newest last
-            given[temporary.name] = block[0]
-        own = sum(temporary.kind == "image" or temporary.exact for temporary in user.plan.temporaries)
-        images = [key for key in blocks if key[1] is not None]
-        for key in images[: max(len(images) - max(_IMAGES, own), 0)]:
-            self._take(blocks, key, queue)
-        return given
-
-    def release(self) -> None:
-        """Free everything; who still runs is given new memory."""
-        for queue, blocks in list(self._queues.items()):
-            for key in list(blocks):
-                self._take(blocks, key, queue)
-
-    def distrust(self, queue: Queue) -> None:
-        """Take a queue's zeros from everyone: a run that was broken off may have left something else there."""
-        blocks = self._queues.get(queue, {})
-        for key in [key for key in blocks if key[0] < 0]:
-            self._take(blocks, key, queue)
-
-    def _take(self, blocks: _Blocks, key: _Place, queue: Queue) -> None:
-        """Take a block from everyone who uses it; what is queued is done before the device gives it to others."""
-        memory, users = blocks.pop(key)
-        for user in users:
-            user.give_up(queue)
-        memory.release()
-
-    def _make(self, temporary: Temporary, queue: Queue) -> Memory:
-        if temporary.kind == "image":
-            return self._device.image(temporary.width, temporary.height, temporary.channels, temporary.dtype)
-        memory = self._device.allocate(max(_round_up(temporary.nbytes), 4))
-        if temporary.zeroed:
-            queue.fill(memory, bytes(4), 0, memory.nbytes)
-        return memory
-
-
 class Executable:
     """A flat plan, loaded on a device and ready to run any number of times.
 
     ``build`` compiles a Source for the device (and caches). With ``guard`` every temporary is poisoned and lies between
     canaries, which ``check_temporaries`` inspects. Temporaries belong to the queue that uses them: on an in-order queue
     one run's workspace is the next one's. ``modules`` are shared with other executables, and each keeps those that it runs: whoever
-    made the mapping unloads them, if not the last executable that goes. ``workspaces`` are shared too, in place of ``guard``.
+    made the mapping unloads them, if not the last executable that goes. ``workspaces`` are shared too, in place of ``guard``. Where there
+    is no memory for the temporaries, what ``instead`` makes runs in its place, if anything.
     """
 
     def __init__(
@@ -143,6 +85,7 @@ class Executable:
         guard: bool = False,
         modules: MutableMapping[Source, Module] | None = None,
         workspaces: Workspaces | None = None,
+        instead: Callable[[], Executable] | None = None,
     ) -> None:
         self.device = device
         self.plan = plan
@@ -154,6 +97,8 @@ class Executable:
         self._workspaces: WeakKeyDictionary[Queue, dict[str, Memory]] = WeakKeyDictionary()
         self._guards: WeakKeyDictionary[Queue, dict[str, GuardedMemory]] = WeakKeyDictionary()
         self._common = workspaces
+        self._instead = instead
+        self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = WeakKeyDictionary()  # where ``instead`` may need them
         self._steps: list[_Step] = []
         self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of a scalar, and what became of it
         self.resources: dict[str, Resources] = {}
@@ -173,8 +118,18 @@ class Executable:
             with self._in_graph(queue) as workspace:
                 self._launch(queue, {**operands, **workspace}, scalars, events)
         else:
-            workspace = self._workspaces.get(queue) or self._settle(queue)
-            self._launch(queue, {**operands, **workspace}, scalars, events)
+            given = self._workspaces.get(queue) or self._settle(queue)
+            if given is None:
+                assert self._instead is not None
+                self._instead().run(queue, operands, scalars, events)
+            elif self._common is None:
+                self._launch(queue, {**operands, **given}, scalars, events)
+            else:
+                self._common.users += 1
+                try:
+                    self._launch(queue, {**operands, **given}, scalars, events)
+                finally:
+                    self._common.users -= 1
 
     def ready(self, values: Mapping[str, int], count: int) -> Ready | None:
         """The launches with their arguments packed, for ``rerun`` with ``count`` values: the place among them of each operand and scalar.
@@ -192,7 +147,10 @@ class Executable:
                     return None
                 args[place] = Slot(places[name], form if isinstance(form, TensorMap) else kind)
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))
-        return self.device.ready(launches)
+        found = self.device.ready(launches)
+        if found is not None and self._instead is not None:
+            self._places[found] = values, count
+        return found
 
     def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
         """Run again what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""
@@ -204,12 +162,24 @@ class Executable:
             with self._in_graph(queue) as workspace:
                 ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), borrows)
             return
-        workspace = self._workspaces.get(queue) or self._settle(queue)
+        given = self._workspaces.get(queue) or self._settle(queue)
+        if given is None:
+            self._rerun_instead(ready, queue, values, borrows)
+            return
         try:
-            ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), True)
+            ready.run(queue, (*values, *[memory.handle for memory in given.values()]), True)
         except BaseException:
             self._distrust(queue)
             raise
+
+    def _rerun_instead(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
+        """What there is memory for, with the values of a run."""
+        assert self._instead is not None
+        other, (places, count) = self._instead(), self._places[ready]
+        made = other.ready(places, count)
+        if made is None:
+            raise DeviceError(f"{self.device.info.id} has no memory for the workspace of this computation")
+        other.rerun(made, queue, values, borrows)
 
     def _launch(
         self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None
@@ -251,7 +221,7 @@ class Executable:
                 wrote = guard.complaint(queue, f"temporary {temporary.name}", 1)
                 verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
                 if temporary.zeroed:
-                    left = np.empty(_round_up(temporary.nbytes), np.uint8)
+                    left = np.empty(round_up(temporary.nbytes), np.uint8)
                     queue.download(left, guard.memory)
                     verdicts.append(zeros_verdict(f"temporary {temporary.name}", left))
         return worst(verdicts)
@@ -315,7 +285,7 @@ class Executable:
         workspace: dict[str, Memory] = {}
         try:
             for temporary in self.plan.temporaries:
-                memory = workspace[temporary.name] = queue.transient(max(_round_up(temporary.nbytes), 4))
+                memory = workspace[temporary.name] = queue.transient(max(round_up(temporary.nbytes), 4))
                 if temporary.zeroed:
                     queue.fill(memory, bytes(4))
             yield workspace
@@ -323,8 +293,14 @@ class Executable:
             for memory in workspace.values():
                 memory.release()
 
-    def _settle(self, queue: Queue) -> dict[str, Memory]:
-        workspace = self._allocate(queue) if self._common is None else self._common.give(self, queue)
+    def _settle(self, queue: Queue) -> dict[str, Memory] | None:
+        """The workspace on a queue; None where there is no memory for it, and something else can run."""
+        try:
+            workspace = self._allocate(queue) if self._common is None else self._common.give(self, queue)
+        except DeviceError:
+            if self._instead is None:
+                raise
+            return None
         self._workspaces[queue] = workspace
         return workspace
 
@@ -339,7 +315,7 @@ class Executable:
             if temporary.kind == "image":
                 workspace[temporary.name] = self.device.image(temporary.width, temporary.height, temporary.channels, temporary.dtype)
                 continue
-            size = _round_up(temporary.nbytes)
+            size = round_up(temporary.nbytes)
             memory = self._guarded(temporary, queue, size) if self.guard else self.device.allocate(max(size, 4))
             if self.guard or temporary.zeroed:
                 queue.fill(memory, bytes(4) if temporary.zeroed else bytes([POISON_BYTE]) * 4, 0, size)
@@ -350,28 +326,6 @@ class Executable:
 _Slot = tuple[str, type | None, object]
 _Step = tuple[Kernel, Size3, Size3, list[Any], tuple[tuple[int, str, type, object], ...]]
 """Kernel, sizes, the arguments with gaps for those that each run brings, and these by place."""
-_Place = tuple[int, tuple[int, int, int, str] | None]  # in a plan, below 0 of zeros; an image's form, an exact size
-_Blocks = dict[_Place, tuple[Memory, "WeakSet[Executable]"]]
-
-
-def workspace(plans: Iterable[Plan]) -> int:
-    """Bytes that a queue's shared workspace has once these plans have run on it: in each place the largest that stood there."""
-    largest: dict[_Place, int] = {}
-    for plan in plans:
-        for place, temporary in enumerate(plan.temporaries):
-            key = _place(place, temporary)
-            largest[key] = max(largest.get(key, 0), temporary.nbytes)
-    return sum(largest.values())
-
-
-def _place(place: int, temporary: Temporary) -> _Place:
-    """A key of temporaries that share memory: buffers in the same place of their plans; others only with equal form or size too."""
-    if temporary.zeroed:
-        return -1 - place, None
-    if temporary.exact:
-        return place, (temporary.nbytes, 0, 0, "exact")
-    form = temporary.width, temporary.height, temporary.channels, temporary.dtype
-    return place, form if temporary.kind == "image" else None
 
 
 def _slot(arg: Arg) -> _Slot:
@@ -390,10 +344,6 @@ def _slot(arg: Arg) -> _Slot:
         return arg.name, None, Sampler.of_bits(int(arg.value or 0))
     kind = np.dtype(arg.dtype).type
     return (arg.name, kind, None) if arg.value is None else (arg.name, None, kind(arg.value))
-
-
-def _round_up(nbytes: int) -> int:
-    return -(-nbytes // 4) * 4
 
 
 def sources(plan: Plan) -> Sequence[Source]:

@@ -12,7 +12,7 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, canonical, dura
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-Reason = Literal["tuned", "near problem", "near device", "default"]
+Reason = Literal["tuned", "timed", "near problem", "near device", "default"]
 
 REACH = 6.0  # three sizes off by a factor of 4 each: what was tuned farther away says nothing
 _ALIKE = 1  # the strangeness of a processor that differs from ours in its number of cores only: its winners are ours, its times are not

@@ -28,7 +28,7 @@ class Settings:
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
     ``PORTATILE_STORE`` is the result store: another file, or a PostgreSQL server's URL.
     ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``. ``PORTATILE_CEILINGS=off``: see
-    ``measures_ceilings``.
+    ``measures_ceilings``. ``PORTATILE_TIME_UNTUNED=off``: see ``times_untuned``.
     """
 
     device: str | None
@@ -90,6 +90,11 @@ def debug() -> bool:
 def measures_ceilings() -> bool:
     """Whether the ceilings of a device are measured when it is first tuned for or studied: unless ``PORTATILE_CEILINGS`` is off."""
     return os.environ.get("PORTATILE_CEILINGS", "").lower() not in ("0", "off", "no")
+
+
+def times_untuned() -> bool:
+    """Whether untuned products that come to a GPU again are timed in a few configurations: unless ``PORTATILE_TIME_UNTUNED`` is off."""
+    return os.environ.get("PORTATILE_TIME_UNTUNED", "").lower() not in ("0", "off", "no")
 
 
 _raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there

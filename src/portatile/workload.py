@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -184,6 +184,12 @@ class Workload(ABC):
     @abstractmethod
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """A configuration that is always legal and correct, and reasonably fast."""
+
+    def contenders(self, problem: Problem, device: DeviceInfo) -> Sequence[Config]:
+        """Configurations that are worth timing beside the default when an untuned problem is first computed: legal ones, the most
+        promising first. None where the default is as good as known.
+        """
+        return ()
 
     @abstractmethod
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:

@@ -12,6 +12,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.workload import Inputs
 from portatile.workloads.gemm_residues import plan
+from portatile.workloads.gemm_residues.numbers import STRETCH
 from support.checking import check, run
 from support.seeds import new_seed
 
@@ -160,6 +161,27 @@ def test_long_rows_are_judged_by_every_fourth_step(device: Device) -> None:
     found = product(a, b, device)
     exact = a.astype(np.longdouble) @ b
     assert (np.abs(found - exact) <= 1103 * 2.0**-53 * (np.abs(a) @ np.abs(b))).all()
+
+
+def test_zeros_in_blocks_leave_nothing_out(device: Device) -> None:
+    """Where rows and columns have no step of k in common every term is 0, unless an infinity or NaN meets zeros."""
+    k = 2 * STRETCH + 40
+    rng = np.random.default_rng(new_seed("blocks"))
+    a, b = rng.standard_normal((40, k)), rng.standard_normal((k, 70))
+    a[:20, STRETCH:], a[20:, :STRETCH] = 0, 0
+    b[:STRETCH, 35:], b[STRETCH:, :35] = 0, 0
+    b[2 * STRETCH :, 66] = 1e-9  # large meets small
+    a[25, : 2 * STRETCH], a[25, 2 * STRETCH :] = 0, 1
+    a[30, 7] = np.inf
+    found = product(a, b, device)
+    with np.errstate(invalid="ignore"):
+        assert (np.isnan(found) == np.isnan(a @ b)).all()
+    a[30] = found[30] = 0
+    assert (found[:20, 35:] == 0).all()
+    assert (found[20:, :35] == 0).all()
+    exact, scale = a.astype(np.longdouble) @ b, np.abs(a) @ np.abs(b)
+    assert (np.abs(found - exact) <= (k + 3) * 2.0**-53 * scale).all()
+    assert product(a[3:, :], b[:, 9:], device).tobytes() == found[3:, 9:].tobytes()
 
 
 def test_long_sums_and_large_operands_go_in_pieces(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

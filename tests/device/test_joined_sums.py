@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portatile import execute, workloads
+from portatile import workloads
 from portatile.device.base import Device, Queue
 from portatile.errors import DeviceError
-from portatile.execute import Executable, Workspaces, flatten
+from portatile.execute import Executable, flatten
 from portatile.records import Arg, Launch, Plan, Problem, Source, Temporary, Value
 from portatile.shipping import folder as folders
 from portatile.workload import Inputs
@@ -27,6 +27,7 @@ from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm_batched import GemmBatched
+from portatile.workspaces import Workspaces, workspace
 from support.checking import check, draft, modules, run
 from support.seeds import new_seed
 
@@ -264,7 +265,7 @@ def test_a_kernel_that_leaves_no_zeros_is_found_out(device: Device) -> None:
 
 def test_zeros_and_other_workspace_do_not_share_memory() -> None:
     plain, zeros = Plan((), (Temporary("w", 64), Temporary("v", 8))), Plan((), (Temporary("w", 32), Temporary("v", 16, zeroed=True)))
-    assert execute.workspace([plain, zeros]) == 64 + 8 + 16
+    assert workspace([plain, zeros]) == 64 + 8 + 16
 
 
 def test_a_folder_counts_from_zero_in_every_call(joining: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,15 @@ import pytest
 
 import portatile
 from portatile import device as devices
-from portatile.device.base import Device
+from portatile import workloads
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.cuda.info import capabilities
+from portatile.errors import DeviceError
+from portatile.execute import Executable
+from portatile.records import DeviceInfo, Problem, Temporary
+from portatile.runtime.perform import forget
+from portatile.workloads import precisions
+from portatile.workspaces import Workspaces
 
 
 def test_reproducible_results_are_the_same_bits_on_a_gpu(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +34,27 @@ def test_reproducible_results_are_the_same_bits_on_a_gpu(gpu: Device, monkeypatc
         for name in (gpu.info.id, processor)
     ]
     assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_calls_that_come_again_run_natively_without_memory_for_a_workspace(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed launches too, of a product that nobody asked to be emulated."""
+
+    def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
+        return workloads.get("gemm_residues").problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+
+    def refused(self: Workspaces, temporary: Temporary, queue: Queue) -> Memory:
+        raise DeviceError("no memory is left")
+
+    a, b = (portatile.Buffer.from_numpy(np.arange(12, dtype=np.float32).reshape(shape), gpu.info.id) for shape in ((3, 4), (4, 3)))
+    native = portatile.matmul(a, b, precision="native").numpy()
+    monkeypatch.setattr(gpu, "info", replace(gpu.info, capabilities=capabilities("sm_80")))
+    monkeypatch.setattr(precisions, "preferred", preferred)
+    monkeypatch.setattr(Workspaces, "_make", refused)
+    rerun, again = Executable._rerun_instead, []
+    monkeypatch.setattr(Executable, "_rerun_instead", lambda *given: (again.append(given), rerun(*given))[1])
+    for _ in range(3):
+        assert (portatile.matmul(a, b).numpy() == native).all()
+    assert len(again) == 2
+    with pytest.raises(DeviceError, match="no memory is left"):
+        portatile.matmul(a, b, precision="reproducible")
+    forget()

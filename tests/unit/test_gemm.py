@@ -310,3 +310,14 @@ def test_matrix_forms_are_right_without_a_gpu(trans_a: str, trans_b: str, sizes:
     point = matrix(warps, blocks, 16, 3, int(rng.integers(3)), lanes)
     verdict = check(PtxDevice(), WORKLOAD, problem(*sizes, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), rng)
     assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "tfloat32", "int8"])
+def test_contenders_are_legal_and_differ(dtype: str) -> None:
+    """What is timed where a product is untuned; nothing on processors."""
+    some = WORKLOAD.problem({"m": 443, "n": 327, "k": 864}, dtype, {"trans_a": "T"})
+    space, found = WORKLOAD.space(some, GPU), WORKLOAD.contenders(some, GPU)
+    assert len(found) > 1
+    assert all(config in space for config in found)
+    assert len({str(config) for config in found}) == len(found)
+    assert WORKLOAD.contenders(some, CPU) == []

@@ -13,8 +13,10 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Launch
-from portatile.workloads.gemm_residues import numbers
-from support.checking import check
+from portatile.workload import Inputs
+from portatile.workloads import precisions
+from portatile.workloads.gemm_residues import choice, numbers
+from support.checking import check, run
 from support.devices import DEVICES
 from support.ptx_machine.device import INFO, PtxDevice
 from support.seeds import new_seed
@@ -55,6 +57,32 @@ def test_a_device_without_float64_is_told_what_to_do() -> None:
     device = replace(DEVICES["gpu"], fp64=False)
     with pytest.raises(ArgumentError, match="leave precision out"):
         WORKLOAD.plan(problem, WORKLOAD.default(problem, device), device)
+
+
+def test_it_is_computed_unasked_where_it_wins_clearly() -> None:
+    """From the squares on that it was measured to win, by more than a sixth; see ``choice``."""
+    hopper = replace(DEVICES["gpu"], capabilities=capabilities("sm_90"))
+    ampere = replace(DEVICES["gpu"], capabilities=capabilities("sm_80"))
+    gemm = workloads.get("gemm")
+    for dtype, size in (("complex64", 2048), ("complex128", 4096), ("float64", 8192)):
+        large, small = (gemm.problem(dict.fromkeys("mnk", one), dtype) for one in (size, size // 4))
+        assert precisions.preferred(large, hopper) == WORKLOAD.problem(large.sizes, dtype)
+        assert precisions.preferred(large, hopper, DEVICES["cpu"]) is large
+        assert precisions.preferred(small, hopper) is small
+        for other in (ampere, replace(hopper, fp64=False), replace(hopper, global_memory=1 << 31), replace(hopper, max_allocation=1 << 26)):
+            assert precisions.preferred(large, other) is large
+    for sizes in ((8192, 8192, 64), (64, 8192, 8192), (0, 8192, 8192)):
+        problem = gemm.problem(dict(zip("mnk", sizes, strict=True)), "float64")
+        assert precisions.preferred(problem, hopper) is problem
+
+
+@pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (16384, 300, 40000)])
+def test_the_estimate_counts_the_memory_that_a_plan_takes(sizes: tuple[int, int, int]) -> None:
+    problem = WORKLOAD.problem(dict(zip("mnk", sizes, strict=True)), "complex64")
+    hopper = replace(DEVICES["gpu"], capabilities=capabilities("sm_90"))
+    plan = WORKLOAD.plan(problem, WORKLOAD.default(problem, hopper), hopper)
+    counted = sum(choice.workspace(problem))
+    assert 0 <= plan.workspace - counted <= 0.02 * plan.workspace
 
 
 @pytest.mark.parametrize("dtype", numbers.COUNT)
@@ -113,3 +141,25 @@ def test_the_text_for_gpus_is_right(n: int, reduce: int) -> None:
     device = replace(INFO, architecture="sm_80", capabilities=capabilities("sm_80"))
     verdict = check(PtxDevice(device, limit=3_000_000), WORKLOAD, problem, config, np.random.default_rng(new_seed("residues")))
     assert verdict.ok, verdict.message
+
+
+@pytest.mark.drawn(1 / 16)
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+def test_the_text_for_gpus_computes_again_what_rounding_would_spoil() -> None:
+    """Where large elements meet small ones only, an infinity among them."""
+    rng, (m, n, k) = np.random.default_rng(new_seed("again")), (3, 5, 19)
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    a[:, ::2] *= np.float32(1e-9)
+    b[1::2] *= np.float32(1e-9)
+    a[1, 3] = np.inf
+    problem = WORKLOAD.problem({"m": m, "n": n, "k": k}, "float32")
+    config = {"SLAB": 256, "LANES": 8, "ROWS": 4, "WGS": 64, "REDUCE": 1}
+    device = replace(INFO, architecture="sm_80", capabilities=capabilities("sm_80"))
+    given = Inputs({"a": a.ravel(), "b": b.ravel(), "c": np.full(m * n, np.nan, np.float32)}, {"alpha": 1.0, "beta": 0.0})
+    after, verdict = run(PtxDevice(device, limit=30_000_000), WORKLOAD, problem, config, given)
+    assert verdict.ok, verdict.message
+    with np.errstate(invalid="ignore"):
+        found, exact = after["c"].reshape(m, n), a.astype(np.float64) @ b
+    assert (found[1] == exact[1]).all()
+    usual = [0, 2]
+    assert (np.abs(found[usual] - exact[usual]) <= 2.0**-23 * (np.abs(a[usual]).astype(np.float64) @ np.abs(b))).all()

@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("workload", "template", "cache", "dialect", "strategies"),
     ("device",),
     ("program", "store", "workloads", "formats", "model", "predict", "verify"),
-    ("guarded_memory",),
+    ("guarded_memory", "workspaces"),
     ("execute", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),

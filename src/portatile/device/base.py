@@ -6,7 +6,7 @@ Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,6 +217,8 @@ class Device(Releasable):
     target: Target
     generation = 0
     abandoned = False
+    spare: Callable[[], bool] = staticmethod(lambda: False)
+    """Asked for memory where there is not enough: gives back what is kept for later, and says whether there was anything."""
 
     @property
     def memory_rate(self) -> float:

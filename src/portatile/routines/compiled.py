@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -37,10 +38,11 @@ HOST_ALIGNMENT = 16  # of the arrays that a device which shares the host's memor
 class Compiled:
     """A computation of one problem on one device, ready to run. Made by ``portatile.compile``; safe to call from several threads.
 
-    ``problem`` says what the arrays must be, ``choice`` which configuration runs and why, ``device`` where.
+    ``problem`` says what the arrays must be, ``choice`` which configuration runs and why, ``device`` where. ``instead`` is computed while
+    there is no memory for the problem's workspace.
     """
 
-    def __init__(self, device: Device, problem: Problem) -> None:
+    def __init__(self, device: Device, problem: Problem, instead: Problem | None = None) -> None:
         workload = workloads.get(problem.workload)
         alignment = HOST_ALIGNMENT if device.info.unified_memory else matrices.MAX_ALIGNMENT
         layout = {name: Layout(stored.strides, stored.offset, alignment) for name, stored in problem.layout.items()}
@@ -67,7 +69,10 @@ class Compiled:
         self._inputs = len(self._names) - 1 if self._names[-1] == self._output and len(self._names) > 1 else -1
         self._recorder = Recorder(tuple(self._scalars), lasting=True)
         self._engine = engine_of(device)
-        self._prepared = self._engine.prepare(self.problem)
+        if instead is not None:
+            instead = replace(instead, layout=self.problem.layout)
+        self._instead = instead
+        self._prepared = self._engine.prepare_again(self.problem, instead)
 
     @property
     def choice(self) -> Choice:
@@ -106,7 +111,7 @@ class Compiled:
         self._check(stored)
         if not self._engine.fits(self.device):  # it was released since
             self._engine = engine_of(self.device)
-            self._prepared = self._engine.prepare(self.problem, self.choice)
+            self._prepared = self._engine.prepare(self.problem, self.choice, instead=self._instead)
         operands = tuple([matrix.read_if(needed) for matrix, needed in zip(stored, read, strict=True)])
         bound = Bound(self._engine, self._prepared, self._order)
         return Planned(result, [Request(self.problem.workload, (), (), operands, result, scalars=scalars, bound=bound)])
@@ -230,4 +235,7 @@ def compile(
     name, options = ROUTINES.get(workload, (workload, {}))
     problem, _ = precisions.problem(checks.precision(precision), name, dtype, {**options, **sizes})
     chosen = devices.get(device)
-    return Compiled(chosen, problem if precision else precisions.preferred(problem, chosen.info))
+    if precision:
+        return Compiled(chosen, problem)
+    found = precisions.preferred(problem, chosen.info)
+    return Compiled(chosen, found, None if found is problem else problem)

@@ -53,7 +53,8 @@ def matmul(
 
     ``precision`` says how the product is computed:
 
-    - None: in the type's own arithmetic, but large float32 products as ``"emulated"`` where that is expected to be faster.
+    - None: in the type's own arithmetic, but large products of float32, float64 and complex numbers as ``"emulated"`` where that is
+      expected to be faster.
     - ``"native"``: in the type's own arithmetic.
     - ``"tf32"``: float32 cut to ten bits of its fraction, on matrix units, where the device has such units.
     - ``"3m"``: complex matrices by three real products in place of four, as CGEMM3M does. This is a quarter less work, with up to three

@@ -6,10 +6,11 @@ import atexit
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from portatile import cache, execute, select, store, workloads
+from portatile import cache, execute, select, store, workloads, workspaces
 from portatile.device import gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.module import Module
@@ -17,6 +18,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
 from portatile.runtime.certify import Certifier
 from portatile.runtime.deferred import waiting
+from portatile.runtime.untuned import Untuned
 from portatile.select import Choice
 
 _MAX_PREPARED = 4096  # problems, each with its kernels
@@ -37,10 +39,11 @@ class Assembled:
 
 @dataclass(frozen=True)
 class Prepared(Assembled):
-    """A problem that is compiled and loaded on its device."""
+    """A problem that is compiled and loaded on its device. ``waits``: if it comes again, other configurations are timed beside its own."""
 
     problem: Problem
     choice: Choice
+    waits: bool = False
 
 
 class Bound(NamedTuple):
@@ -49,6 +52,11 @@ class Bound(NamedTuple):
     engine: Engine
     prepared: Assembled
     names: tuple[str, ...]
+
+    @property
+    def waits(self) -> bool:
+        """Whether other configurations are timed if it comes again."""
+        return isinstance(self.prepared, Prepared) and self.prepared.waits
 
 
 class Engine:
@@ -65,10 +73,11 @@ class Engine:
         self._cache = cache.default()
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
+        self._untuned = Untuned(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
         self._assembled: dict[Hashable, Assembled] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
-        self._workspaces = execute.Workspaces(device)
+        self._workspaces = workspaces.Workspaces(device)
 
     def queue_of(self, stream: int) -> Queue:
         """The queue on another library's stream, the same for each call; the device's default queue for -1."""
@@ -79,25 +88,58 @@ class Engine:
             queue = self._streams.setdefault(stream, self.device.foreign_queue(stream))
         return queue
 
-    def prepare(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> Prepared:
+    def prepare(
+        self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None, instead: Problem | None = None
+    ) -> Prepared:
         """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it.
 
-        Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls.
+        Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls. ``instead`` has the same operands and
+        is computed where there is no memory for the workspace.
         """
-        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)} {'' if whole is None else whole.key}"
+        key = self._key(problem, choice, whole, instead)
         prepared = self._prepared.get(key)
         if prepared is None:
             with self.lock:
                 prepared = self._prepared.get(key)
                 if prepared is None:
-                    settled, plan = self._settled(problem, choice, whole)
-                    if len(self._prepared) >= _MAX_PREPARED:
-                        self._prepared.clear()
-                        self._called.clear()
-                    executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
-                    prepared = self._prepared[key] = Prepared(executable, problem, settled)
-                    self.made += 1
+                    wanted = choice or self.choose(problem)
+                    waits = choice is None and self._untuned.waits(problem, wanted)
+                    prepared = self._prepared[key] = self._make(problem, wanted, whole, instead, waits)
         return prepared
+
+    def prepare_again(self, problem: Problem, instead: Problem | None = None) -> Prepared:
+        """As ``prepare`` for a problem that came before: with the fastest of a few configurations, which are timed now if it ``waits``."""
+        with self.lock:
+            prepared = self.prepare(problem, instead=instead)
+            if prepared.waits:
+                chosen = self._untuned.timed(problem, self._chosen(problem))
+                if chosen.config == prepared.choice.config:
+                    prepared = replace(prepared, choice=chosen, waits=False)
+                else:
+                    prepared = self._make(problem, chosen, None, instead, False)
+                self._prepared[self._key(problem, None, None, instead)] = prepared
+            return prepared
+
+    @staticmethod
+    def _key(problem: Problem, choice: Choice | None, whole: Problem | None, instead: Problem | None) -> str:
+        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)} {'' if whole is None else whole.key}"
+        if instead is not None:
+            key += f" or {instead.key}"
+        return key
+
+    def _make(self, problem: Problem, wanted: Choice, whole: Problem | None, instead: Problem | None, waits: bool) -> Prepared:
+        """Compile and load a problem with a choice, or with its default where that may not be used."""
+        settled, plan = self._settled(problem, wanted, whole)
+        if len(self._prepared) >= _MAX_PREPARED:
+            self._prepared.clear()
+            self._called.clear()
+        other = None if instead is None else partial(self._executable, instead)
+        executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces, instead=other)
+        self.made += 1
+        return Prepared(executable, problem, settled, waits)
+
+    def _executable(self, problem: Problem) -> execute.Executable:
+        return self.prepare(problem).executable
 
     def assembled(self, key: Hashable, make: Callable[[], Plan]) -> Assembled:
         """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
@@ -130,7 +172,7 @@ class Engine:
 
     def choose(self, problem: Problem) -> Choice:
         """The configuration for a problem, and why."""
-        return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
+        return self._untuned.known(problem, self._chosen(problem))
 
     def settle(self, problem: Problem) -> Choice:
         """The configuration that a problem runs with in one piece, also where it is too large for that."""
@@ -148,6 +190,15 @@ class Engine:
         with self.lock:
             self._workspaces.release()
 
+    def spare(self) -> bool:
+        """As ``free_workspaces``, for somebody who is refused memory; False where none is kept, or another thread computes."""
+        if isinstance(self.lock, _Closing) or not self.lock.acquire(blocking=False):
+            return False
+        try:
+            return self._workspaces.spare()
+        finally:
+            self.lock.release()
+
     def forget(self) -> None:
         """Drop what is memoised, so that results tuned since are used."""
         with self.lock:
@@ -156,7 +207,12 @@ class Engine:
             self._workspaces.release()
             self._called.clear()
             self._certifier.forget()
+            self._untuned.forget()
             self._results = store.known_results()
+
+    def _chosen(self, problem: Problem) -> Choice:
+        """The configuration that is tuned, or expected to be the fastest."""
+        return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
 
     def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
         """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""
@@ -207,6 +263,7 @@ def engine_of(device: Device) -> Engine:
             found = _engines.get(device.info.id)
             if found is None or not found.fits(device):
                 found = _engines[device.info.id] = Engine(device)
+                device.spare = found.spare
     return found
 
 

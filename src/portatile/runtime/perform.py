@@ -65,15 +65,18 @@ def _bound(request: Request) -> Bound | None:
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
     dtype = operands[0].array.dtype, operands[-1].array.dtype
-    asked = request.workload, request.precision, request.sizes, request.options
-    key = (device, device.generation, *asked, dtype, memory_limit.asked(), layouts)
+    wanted = request.workload, request.precision, request.sizes, request.options
+    key = (device, device.generation, *wanted, dtype, memory_limit.asked(), layouts)
     found = _remembered.get(key)
-    if found is not None:
+    if found is not None and not found.waits:
         return found
-    problem = _problem(request)
-    if not request.precision:
-        problem = precisions.preferred(problem, device.info)
+    if found is not None and operands[-1].on_device and capturing(device, request.result):
+        return found
+    again = found is not None
+    asked = problem = _problem(request)
     engine, names = engine_of(device), tuple(problem.layout)
+    if not request.precision:
+        problem = _preferred(engine, problem, operands)
     if not operands[-1].on_device and _too_large(engine, problem, operands):
         task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
         if task.cuts:
@@ -82,7 +85,7 @@ def _bound(request: Request) -> Bound | None:
             engine.free_workspaces()
             slabs.run(engine, task)
             return None
-    found = Bound(engine, _prepared(engine, problem, request), names)
+    found = Bound(engine, _prepared(engine, problem, request, None if problem is asked else asked, again), names)
     if len(_remembered) >= _MAX_REMEMBERED:
         _remembered.clear()
     _remembered[key] = found
@@ -215,12 +218,22 @@ def capturing(device: Device, result: Any) -> bool:
     return not isinstance(result, np.ndarray) and _queue(device, result).capturing
 
 
-def _prepared(engine: Engine, problem: Problem, request: Request) -> Prepared:
-    """The problem, compiled and loaded; raises UsageError while the caller's stream is captured."""
+def _preferred(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> Problem:
+    """``precisions.preferred``, unless its workspace alone would have the problem cut into slabs."""
+    found = precisions.preferred(problem, engine.device.info)
+    if found is problem or operands[-1].on_device:
+        return found
+    return problem if _too_large(engine, found, operands) and not _too_large(engine, problem, operands) else found
+
+
+def _prepared(engine: Engine, problem: Problem, request: Request, instead: Problem | None, again: bool) -> Prepared:
+    """The problem, compiled and loaded, and what is computed where there is no memory for its workspace; raises UsageError while the
+    caller's stream is captured. One that comes ``again`` may be timed first.
+    """
     if request.operands[-1].on_device:
         sizes = " ".join(f"{name}={size}" for name, size in problem.sizes.items())
         refuse_new(engine.device, request.result, f"{problem.workload} with {sizes}")
-    return engine.prepare(problem)
+    return engine.prepare_again(problem, instead) if again else engine.prepare(problem, instead=instead)
 
 
 def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> bool:

@@ -246,7 +246,7 @@ def _record(
     engine = None if performed[0][1] is None else performed[0][1].engine
     steps: list[Step] = []
     for request, done in performed:
-        if done is None or engine is None or engine is not done.engine:
+        if done is None or engine is None or engine is not done.engine or done.waits:
             return None
         taken = _steps(library, given, places, request, done, dict(zip(factors, call.factors, strict=True)))
         if taken is None:

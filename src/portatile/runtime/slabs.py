@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import execute, settings, workloads
+from portatile import settings, workloads, workspaces
 from portatile.arguments.matrices import Matrix
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
@@ -195,7 +195,7 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
         width = _whole_periods(width, cut)
         widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
         plans = [_prepared(engine, part(task, cut, 0, extent)).executable.plan for extent in widths]
-        if fixed + 2 * (width * sum(step) + execute.workspace(plans)) <= limit:
+        if fixed + 2 * (width * sum(step) + workspaces.workspace(plans)) <= limit:
             return int(width)
         width //= 2
     return 0

@@ -14,7 +14,7 @@ EMULATED: Mapping[str, str] = {"float32": "gemm_terms", **dict.fromkeys(("float6
 """By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
 REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex64", "complex128"), "gemm_residues")
 """By dtype the workload whose results are the same bits on every device, back end and run."""
-BY_ITSELF = frozenset({"float32"})
+BY_ITSELF = frozenset({"float32", "float64", "complex64", "complex128"})
 """Dtypes whose emulated product runs unasked where its workload says that it ``wins``: those whose gain was measured, on an H200."""
 BY_ITSELF_NOTE = "computed as with precision='emulated': faster here, and its error bound is no larger; precision='native' turns that off"
 NATIVE = "native"

@@ -95,7 +95,7 @@ class CudaContext(Device):
             else:
                 error, *found = driver.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self._stream)
             if int(error):
-                if self._recycled.clear():
+                if self._recycled.clear() or self.spare():
                     return self.claim(nbytes)
                 free, total = call(driver.cuMemGetInfo)
                 what = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"

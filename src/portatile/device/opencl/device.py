@@ -57,7 +57,7 @@ class ClDevice(ClContext):
             try:
                 buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
             except cl.Error as error:
-                if not pool.clear():
+                if not pool.clear() and not self.spare():
                     raise DeviceError(f"{what}, and {error}") from None
         return ClMemory(self, buffer, nbytes, pool=pool)
 

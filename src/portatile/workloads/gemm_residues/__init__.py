@@ -6,7 +6,7 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workloads.gemm import reference
 from portatile.workloads.gemm.product import Product
-from portatile.workloads.gemm_residues import plan
+from portatile.workloads.gemm_residues import choice, plan
 
 
 class GemmResidues(Product):
@@ -44,12 +44,19 @@ class GemmResidues(Product):
         return {**config, "REDUCE": config.get("REDUCE", 0)}
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Groups of 256 work-items, and slabs so short that there are some groups for each compute unit."""
+        """Groups of 256 work-items, and slabs so short that there are some groups for each compute unit. Matrix units of bytes leave
+        remainders: of sums, reading and writing these takes up to a tenth longer on an H200.
+        """
         rows = 16 if device.max_work_group_size >= 256 else 4
         lanes = 16 if device.max_work_group_size >= 64 else 8
         groups = -(-min(problem.sizes["m"], problem.sizes["n"]) // rows)
         slab = 1024 if groups * max(problem.sizes["k"] // 1024, 1) >= 4 * device.compute_units else 512
-        return {"SLAB": slab, "LANES": lanes, "ROWS": rows, "WGS": min(256, device.max_work_group_size & -64 or 64), "REDUCE": 0}
+        wgs = min(256, device.max_work_group_size & -64 or 64)
+        return {"SLAB": slab, "LANES": lanes, "ROWS": rows, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}
+
+    def wins(self, problem: Problem, device: DeviceInfo) -> bool:
+        """As ``choice`` estimates it."""
+        return choice.wins(problem, device)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Bytes of A and B, the products of bytes, sums put together, elements computed again; piece by piece where memory asks for it."""

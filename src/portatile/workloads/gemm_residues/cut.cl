@@ -12,32 +12,25 @@
 {% from "scalars.cl" import nothing with context %}
 {% from "tables.cl" import tables, entry with context %}
 {% set names = ["re", "im"][:parts] %}
+{% set unroll = "#pragma unroll" if unrolled else "" %}
+{% set kinds = ["re", "im", "both"] if parts == 2 else ["re"] %}
+{# of four steps the remainders of parts and of their sum, as floats that are integers; then as bytes of a word #}
 {% macro modulo(l) %}
 {
-                uint {% for name in names %}word_{{ name }} = 0{{ ", " if not loop.last }}{% endfor %}{{ ", word_both = 0" if parts == 2 }};
 {% for q in range(4) %}
-                {
 {% for name in names %}
-                    const int r_{{ name }} = {% for t in range(limbs) %}{{ " + " if not loop.first }}{{ name }}{{ q }}_{{ t }} * {{ entry("weights", l, t) }}{% endfor %};
-                    const float exact_{{ name }} = as_float(MAGIC_BITS + r_{{ name }}) - MAGIC;
-                    const float times_{{ name }} = (exact_{{ name }} * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
-                    const float left_{{ name }} = exact_{{ name }} - times_{{ name }} * {{ entry("divisors", l) }};
-                    word_{{ name }} |= (uint)(as_int(left_{{ name }} + MAGIC) & 255) << {{ 8 * q }};
+                const float exact_{{ name }}{{ q }} = {% for t in range(limbs) %}{{ " + " if not loop.first }}{{ name }}{{ q }}_{{ t }} * {{ entry("weights", l, t) }}{% endfor %};
+                const float times_{{ name }}{{ q }} = (exact_{{ name }}{{ q }} * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
+                const float left_{{ name }}{{ q }} = exact_{{ name }}{{ q }} - times_{{ name }}{{ q }} * {{ entry("divisors", l) }};
 {% endfor %}
 {% if parts == 2 %}
-                    const float both = left_re + left_im;
-                    const float times = (both * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
-                    word_both |= (uint)(as_int((both - times * {{ entry("divisors", l) }}) + MAGIC) & 255) << {{ 8 * q }};
+                const float sum{{ q }} = left_re{{ q }} + left_im{{ q }}, times{{ q }} = (sum{{ q }} * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
+                const float left_both{{ q }} = sum{{ q }} - times{{ q }} * {{ entry("divisors", l) }};
 {% endif %}
-                }
 {% endfor %}
-{% if parts == 2 %}
-                out[3 * {{ l }} * plane] = word_re;
-                out[(3 * {{ l }} + 1) * plane] = word_im;
-                out[(3 * {{ l }} + 2) * plane] = word_both;
-{% else %}
-                out[{{ l }} * plane] = word_re;
-{% endif %}
+{% for name in kinds %}
+                out[{{ "(%d * %s + %d)" % (kinds | length, l, loop.index0) if parts == 2 else l }} * plane] = {{ "WORD" if not unrolled or l == 0 else "PAIRED" }}(left_{{ name }}0, left_{{ name }}1, left_{{ name }}2, left_{{ name }}3);
+{% endfor %}
             }
 {%- endmacro %}
 {{ tables() }}
@@ -54,6 +47,12 @@
 #define PITCH (4 * (LANES + 4) + 1)  // so that neither rows nor steps of k meet in one bank
 #define MAGIC 12582912.0f  // 1.5 * 2^23: the last bits of a float near it are an integer
 #define MAGIC_BITS 0x4B400000
+#define FLOAT(x) (as_float(MAGIC_BITS + (x)) - MAGIC)  // of an integer below 2^22
+#define BYTE(x) (as_uint((x) + MAGIC) & 255)
+#define WORD(a, b, c, d) (BYTE(a) | BYTE(b) << 8 | BYTE(c) << 16 | BYTE(d) << 24)
+// The same of bytes from -127 to 127: with 128 more they do not borrow from each other, and two together are exact as a float.
+#define PAIR(a, b) (as_uint(((b) * 256.0f + (a)) + (MAGIC + 32896.0f)) & 65535)
+#define PAIRED(a, b, c, d) ((PAIR(a, b) | PAIR(c, d) << 16) ^ 0x80808080)
 
 // An element's bits; zero past the edges.
 #if K_FAST
@@ -82,10 +81,14 @@ void residues_scan(const int across, const int k, const SCALAR alpha, __global c
 #endif
     const long corner = (long)get_group_id(1) * ROWS;
     const int end = {{ nothing("alpha") }} ? 0 : min(first + {{ stretch }}, k);  // then nothing is read
+    BITS kept[{{ parts }}][{{ stretch }} / LANES];
     int peak = 1;
-    for (int step = first + h; step < end; step += LANES) {
+{{ unroll }}
+    for (int s = 0; s < {{ stretch }} / LANES; ++s) {
+        const int step = first + h + s * LANES;
 {% for part in range(parts) %}
-        peak = max(peak, EXPONENT(READ(corner + r, (long)step, {{ part }})));
+        kept[{{ part }}][s] = step < end ? READ(corner + r, (long)step, {{ part }}) : (BITS)0;
+        peak = max(peak, EXPONENT(kept[{{ part }}][s]));
 {% endfor %}
     }
     found[r][h] = peak;
@@ -93,10 +96,11 @@ void residues_scan(const int across, const int k, const SCALAR alpha, __global c
     for (int t = 0; t < LANES; ++t)
         peak = max(peak, found[r][t]);
     uint sum = 0;
-    for (int step = first + h; step < end; step += LANES) {
+{{ unroll }}
+    for (int s = 0; s < {{ stretch }} / LANES; ++s) {
 {% for part in range(parts) %}
         {
-            const BITS bits = READ(corner + r, (long)step, {{ part }});
+            const BITS bits = kept[{{ part }}][s];
             const int exponent = EXPONENT(bits);
             const BITS mantissa = (bits & FRACTION) | (exponent ? FRACTION + 1 : (BITS)0);
             const int last = LAST(peak - max(exponent, 1));
@@ -121,6 +125,7 @@ void residues_scan(const int across, const int k, const SCALAR alpha, __global c
 }
 
 // facts[4 i], facts[4 i + 1]: the exponent e of a row's largest element, and the least gap >= 0 such that its norm is at most 2^(e + gap).
+// facts[4 i + 3]: bit s is set where stretch s has elements other than 0; of more than 32 stretches two share a bit.
 __kernel __attribute__((reqd_work_group_size(LANES * ROWS, 1, 1)))
 void residues_norm(const int across, const int stretches, __global const int* restrict peaks, __global const uint* restrict squares,
                    __global int* restrict facts)
@@ -132,13 +137,16 @@ void residues_norm(const int across, const int stretches, __global const int* re
     for (int s = 0; s < stretches; ++s)
         peak = max(peak, peaks[(long)s * across + i]);
     ulong sum = 0;
+    uint held = 0;
     for (int s = 0; s < stretches; ++s) {
         const int down = min(2 * (peak - peaks[(long)s * across + i]), 32);
         sum += ((ulong)squares[(long)s * across + i] + ((1UL << down) - 1)) >> down;  // each rounded up by itself: the order does not count
+        held |= (uint)(squares[(long)s * across + i] != 0) << (s >> (stretches > 32));
     }
     const int bits = sum > 1 ? 64 - (int)clz(sum - 1) : 0;  // sum <= 2^bits
     facts[4 * (long)i] = peak;
     facts[4 * (long)i + 1] = max((bits + 1) / 2 - 7, 0);
+    facts[4 * (long)i + 3] = (int)held;
 }
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
@@ -168,7 +176,7 @@ void residues_cut(const int across, const int k, const int depth, const int leng
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 {% for name in names %}
-        int {% for q in range(4) %}{% for t in range(limbs) %}{{ name }}{{ q }}_{{ t }}{{ ", " if not (loop.last and q == 3) }}{% endfor %}{% endfor %};
+        float {% for q in range(4) %}{% for t in range(limbs) %}{{ name }}{{ q }}_{{ t }}{{ ", " if not (loop.last and q == 3) }}{% endfor %}{% endfor %};
 {% endfor %}
         uint leading = 0;
 {% for q in range(4) %}
@@ -191,10 +199,11 @@ void residues_cut(const int across, const int k, const int depth, const int leng
                 long x = (int)(bits >> (8 * sizeof(BITS) - 1)) {{ "^ conjugate " if name == "im" }}? -size : size;
 {% for t in range(limbs) %}
 {% if loop.last %}
-                {{ name }}{{ q }}_{{ t }} = (int)x;
+                {{ name }}{{ q }}_{{ t }} = FLOAT((int)x);
 {% else %}
-                {{ name }}{{ q }}_{{ t }} = ((int)x << 20) >> 20;  // twelve bits with their sign
-                x = (x - {{ name }}{{ q }}_{{ t }}) >> 12;
+                const int digit{{ t }} = ((int)x << 20) >> 20;  // twelve bits with their sign
+                {{ name }}{{ q }}_{{ t }} = FLOAT(digit{{ t }});
+                x = (x - digit{{ t }}) >> 12;
 {% endif %}
 {% endfor %}
             }

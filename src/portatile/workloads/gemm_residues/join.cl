@@ -105,7 +105,8 @@ void residues_join(const int m, const int n, const int k, const int keep, const 
     const ulong cost = ((ulong)(a < 0 ? (b < 0 ? ~b : b) : 0) << up_a) + ((ulong)(b < 0 ? (a < 0 ? ~a : a) : 0) << up_b)
         + ((ulong)(a < 0 && b < 0) << (up_a + up_b));
     const ulong known = (ulong)(uint)terms[i * n + j] * (ulong)(uint)k;
-    int marked = e == LARGEST || f == LARGEST || cost << slack > known;
+    const int apart = !(rows[4 * i + 3] & columns[4 * (long)j + 3]);  // then every term is 0
+    int marked = e == LARGEST || f == LARGEST || (cost << slack > known && !apart);
 {% for name in names %}
     double {{ name }} = 0.0;
     {
@@ -166,60 +167,130 @@ void residues_join(const int m, const int n, const int k, const int keep, const 
         combine(alpha, {{ names | join(", ") }}, beta, c);
 }
 
-#define TILE 16
-#if TRANS_A
-#define PLACE_A(i, h) ((h) * lda + (i))
-#define AT_A(y, x) [x][y]
-#else
-#define PLACE_A(i, h) ((i) * lda + (h))
-#define AT_A(y, x) [y][x]
-#endif
-#if TRANS_B
-#define PLACE_B(h, j) ((j) * ldb + (h))
-#define AT_B(y, x) [x][y]
-#else
-#define PLACE_B(h, j) ((h) * ldb + (j))
-#define AT_B(y, x) [y][x]
-#endif
+// Of a tile of {{ tile[0] }} x {{ tile[1] }} elements, item (x, y) of 16 x 16 has rows 2 y + 32 r + {0, 1} and columns 2 x + 32 c + {0, 1}.
+#define DEPTH 16
+#define STRETCH {{ stretch }}
+#define BIT(step, k) ((step) / STRETCH >> ((k) > 32 * STRETCH))  // of facts[4 i + 3]; see cut.cl
+{% set unroll = "#pragma unroll" if unrolled else "" %}
+{% set sums = ["re", "im", "re_im", "im_im"] if parts == 2 else ["re"] %}
+{% macro whole(at) %}{% if parts == 2 %}positive(re_{{ at }}) - positive(im_im_{{ at }}), positive(im_{{ at }}) + positive(re_im_{{ at }}){% else %}positive(re_{{ at }}){% endif %}{% endmacro %}
+{% set heights, widths = tile[0] // 16, tile[1] // 16 %}
+{# this item's share of the next steps of k of an operand: with k fast it lies along a line, else across #}
+{% macro read(x, side, k_fast, first, end) %}
+{{ unroll }}
+            for (int s = 0; s < {{ side // 16 }}; ++s) {
+                const int at = item + s * 256, line = {{ "at / DEPTH" if k_fast else "at %% %d" % side }}, h = next + {{ "at % DEPTH" if k_fast else "at / %d" % side }};
+                const long across = min({{ first }} + line, (long){{ end }} - 1);
+                const int inside = h < k;
+{% for part in range(parts) %}
+                {{ x }}_next[{{ part }}][s] = inside ? {{ "CONJUGATE_%s * " % x.upper() if part }}{{ x }}[{{ parts }} * ({{ x }}_offset + {{ "across * ld%s + h" % x if k_fast else "(long)h * ld%s + across" % x }}) + {{ part }}] : (REAL)0;
+{% endfor %}
+            }
+{% endmacro %}
+{% macro put(x, side, k_fast) %}
+{{ unroll }}
+            for (int s = 0; s < {{ side // 16 }}; ++s) {
+                const int at = item + s * 256;
+{% for part in range(parts) %}
+                tile_{{ x }}[{{ part }}][{{ "at % DEPTH" if k_fast else "at / %d" % side }}][{{ "at / DEPTH" if k_fast else "at %% %d" % side }}] = (double){{ x }}_next[{{ part }}][s];
+{% endfor %}
+            }
+{% endmacro %}
 
-// Marked elements, as a native product computes them: terms in the order of k, each a multiply-add that rounds once.
-__kernel __attribute__((reqd_work_group_size(TILE, TILE, 1)))
-void residues_mend(const int m, const int n, const int k, const SCALAR alpha, const SCALAR beta,
+// Zero without a sign: which zeros are left out depends on where an element lies.
+double positive(const double x)
+{
+    return x == 0 ? 0.0 : x;
+}
+
+// The first step of k, from `step` on, that lies in a stretch where rows and columns of the tile both have elements.
+int following(int step, const int k, const uint held)
+{
+    while (step < k && !(held >> BIT(step, k) & 1))
+        step = (step / STRETCH + 1) * STRETCH;
+    return step;
+}
+
+// Marked elements, as a native product computes them: terms in the order of k, each a multiply-add that rounds once. Zeros may be left out.
+__kernel __attribute__((reqd_work_group_size(16, 16, 1))) MIN_GROUPS(2) void residues_mend(const int m, const int n, const int k, const SCALAR alpha, const SCALAR beta,
                    __global const REAL* restrict a, const long a_offset, const long lda,
                    __global const REAL* restrict b, const long b_offset, const long ldb,
-                   __global REAL* restrict c, const long c_offset, const long ldc, __global const uchar* restrict marks)
+                   __global REAL* restrict c, const long c_offset, const long ldc, __global const uchar* restrict marks,
+                   __global const int* restrict rows, __global const int* restrict columns)
 {
-    __local int some;
-    __local REAL tile_a[{{ parts }}][TILE][TILE + 1], tile_b[{{ parts }}][TILE][TILE + 1];
-    const int x = (int)get_local_id(0), y = (int)get_local_id(1);
-    const long top = (long)get_group_id(1) * TILE, left = (long)get_group_id(0) * TILE, i = top + y, j = left + x;
-    const int marked = i < m && j < n && marks[i * n + j];
-    if (x == 0 && y == 0)
-        some = 0;
+    __local double tile_a[{{ parts }}][DEPTH][{{ tile[0] + 2 }}] __attribute__((aligned(16)));
+    __local double tile_b[{{ parts }}][DEPTH][{{ tile[1] + 2 }}] __attribute__((aligned(16)));
+    __local int some, special;
+    __local uint held_a, held_b;
+    const int x = (int)get_local_id(0), y = (int)get_local_id(1), item = y * 16 + x;
+    const long top = (long)get_group_id(1) * {{ tile[0] }}, left = (long)get_group_id(0) * {{ tile[1] }};
+    if (item == 0) {
+        some = special = 0;
+        held_a = held_b = 0;
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (marked)
+    uint mine = 0;  // a bit for each of this item's elements
+{{ unroll }}
+    for (int r = 0; r < {{ heights }}; ++r) {
+{{ unroll }}
+        for (int s = 0; s < {{ widths }}; ++s) {
+            const long i = top + 2 * y + r / 2 * 32 + r % 2, j = left + 2 * x + s / 2 * 32 + s % 2;
+            mine |= (uint)(i < m && j < n && marks[i * n + j] != 0) << (r * {{ widths }} + s);
+        }
+    }
+    if (mine)
         some = 1;
+    if (item < {{ tile[0] }} && top + item < m) {
+        atomic_or(&held_a, (uint)rows[4 * (top + item) + 3]);
+        if (rows[4 * (top + item)] == LARGEST)
+            special = 1;
+    }
+    if (item < {{ tile[1] }} && left + item < n) {
+        atomic_or(&held_b, (uint)columns[4 * (left + item) + 3]);
+        if (columns[4 * (left + item)] == LARGEST)
+            special = 1;
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
-    const int steps = some ? k : 0;
-    const long i_read = top + (TRANS_A ? x : y), j_read = left + (TRANS_B ? y : x);
-    double re = 0.0{{ ", im = 0.0, re_im = 0.0, im_im = 0.0" if parts == 2 }};
-    for (int start = 0; start < steps; start += TILE) {
-        const long h_a = start + (TRANS_A ? y : x), h_b = start + (TRANS_B ? x : y);
-{% for part in range(parts) %}
-        tile_a[{{ part }}] AT_A(y, x) = i_read < m && h_a < k ? {{ "CONJUGATE_A * " if part }}a[{{ parts }} * (a_offset + PLACE_A(i_read, h_a)) + {{ part }}] : (REAL)0;
-        tile_b[{{ part }}] AT_B(y, x) = j_read < n && h_b < k ? {{ "CONJUGATE_B * " if part }}b[{{ parts }} * (b_offset + PLACE_B(h_b, j_read)) + {{ part }}] : (REAL)0;
+    const int end = some ? k : 0;
+    const uint held = special ? ~0u : held_a & held_b;  // products with infinities count wherever they stand
+{% for r in range(heights) %}
+    double {% for s in range(widths) %}{% for name in sums %}{{ name }}_{{ r }}_{{ s }} = 0.0{{ ", " if not (loop.last and s == widths - 1) }}{% endfor %}{% endfor %};
 {% endfor %}
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int h = 0; h < min(TILE, k - start); ++h) {
-            re = fma((double)tile_a[0][y][h], (double)tile_b[0][h][x], re);
-{% if parts == 2 %}
-            im_im = fma((double)tile_a[1][y][h], (double)tile_b[1][h][x], im_im);
-            im = fma((double)tile_a[0][y][h], (double)tile_b[1][h][x], im);
-            re_im = fma((double)tile_a[1][y][h], (double)tile_b[0][h][x], re_im);
-{% endif %}
+    REAL a_next[{{ parts }}][{{ heights }}], b_next[{{ parts }}][{{ widths }}];
+    int start = following(0, end, held);
+    if (start < end) {
+        const int next = start;
+{{ read("a", tile[0], a_fast, "top", "m") }}{{ read("b", tile[1], b_fast, "left", "n") }}    }
+    while (start < end) {
+{{ put("a", tile[0], a_fast) }}{{ put("b", tile[1], b_fast) }}        barrier(CLK_LOCAL_MEM_FENCE);
+        const int next = following(start + DEPTH, end, held);
+        if (next < end) {
+{{ read("a", tile[0], a_fast, "top", "m") }}{{ read("b", tile[1], b_fast, "left", "n") }}        }
+        if (mine) {
+{{ "#pragma unroll 4" if unrolled else "" }}
+            for (int h = 0; h < DEPTH; ++h) {
+{% for r in range(0, heights, 2) %}
+                const double2 {% for part in range(parts) %}a{{ part }}_{{ r }} = *(__local const double2*)&tile_a[{{ part }}][h][2 * y + {{ 16 * r }}]{{ ", " if not loop.last }}{% endfor %};
+{% endfor %}
+{% for s in range(0, widths, 2) %}
+                const double2 {% for part in range(parts) %}b{{ part }}_{{ s }} = *(__local const double2*)&tile_b[{{ part }}][h][2 * x + {{ 16 * s }}]{{ ", " if not loop.last }}{% endfor %};
+{% endfor %}
+{% for r in range(heights) %}
+{% for s in range(widths) %}
+{% for name in sums %}
+                {{ name }}_{{ r }}_{{ s }} = fma(a{{ loop.index0 // 2 }}_{{ r - r % 2 }}.s{{ r % 2 }}, b{{ loop.index0 % 2 }}_{{ s - s % 2 }}.s{{ s % 2 }}, {{ name }}_{{ r }}_{{ s }});
+{% endfor %}
+{% endfor %}
+{% endfor %}
+            }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
+        start = next;
     }
-    if (marked)
-        combine(alpha, re{{ " - im_im, im + re_im" if parts == 2 }}, beta, c + {{ parts }} * (c_offset + i * ldc + j));
+{% for r in range(heights) %}
+{% for s in range(widths) %}
+    if (mine >> {{ r * widths + s }} & 1)
+        combine(alpha, {{ whole("%d_%d" % (r, s)) }}, beta, c + {{ parts }} * (c_offset + (top + 2 * y + {{ r // 2 * 32 + r % 2 }}) * ldc + left + 2 * x + {{ s // 2 * 32 + s % 2 }}));
+{% endfor %}
+{% endfor %}
 }

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from portatile import workloads
-from portatile.dtypes import REMAINDERS
+from portatile.dtypes import REMAINDERS, product
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
@@ -29,7 +29,8 @@ _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
 _SHORT = 16
 _LONG = 1024
-_TILE = 16  # rows and columns of C that a group computes again
+_TILE = 16  # what rows and columns of a piece are a multiple of
+_AGAIN = {1: (64, 64), 2: (32, 32)}  # rows and columns of C that 16 x 16 work-items compute again, real and complex
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,20 @@ def sampled(depth: int) -> int:
     return depth // 4 if depth >= _LONG else depth
 
 
+def planes(dtype: str) -> int:
+    """Products of bytes for each product: one of each modulus, of complex numbers three."""
+    return len(numbers(dtype).moduli) * (3 if product(dtype).complex else 1)
+
+
+def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
+    """Rows and columns of C that are done at a time."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    count = planes(problem.dtype)
+    line = count * padded(min(k, LONGEST))
+    rows = _share(m, line)
+    return rows, min(_share(n, line), _share(n, (1 if reduced else 4) * count * rows))
+
+
 def _native(problem: Problem) -> Call:
     """A product without terms."""
     callee = workloads.get("gemm").problem(problem.sizes, problem.dtype, problem.options, problem.layout)
@@ -85,15 +100,13 @@ class _Steps:
         self.types["SCALAR"] = f"{self.types['REAL']}{2 if self.parts == 2 else ''}"
         self.numbers = numbers(self.dtype)
         self.count = len(self.numbers.moduli)
-        self.planes = self.count * (3 if self.parts == 2 else 1)
+        self.planes = planes(self.dtype)
         self.sizes: dict[str, int] = {}
         self.zeroed: set[str] = set()
 
     def plan(self) -> Plan:
         """All steps in order: of k, of rows, of columns."""
-        depth = padded(min(self.k, LONGEST))
-        rows = _share(self.m, self.planes * depth)
-        columns = min(_share(self.n, self.planes * depth), _share(self.n, self.sum_bytes * self.planes * rows))
+        rows, columns = shares(self.problem, self.reduced)
         steps: list[Launch | Call] = []
         for h in range(0, self.k, LONGEST):
             for i in range(0, self.m, rows):
@@ -218,22 +231,25 @@ class _Steps:
     def _sums(self, piece: Piece, found: Numbers) -> list[Launch]:
         """The elements of C, and those among them that are computed again."""
         m, n, _ = piece.sizes
-        defines: dict[str, Value] = {"WGS": self.wgs, "TRANS_A": self._transposed("a"), "TRANS_B": self._transposed("b")}
+        defines: dict[str, Value] = {"WGS": self.wgs}
         if self.parts == 2:
             defines["CONJUGATE_A"], defines["CONJUGATE_B"] = (-1 if self._conjugated(name) else 1 for name in "ab")
         tables = ("inverses", "cofactors")
-        source = self._load("join.cl", found, defines, tables, margin=MARGIN, product=found.product, wide=found.wide, reduced=self.reduced)
+        tile, fast = _AGAIN[self.parts], {"a_fast": not self._transposed("a"), "b_fast": self._transposed("b")}
+        form = {"product": found.product, "wide": found.wide, "reduced": self.reduced, "tile": tile, "stretch": STRETCH, **fast}
+        source = self._load("join.cl", found, defines, tables, margin=MARGIN, **form)
         marks = self._temporary("marks", m * n)
         sizes = tuple(scalar(label, value) for label, value in zip("mnk", piece.sizes, strict=True))
         factors = self._factor("alpha"), self._factor("beta", None if piece.first[2] == 0 else 1.0)
-        joined = (Arg(name, role="temporary") for name in ("products", "terms", "facts_a", "facts_b"))
+        facts = tuple(Arg(f"facts_{name}", role="temporary") for name in "ab")
+        joined = (Arg(name, role="temporary") for name in ("products", "terms"))
         c = self._operand("c", piece, "inout")
-        joining = (*sizes, scalar("keep", found.bits), scalar("slack", found.slack), *factors, *joined, *c, marks)
-        mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks)
-        groups = (ceil_div(n, _TILE) * _TILE, ceil_div(m, _TILE) * _TILE, 1)
+        joining = (*sizes, scalar("keep", found.bits), scalar("slack", found.slack), *factors, *joined, *facts, *c, marks)
+        mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks, *facts)
+        groups = (ceil_div(n, tile[1]) * 16, ceil_div(m, tile[0]) * 16, 1)
         return [
             Launch(source, "residues_join", (ceil_div(n, self.wgs) * self.wgs, m, 1), (self.wgs, 1, 1), joining),
-            Launch(source, "residues_mend", groups, (_TILE, _TILE, 1), mended),
+            Launch(source, "residues_mend", groups, (16, 16, 1), mended),
         ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -28,7 +28,8 @@ class Form:
 
     ``default`` gives its best point for a problem on a device, of so many in a batch, or None where it is not for them; forms are asked
     by their ``rank``, the least first. ``facts``: what rules of its parameters read beside the facts of problem and device.
-    ``loss``: the default's time over the best one's on shapes that nobody measured.
+    ``loss``: the default's time over the best one's on shapes that nobody measured. ``contenders``: at most so many more points that may
+    be as fast as the default.
     """
 
     point: type[Point]
@@ -36,6 +37,7 @@ class Form:
     default: Callable[[Problem, DeviceInfo, int], Point | None]
     facts: Callable[[Problem, DeviceInfo], dict[str, Value]] = lambda problem, device: {}
     loss: Callable[[Problem, DeviceInfo], float] = lambda problem, device: UNKNOWN_LOSS
+    contenders: Callable[[Problem, DeviceInfo, int], Iterable[Point]] = lambda problem, device, count: ()
 
     @property
     def name(self) -> str:
@@ -69,6 +71,23 @@ def parameters() -> Mapping[str, Mapping[str, Parameter]]:
 def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point:
     """The first point that a form offers; ``batch`` problems share a launch. Legal and correct for every problem on every device."""
     return next(point for form in ranked() if (point := form.default(form.point.view(problem), device, batch)) is not None)
+
+
+def contenders(problem: Problem, device: DeviceInfo, count: int) -> list[Config]:
+    """At most so many configurations that may be faster than the default: of each form its default, then what it offers beside it. They
+    may break a rule of the space.
+    """
+    points: list[Point] = []
+    more: list[Point] = []
+    for form in ranked():
+        if offered := list(form.contenders(form.point.view(problem), device, count)):
+            more += offered
+            points += filter(None, [form.default(form.point.view(problem), device, 1)])
+    found: list[Config] = []
+    for point in (*points, *more):
+        if len(found) < count and (config := point.config()) not in found:
+            found.append(config)
+    return found
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:

@@ -25,4 +25,4 @@ def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     return facts | {f"turnable_{name}": takes_vectors_along_k(problem, name) for name in "ab"}
 
 
-form = Form(Gpu, rank=30, default=default.point, facts=_facts, loss=default.loss)
+form = Form(Gpu, rank=30, default=default.point, facts=_facts, loss=default.loss, contenders=default.contenders)

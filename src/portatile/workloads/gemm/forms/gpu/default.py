@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_shapes, matrix_units
 from portatile.workloads.gemm.forms import UNKNOWN_LOSS
-from portatile.workloads.gemm.forms.gpu import estimate
+from portatile.workloads.gemm.forms.gpu import costs, estimate, timings
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
-from portatile.workloads.gemm.reals import in_place, plain, types_of
+from portatile.workloads.gemm.reals import for_units, in_place, plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.waste import waste
 
@@ -45,6 +46,17 @@ def triangular(problem: Problem, device: DeviceInfo, zeros: str) -> Gpu:
     if found is None:
         found = _nvidia(problem, device, 1)
     return found if found.JOIN else replace(found, TAIL=0, SPLIT_K=1)
+
+
+def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu]:
+    """The best points of the tiles that the estimate ranks first; the first one also with copies of two elements."""
+    known = costs.known(device, problem.dtype) if _estimated(problem, device) and not for_units(problem) else None
+    if known is None:
+        return
+    for place, found in enumerate(timings.candidates(problem, device, local_limit(device), known, 2 * count)):
+        if place == 0 and problem.dtype == "float32":
+            yield replace(found, PAIRS=True)
+        yield found
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:

@@ -9,4 +9,4 @@ from portatile.workloads.gemm.forms.hopper.point import Hopper
 
 __all__ = ["form"]
 
-form = Form(Hopper, rank=14, default=default.point, facts=units.space_facts)
+form = Form(Hopper, rank=14, default=default.point, facts=units.space_facts, contenders=default.contenders)

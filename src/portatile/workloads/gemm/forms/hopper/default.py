@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from portatile.records import DeviceInfo, Problem
@@ -9,6 +10,7 @@ from portatile.workloads.gemm import units
 from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
+from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.units import Tile
 
 _TILES = (
@@ -26,15 +28,32 @@ _PROMOTED = (  # of floats of eight bits
     Tile(replace(tile(64, 64, 12), PROMOTE=units.PROMOTED), 0.4, 2.4),
 )
 _SCALED = _PROMOTED[2:]  # beside factors of blocks of k
+_NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
     """The point for a device whose warp groups multiply the problem's types; None for others, and where fragments are done sooner."""
     other = fragments.estimate(problem, device, batch)
-    tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
-    fitting = [replace(one, point=replace(one.point, MAPS=1)) for one in tiles if units.fits(one.point, device)]  # type: ignore[type-var]
-    if other is None or not device.can.warp_groups or not fitting:
+    fitting = _fitting(problem, device)
+    if other is None or not fitting:
         return None
     took, found = units.fastest(problem, device, batch, fitting)
     assert isinstance(found, Hopper)
     return found if took <= other[0] else None
+
+
+def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Point]:
+    """Each tile with the best split of k by the estimate, and the matrix form's, as far as they may come near the fastest of them."""
+    found = [units.fastest(problem, device, 1, [one]) for one in _fitting(problem, device)]
+    if found and (other := fragments.estimate(problem, device, 1)) is not None:
+        found.append(other)
+    least = min((took for took, _ in found), default=0.0)
+    yield from (one for took, one in sorted(found, key=lambda pair: pair[0])[:count] if took <= _NEAR * least)
+
+
+def _fitting(problem: Problem, device: DeviceInfo) -> list[Tile]:
+    """The tiles for the problem's types that the device has instructions and local memory for."""
+    if not device.can.warp_groups or not units.unit(problem, device):
+        return []
+    tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
+    return [replace(one, point=replace(one.point, MAPS=1)) for one in tiles if units.fits(one.point, device)]  # type: ignore[type-var]

@@ -1,0 +1,239 @@
+"""TRSM, TRMM, SYMM, SYRK and SYR2K of PyTorch arrays on a CUDA device, beside cuBLAS called directly, by turns.
+
+    python bench/level3_gpu.py --sizes 1000,2048,4096,8192,10240x128 --limit 60
+
+cuBLAS is the one that PyTorch brings, by ctypes, on PyTorch's stream; row-major arrays are transposed column-major ones to it. Of TRSM the
+peer is the fastest of three calls: cuBLAS on these arrays, cuBLAS on column-major ones, and torch.linalg.solve_triangular. Samples are
+seconds of a call in bursts, with the host's part of them, by events of the device. Results are compared with float64 first.
+``--precision`` names those of portatile that are measured: native, emulated, or what a call takes by itself (default).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import in_torch
+import portatile
+from level3 import UPDATES, flops
+from measure import facts, parser, print_table, save, slug, until_stopped
+
+CASES = {"trsm": ("LLN", "LUT", "RLN"), "trmm": ("LLN", "RUN"), "symm": ("LL", "RU"), "syrk": ("LN", "UT"), "syr2k": ("LN", "UT")}
+"""Side, triangle and transposition; of syrk and syr2k the last two."""
+ROUNDS = 7
+_BURST = 4e-3  # seconds
+_LEFT, _RIGHT, _LOWER, _UPPER = 0, 1, 0, 1  # of cublas_api.h
+
+
+class Cublas:
+    """cuBLAS's calls on column-major matrices, in PyTorch's current stream. Raises RuntimeError with its status where a call fails."""
+
+    def __init__(self, torch: Any) -> None:
+        self._library = ctypes.CDLL(f"libcublas.so.{torch.version.cuda.partition('.')[0]}")  # which PyTorch has loaded
+        self._handle = ctypes.c_void_p()
+        self._done(self._library.cublasCreate_v2(ctypes.byref(self._handle)))
+        self._done(self._library.cublasSetStream_v2(self._handle, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)))
+
+    def call(self, routine: str, dtype: str, *arguments: Any) -> Callable[[], None]:
+        """The call of ``cublasSsyrk_v2`` and its like: integers, factors as floats, and tensors."""
+        function = getattr(self._library, f"cublas{'S' if dtype == 'float32' else 'D'}{routine}_v2")
+        kept = [_as_c(argument, dtype) for argument in arguments]
+
+        def run() -> None:
+            self._done(function(self._handle, *kept))
+
+        return run
+
+    @staticmethod
+    def _done(status: int) -> None:
+        if status:
+            raise RuntimeError(f"cuBLAS: status {status}")
+
+
+def _as_c(argument: Any, dtype: str) -> Any:
+    if isinstance(argument, float):
+        return ctypes.byref((ctypes.c_float if dtype == "float32" else ctypes.c_double)(argument))
+    return ctypes.c_int(argument) if isinstance(argument, int) else ctypes.c_void_p(argument.data_ptr())
+
+
+def operands(torch: Any, routine: str, case: str, m: int, n: int, dtype: str) -> list[Any]:
+    """What the routine takes, and the output. The triangles are close to the identity, so that one may be applied thousands of times."""
+    kind = getattr(torch, dtype)
+    torch.manual_seed(m + n)
+
+    def drawn(rows: int, columns: int) -> Any:
+        return torch.rand((rows, columns), dtype=kind, device="cuda") - 0.5
+
+    if routine in UPDATES:
+        given = [drawn(m, n) if case[1] == "N" else drawn(n, m) for _ in range(UPDATES[routine])]
+        return [*given, torch.zeros((m, m), dtype=kind, device="cuda")]
+    order = m if case[0] == "L" else n
+    a, b = drawn(order, order), drawn(m, n)
+    if routine != "symm":
+        a = 1e-3 / math.sqrt(order) * a + torch.eye(order, dtype=kind, device="cuda")
+    return [a, b, torch.empty_like(b)]
+
+
+def own(routine: str, case: str, given: list[Any], precision: str) -> Callable[[], Any]:
+    """The call of portatile into the last array."""
+    *arrays, out = given
+    asked: dict[str, Any] = {"out": out, **({"precision": precision} if precision != "default" else {})}
+    if routine in UPDATES:
+        update = getattr(portatile, routine)
+        return lambda: update(*arrays, uplo=case[0], trans=case[1], **asked)
+    if routine == "symm":
+        return lambda: portatile.symm(*arrays, side=case[0], uplo=case[1], **asked)
+    call = portatile.trsm if routine == "trsm" else portatile.trmm
+    return lambda: call(*arrays, side=case[0], uplo=case[1], trans=case[2], **asked)
+
+
+def peers(torch: Any, cublas: Cublas, routine: str, case: str, given: list[Any]) -> dict[str, Callable[[], Any]]:
+    """Calls that compute the same, the first into the last array; TRSM works in place, on copies of B."""
+    *arrays, c = given
+    dtype = str(c.dtype).removeprefix("torch.")
+    lower, (m, n) = case[-2 if routine != "symm" else -1] == "L", c.shape
+    uplo = _UPPER if lower else _LOWER  # of the transpose
+    if routine in UPDATES:
+        k = arrays[0].shape[1 if case[1] == "N" else 0]
+        lda = arrays[0].shape[1]
+        matrices = [part for array in arrays for part in (array, lda)]
+        return {"cuBLAS": cublas.call(routine, dtype, uplo, int(case[1] == "N"), m, k, 1.0, *matrices, 0.0, c, m)}
+    a, b = arrays
+    side = _RIGHT if case[0] == "L" else _LEFT
+    if routine == "symm":
+        return {"cuBLAS": cublas.call(routine, dtype, side, uplo, n, m, 1.0, a, len(a), b, n, 0.0, c, n)}
+    trans = int(case[2] == "T")
+    if routine == "trmm":
+        return {"cuBLAS": cublas.call(routine, dtype, side, uplo, trans, 0, n, m, 1.0, a, len(a), b, n, c, n)}
+    c.copy_(b)
+    columns, columns_a = b.T.contiguous(), a.T.contiguous()
+    theirs = (1 - side, 1 - uplo, trans, 0, m, n, 1.0, columns_a, len(a), columns, m)
+    op, upper = (a.T, lower) if case[2] == "T" else (a, not lower)
+    return {
+        "cuBLAS": cublas.call(routine, dtype, side, uplo, trans, 0, n, m, 1.0, a, len(a), c, n),
+        "cuBLAS, column-major": cublas.call(routine, dtype, *theirs),
+        "PyTorch": lambda: torch.linalg.solve_triangular(op, b, upper=upper, left=case[0] == "L"),
+    }
+
+
+def expected(torch: Any, routine: str, case: str, given: list[Any]) -> Any:
+    """The result in float64, of one triangle with zeros in the other."""
+    a, *rest = (array.double() for array in given[:-1])
+    lower = case[-2 if routine != "symm" else -1] == "L"
+    if routine in UPDATES:
+        b = rest[0] if rest else a
+        whole = a @ b.T if case[1] == "N" else a.T @ b
+        whole = whole + whole.T if rest else whole
+        return whole.tril() if lower else whole.triu()
+    if routine == "symm":
+        whole = a.tril() + a.tril(-1).T if lower else a.triu() + a.triu(1).T
+    else:
+        whole = a.tril() if lower else a.triu()
+        whole = whole.T if case[2] == "T" else whole
+        whole = torch.linalg.inv(whole) if routine == "trsm" else whole
+    return whole @ rest[0] if case[0] == "L" else rest[0] @ whole
+
+
+def measured(torch: Any, cublas: Cublas, routine: str, case: str, m: int, n: int, dtype: str, precisions: list[str]) -> Iterator[Any]:
+    """A row for each precision: seconds of a call of each participant, by turns."""
+    given = operands(torch, routine, case, m, n, dtype)
+    calls = {precision: own(routine, case, given, precision) for precision in precisions if precision != "emulated" or dtype == "float32"}
+    wide = expected(torch, routine, case, given)
+    mask = (torch.tril if case[0] == "L" else torch.triu) if routine in UPDATES else (lambda array: array)
+    allowed = 8 * torch.finfo(given[-1].dtype).eps * math.sqrt(max(m, n)) * float(wide.abs().max())
+
+    def check(name: str) -> None:
+        torch.cuda.synchronize()
+        if not (error := float((mask(given[-1]).double() - wide).abs().max())) <= allowed:
+            raise ValueError(f"{name} is wrong by {error:.1e}, allowed {allowed:.1e}")
+
+    for precision, call in calls.items():
+        given[-1].fill_(float("nan"))
+        if routine in UPDATES:
+            given[-1].zero_()
+        call()
+        check(f"portatile, {precision}")
+    rivals = peers(torch, cublas, routine, case, given)
+    next(iter(rivals.values()))()
+    check("cuBLAS")
+    samples = _by_turns(torch, {**calls, **rivals})
+    best = min(median(samples[name]) for name in rivals)
+    for precision in calls:
+        taken = median(samples[precision])
+        task = {"routine": routine, "case": case, "m": m, "n": n, "dtype": dtype}
+        rate = {"portatile": flops(**task) / taken / 1e9, "BLAS": flops(**task) / best / 1e9}
+        mine = {name: samples[name] for name in (precision, *rivals)}
+        yield {**task, "precision": precision, "samples": mine, "gflops": rate, "ratio": best / taken}
+
+
+def _by_turns(torch: Any, calls: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
+    """Seconds of a call of each, in bursts that take turns."""
+
+    def burst(call: Callable[[], Any], count: int) -> float:
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(count):
+            call()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3 / count
+
+    counts = {name: max(2, min(60, round(_BURST / min(burst(call, 2) for _ in range(2))))) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for round_ in range(ROUNDS):
+        for name in list(calls)[:: 1 if round_ % 2 else -1]:
+            samples[name].append(burst(calls[name], counts[name]))
+    return samples
+
+
+def main() -> None:
+    """Measure, print a line for each, and save."""
+    commands = parser(__doc__, device="")
+    commands.add_argument(
+        "--sizes", default="1000,2048,4096,8192", help="N or MxN, of the result (of syrk and syr2k N x K), separated by commas"
+    )
+    commands.add_argument("--solves", default="10240x128", help="more sizes for trsm")
+    commands.add_argument("--routines", default=",".join(CASES), help="separated by commas")
+    commands.add_argument("--dtype", default="float32,float64", help="separated by commas")
+    commands.add_argument("--precision", default="native,default", help="separated by commas")
+    commands.add_argument("--limit", type=float, default=300.0, help="seconds")
+    options = commands.parse_args()
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    cublas, began = Cublas(torch), time.monotonic()
+    rows: list[dict[str, Any]] = []
+    lines = []
+    tasks = [
+        (routine, case, *map(int, (text.split("x") * 2)[:2]), dtype)
+        for text in (*options.sizes.split(","), *filter(None, options.solves.split(",")))
+        for dtype in options.dtype.split(",")
+        for routine in options.routines.split(",")
+        for case in CASES[routine]
+        if routine == "trsm" or text not in options.solves.split(",")
+    ]
+    with until_stopped():
+        for task in tasks:
+            if time.monotonic() - began > options.limit:
+                print(f"{len(tasks) - tasks.index(task)} of {len(tasks)} left out for want of time")
+                break
+            try:
+                for row in measured(torch, cublas, *task, options.precision.split(",")):  # type: ignore[arg-type]
+                    rows.append(row)
+                    rates = [f"{row['gflops'][who] / 1e3:.1f}" for who in ("portatile", "BLAS")]
+                    lines.append(["{routine} {case} {m} x {n} {dtype} {precision}".format(**row), *rates, f"{row['ratio']:.2f}"])
+                    print("  ".join(lines[-1]), flush=True)
+            except (ValueError, RuntimeError, portatile.PortatileError) as error:
+                print("wrong:", *task, error, flush=True)
+    name = in_torch.info().name
+    print_table([name, "Tflop/s", "best peer", "ratio"], lines)
+    document = {"bench": "level3", **facts(options.commit), "blas": {"name": f"cuBLAS of {in_torch.peer()}"}, "device": name, "rows": rows}
+    print(f"\nwritten to {save(f'level3-{slug(name)}', document, options.out)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Untuned problems that come again: a few configurations are timed by turns, and the fastest is kept for later calls and processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import msgspec
+
+from portatile import dialect, settings, workloads
+from portatile.cache import Cache
+from portatile.device.base import Device, Memory, Queue
+from portatile.device.clock import back_to_back
+from portatile.dtypes import itemsize
+from portatile.errors import PortatileError
+from portatile.execute import Executable, sources
+from portatile.records import Binary, Config, Plan, Problem, Source, canonical, digest, duration, from_json, to_json
+from portatile.runtime import memory_limit
+from portatile.select import Choice
+from portatile.store import device_key
+from portatile.workload import Workload
+
+_FORMAT = "timed 1"
+_KINDS = ("gpu",)  # of devices
+_MOST_KNOWN = 4096
+_MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds of a large GPU
+_MOST_BYTES = 1 << 29  # of its operands
+_PART = 8  # of the device's memory that they may take
+_HEATS = (3, 0), (7, 4)  # bursts of each configuration; and, after the first heat, for how many of the fastest
+_BURST = 1.5e-4  # seconds: short, for all of them together take milliseconds, and long beside the clock's resolution
+_MOST_RUNS = 24  # in a burst
+_AHEAD = 1 << 28  # bytes that the device fills while the host queues a burst: its launches then follow each other without gaps
+_GAIN = 0.98  # of the time of what would run without: noise alone makes one of several a little faster
+_ONE = b"\x00\x00\x80\x3f"  # in operands: 1.0 in float32, and finite in every other type
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A configuration, and the seconds of a run; 0 for one that this device refuses."""
+
+    config: Config
+    seconds: float
+
+
+class Untuned:
+    """Times configurations on one device. ``cache`` keeps the outcome, ``build`` compiles, ``plan`` gives a configuration's flat plan.
+
+    A problem is timed that is small enough for its operands to be allocated a second time; the caller's own are not touched.
+    """
+
+    def __init__(self, device: Device, cache: Cache, build: Callable[[Source], Binary], plan: Callable[[Problem, Choice], Plan]) -> None:
+        self._device, self._cache, self._build, self._plan = device, cache, build, plan
+        self._known: dict[str, Choice] = {}
+
+    def forget(self) -> None:
+        """Look at the cache again."""
+        self._known.clear()
+
+    def known(self, problem: Problem, choice: Choice) -> Choice:
+        """The fastest configuration if the problem was timed before, else ``choice``: what runs where nothing is timed."""
+        if not self._wanted(problem, choice):
+            return choice
+        found = self._known.get(problem.key)
+        if found is None:
+            ran = self._kept(problem, choice)
+            found = None if ran is None else self._remember(problem, choice, ran)
+        return found or choice
+
+    def waits(self, problem: Problem, choice: Choice) -> bool:
+        """Whether the problem would be timed if it came again: it was not yet, and is not too large."""
+        return self._wanted(problem, choice) and problem.key not in self._known and self._small(problem)
+
+    def timed(self, problem: Problem, choice: Choice) -> Choice:
+        """The fastest configuration, timed now if it was not before; ``choice`` where that is tuned, or nothing else may be faster."""
+        found = self.known(problem, choice)
+        if not self.waits(problem, choice):
+            return found
+        configs = [choice.config, *workloads.get(problem.workload).contenders(problem, self._device.info)]
+        configs = [config for place, config in enumerate(configs) if config not in configs[:place]]
+        seconds = self._race(problem, [choice, *(Choice(config, "default", "") for config in configs[1:])]) if len(configs) > 1 else []
+        ran = tuple(_Timed(dict(config), taken) for config, taken in zip(configs, seconds or [0.0] * len(configs), strict=True))
+        if seconds:
+            self._cache.put(self._key(problem, choice), to_json(ran))
+        return self._remember(problem, choice, ran)
+
+    def _wanted(self, problem: Problem, choice: Choice) -> bool:
+        return choice.reason != "tuned" and self._device.info.kind in _KINDS and settings.times_untuned()
+
+    def _small(self, problem: Problem) -> bool:
+        """Whether a second set of operands is small beside the device's memory, and a run is short."""
+        workload = workloads.get(problem.workload)
+        if type(workload).contenders is Workload.contenders or 0 in problem.sizes.values() or workload.flops(problem) > _MOST_FLOPS:
+            return False
+        limit = min(_MOST_BYTES, self._device.info.global_memory // _PART, memory_limit.asked() or _MOST_BYTES)
+        return sum(self._sizes(problem).values()) <= limit
+
+    def _remember(self, problem: Problem, choice: Choice, ran: Sequence[_Timed]) -> Choice:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        found = self._known[problem.key] = _fastest(choice, ran)
+        return found
+
+    def _key(self, problem: Problem, choice: Choice) -> str:
+        info = self._device.info
+        return digest(_FORMAT, device_key(info), info.driver, info.compiler, dialect.VERSION, problem.key, canonical(choice.config))
+
+    def _kept(self, problem: Problem, choice: Choice) -> tuple[_Timed, ...] | None:
+        """What an earlier process measured, of configurations that are legal now; None where none did."""
+        try:
+            found = from_json(self._cache.get(self._key(problem, choice)) or b"", tuple[_Timed, ...])
+        except (msgspec.MsgspecError, ValueError):
+            return None
+        space = workloads.get(problem.workload).space(problem, self._device.info)
+        legal = all(one.config in space for one in found if one.config != choice.config)
+        return found if found and found[0].config == choice.config and legal and all(math.isfinite(one.seconds) for one in found) else None
+
+    def _race(self, problem: Problem, choices: Sequence[Choice]) -> list[float]:
+        """Seconds of a run of each, 0 for those that this device refuses; empty where nothing could be timed."""
+        try:
+            plans = [self._plan(problem, one) for one in choices]
+            texts = list(dict.fromkeys(source for plan in plans for source in sources(plan)))
+            with ThreadPoolExecutor(len(texts)) as threads:  # compilers let Python go on
+                made = dict(zip(texts, threads.map(self._built, texts), strict=True))
+            with ExitStack() as stack:
+                queue = stack.enter_context(self._device.queue())
+                clock = stack.enter_context(self._device.queue(profiling=True))
+                stack.callback(queue.finish)  # before anything that it uses is given back
+                memories = {name: self._filled(stack, clock, nbytes) for name, nbytes in self._sizes(problem).items()}
+                ahead = self._filled(stack, clock, min(_AHEAD, self._device.info.global_memory // 64))
+                clock.finish()
+                runs = [self._run_of(stack, problem, plan, made, queue, memories) for plan in plans]
+                return _by_turns(queue, clock, runs, lambda: clock.fill(ahead, _ONE))
+        except PortatileError:  # no memory for a second set of operands: the choice stands
+            return []
+
+    def _built(self, text: Source) -> Binary | None:
+        try:
+            return self._build(text)
+        except PortatileError:
+            return None
+
+    def _filled(self, stack: ExitStack, queue: Queue, nbytes: int) -> Memory:
+        memory = self._device.allocate(max(nbytes + 3 & -4, 4))
+        stack.callback(memory.release)
+        queue.fill(memory, _ONE)
+        return memory
+
+    def _run_of(
+        self, stack: ExitStack, problem: Problem, plan: Plan, made: dict[Source, Binary | None], queue: Queue, memories: dict[str, Memory]
+    ) -> Callable[[], object] | None:
+        """What queues a run of a plan; None where it cannot be built or loaded."""
+        if any(made[source] is None for source in sources(plan)):
+            return None
+        try:
+            executable = stack.enter_context(Executable(self._device, plan, lambda source: _there(made[source])))
+        except PortatileError:
+            return None
+        scalars = workloads.get(problem.workload).scalars
+        values = {**{name: memory.handle for name, memory in memories.items()}, **{name: float(value) for name, value in scalars.items()}}
+        ready = executable.ready({name: place for place, name in enumerate(values)}, len(values))
+        if ready is None:
+            return partial(executable.run, queue, memories, scalars)
+        return partial(executable.rerun, ready, queue, tuple(values.values()), True)
+
+    def _sizes(self, problem: Problem) -> dict[str, int]:
+        """Bytes of the memory of each operand."""
+        workload = workloads.get(problem.workload)
+        shapes = workload.shapes(problem)
+        return {name: layout.extent(shapes[name]) * itemsize(workload.element(problem, name)) for name, layout in problem.layout.items()}
+
+
+def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | None], ahead: Callable[[], object]) -> list[float]:
+    """The median of bursts of each run, which take turns: of all, then of the first and the fastest; 0 for what cannot run."""
+    counts: dict[int, int] = {}
+    for place, run in enumerate(runs):
+        if run is not None:
+            back_to_back(queue, clock, run, 1)  # the first one loads
+            once = back_to_back(queue, clock, run, 1)
+            counts[place] = min(max(math.ceil(_BURST / max(once, 1e-7)), 1), _MOST_RUNS)
+    samples: dict[int, list[float]] = {place: [] for place in counts}
+    for rounds, fastest in _HEATS:
+        order = sorted(samples, key=lambda place: median(samples[place] or [0.0]))
+        entering = sorted({0, *order[: fastest or len(order)]} & counts.keys())
+        for _ in range(rounds):
+            for place in entering:
+                run = runs[place]
+                assert run is not None
+                ahead()
+                samples[place].append(back_to_back(queue, clock, run, counts[place]))
+    if not counts or min(map(min, samples.values())) <= 0:
+        return []  # the clock does not advance
+    return [median(samples[place]) if place in samples else 0.0 for place in range(len(runs))]
+
+
+def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:
+    """The configuration with the least time, of ``choice``'s own, the first, if none is clearly faster."""
+    ran = [one for one in timed if one.seconds > 0]
+    best = min(ran, key=lambda one: one.seconds, default=timed[0])
+    usual = timed[0].seconds
+    if best is timed[0] or (usual > 0 and best.seconds > _GAIN * usual):
+        return choice
+    beside = f", where {choice.reason} takes {duration(usual)}" if usual > 0 else ""
+    said = f"the fastest of {len(ran)} that were timed when it first came again: {duration(best.seconds)}{beside}"
+    return Choice(best.config, "timed", said)
+
+
+def _there(binary: Binary | None) -> Binary:
+    assert binary is not None
+    return binary

@@ -1,0 +1,84 @@
+"""Where there is no memory for a workspace: what is kept makes way, and what nobody asked for is computed natively."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile import workloads
+from portatile.device.base import Device, Memory, Queue
+from portatile.errors import DeviceError
+from portatile.records import DeviceInfo, Problem, Temporary
+from portatile.runtime.engine import engine_of
+from portatile.runtime.perform import forget
+from portatile.workloads import precisions
+from portatile.workspaces import Workspaces
+from support.seeds import new_seed
+
+SIZE = 24
+
+
+@pytest.fixture
+def unasked(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every float64 product is computed by residues."""
+    if not device.info.fp64:
+        pytest.skip(f"{device.info.name} has no double precision")
+
+    def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
+        return workloads.get("gemm_residues").problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+
+    forget()
+    monkeypatch.setattr(precisions, "preferred", preferred)
+
+
+def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on no workspace gets memory for bytes of operands."""
+    make = Workspaces._make
+
+    def refused(self: Workspaces, temporary: Temporary, queue: Queue) -> Memory:
+        if temporary.name.startswith("bytes_"):
+            raise DeviceError("no memory is left")
+        return make(self, temporary, queue)
+
+    monkeypatch.setattr(Workspaces, "_make", refused)
+
+
+@pytest.mark.usefixtures("unasked")
+def test_without_memory_the_native_product_runs(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(new_seed("scarce"))
+    a, b = rng.standard_normal((2, SIZE, SIZE))
+    where = device.info.id
+    native = portatile.gemm(a, b, trans_b="T", precision="native", device=where)
+    residues = portatile.gemm(a, b, trans_b="T", device=where)
+    assert residues.tobytes() == portatile.gemm(a, b, trans_b="T", precision="reproducible", device=where).tobytes()
+    on_device = [portatile.Buffer.from_numpy(x, where) for x in (a, b)]
+    compiled = portatile.compile("gemm", dtype="float64", m=SIZE, n=SIZE, k=SIZE, trans_b="T", device=where)
+    assert compiled.problem.workload == "gemm_residues"
+
+    def results() -> list[bytes]:
+        found = [portatile.gemm(a, b, trans_b="T", device=where) for _ in range(3)]
+        found += [portatile.gemm(*on_device, trans_b="T").numpy() for _ in range(3)]
+        return [one.tobytes() for one in (*found, compiled(a, b))]
+
+    assert results() == [residues.tobytes()] * 7
+    engine_of(device).free_workspaces()
+    with monkeypatch.context() as patch:
+        scarce(patch)
+        assert results() == [native.tobytes()] * 7
+        with pytest.raises(DeviceError, match="no memory is left"):
+            portatile.gemm(a, b, trans_b="T", precision="reproducible", device=where)
+    assert results() == [residues.tobytes()] * 7
+    forget()
+
+
+@pytest.mark.usefixtures("unasked")
+def test_workspaces_make_way_for_those_who_are_refused_memory(device: Device) -> None:
+    a = np.random.default_rng(new_seed("way")).standard_normal((SIZE, SIZE))
+    first = portatile.gemm(a, a, trans_b="T", device=device.info.id)
+    engine = engine_of(device)
+    with engine.lock:
+        assert device.spare()
+        assert not device.spare()
+    assert portatile.gemm(a, a, trans_b="T", device=device.info.id).tobytes() == first.tobytes()
+    forget()
