@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import portatile
-from measure import facts, parser, save, slug, version
+from measure import facts, parser, save, slug, until_stopped, version
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
@@ -60,15 +60,16 @@ def main() -> None:
     device = portatile.get_device(asked.device or "cuda")
     print(device.info.name, device.info.backend, device.info.driver)
     rows = []
-    for row in _rows(device, asked):
-        rows.append(asdict(row))
-        rate = f"{row.burst:8.1f} / {row.sustained:8.1f} T/s" if row.burst else " " * 23
-        sizes = "x".join(map(str, row.sizes))
-        unasked = " unasked" if row.name == "residues" and _unasked(device, row) else ""
-        print(
-            f"{row.dtype:10} {sizes:18} {row.data:8} {row.name:9} {rate}  error {row.largest:9.3g} / {row.mean:9.3g} eps{unasked}",
-            flush=True,
-        )
+    with until_stopped():
+        for row in _rows(device, asked):
+            rows.append(asdict(row))
+            rate = f"{row.burst:8.1f} / {row.sustained:8.1f} T/s" if row.burst else " " * 23
+            sizes = "x".join(map(str, row.sizes))
+            unasked = " unasked" if row.name == "residues" and _unasked(device, row) else ""
+            print(
+                f"{row.dtype:10} {sizes:18} {row.data:8} {row.name:9} {rate}  error {row.largest:9.3g} / {row.mean:9.3g} eps{unasked}",
+                flush=True,
+            )
     peer = f"PyTorch {version('torch')}" if version("torch") else ""
     document = {"bench": "residues", **facts(asked.commit), "device": device.info.name, "through": device.info.backend, "peer": peer}
     print(save(f"residues-{slug(device.info.name)}", {**document, "rows": rows}, asked.out))
