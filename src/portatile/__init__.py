@@ -1,6 +1,8 @@
 """One kernel text, every device, at that device's speed: tuned OpenCL C through OpenCL and CUDA.
 
-The public names, each imported from its module at first use, so that importing portatile costs almost nothing.
+``matmul``, ``gemm`` and the other routines compute on NumPy arrays, Buffers, and arrays of CuPy and PyTorch. ``tune`` searches for the
+fastest configuration of a workload on a device, ``explain`` says which one a routine uses and why, and ``Kernel`` tunes a kernel of
+the user's own. Each name is imported from its module at first use, so that ``import portatile`` takes little time.
 """
 
 from importlib import import_module as _import_module

@@ -30,7 +30,7 @@ from portatile.workloads import precisions
 
 
 def devices() -> list[Device]:
-    """Every device of every back end; ``device.info`` describes it. Opens none of them.
+    """Every device of every back end, without opening any; ``device.info`` describes each.
 
     Examples:
         >>> import portatile
@@ -113,17 +113,23 @@ def tune(
 ) -> TuningResult | list[TuningResult]:
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
-    ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). With ``precision``, as for ``matmul``, it
-    is tuned what computes the product in that way. ``budget`` is
-    ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds. ``listen`` is called
-    after every trial; ``listen=print`` shows the progress, and a notebook
-    shows it by itself.
-    Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what to
-    minimise: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not report its power), or a function of a
-    valid trial. The routines always use the fastest. Before the first search on a device its ceilings are measured, in a few seconds.
-    With a list of devices, or ``"all"``, all of them are tuned, GPUs at once and then processors one by one, each with the whole budget: a
-    list of results comes back, without those of devices that failed, which are warned of.
-    For a ``Kernel``, which has its own arguments, this is ``kernel.tune``. Raises NoValidVariantError when every variant failed.
+    ``workload`` is a name (``"gemm"``) or a ``Kernel``; for a ``Kernel``, which has its own arguments, this is ``kernel.tune``.
+    ``sizes`` are the workload's sizes and options by name: ``m=512, n=512, k=512, trans_a="T"``. ``dtype`` is the type of its operands.
+    ``precision`` is as for ``matmul``; the search then tunes the computation that gives this precision.
+
+    ``budget`` is ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds.
+    ``objective`` is what to minimise: ``"time"``, ``"energy"`` (joules per run), or a function of a valid trial. The routines always use
+    the fastest configuration. ``strategy`` names a search strategy; ``seed`` makes its random choices repeatable.
+    ``listen`` is called after every trial: ``listen=print`` shows the progress. A notebook shows it without being asked.
+
+    With a list of devices, or ``"all"``, every one is tuned with the whole budget: GPUs at the same time, then processors one by one. The
+    result is a list. It leaves out devices that failed, with a warning for each.
+
+    Every variant is checked against a reference before it is timed. Every trial goes to the result store. The first search on a device
+    measures its ceilings before it begins, which takes a few seconds.
+
+    Raises NoValidVariantError when every variant failed, UsageError for ``"energy"`` where the device does not report its power,
+    UnknownNameError for an unknown name, ArgumentError for invalid sizes or options, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import portatile
@@ -185,14 +191,16 @@ def explain(
     precision: Precision | None = None,
     **sizes: int | str | bool,
 ) -> Choice | Split:
-    """The configuration that the routines use for a problem, and where it comes from; of several devices how they share it.
+    """The configuration that the routines use for a problem, and where it comes from.
 
-    With a list of devices, or ``"all"``, it is how they shared the problem the last time in this process, else how they are expected to.
+    ``workload``, ``dtype``, ``precision`` and ``sizes`` are as for ``tune``. Where the native product runs in place of the precision that
+    was asked for, the explanation says so.
 
-    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. With several devices it may also be a routine of ``portatile.wavelets`` that
-    takes a batch, such as ``"magicfilter3d"``, with the sizes ``orbitals``, ``n1``, ``n2``, ``n3``. With ``precision``, as for ``matmul``,
-    the explanation says where the native product runs in place of an emulated one. Raises UnknownNameError for an unknown name,
-    ArgumentError for invalid sizes or options, DeviceNotFoundError for an unknown device.
+    With a list of devices, or ``"all"``, the result is a ``Split``: how these devices shared the problem the last time in this process, or
+    how they are expected to share it. ``workload`` may then also be a routine of ``portatile.wavelets`` that takes a batch, such as
+    ``"magicfilter3d"``, with the sizes ``orbitals``, ``n1``, ``n2``, ``n3``.
+
+    Raises UnknownNameError for an unknown name, ArgumentError for invalid sizes or options, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import portatile
@@ -218,7 +226,7 @@ def explain(
 def _of_batch(
     routine: str, dtype: str, device: Selector | None, precision: Precision | None, sizes: Mapping[str, int | str | bool]
 ) -> Split:
-    """How several devices share a batch of orbitals."""
+    """How several devices share a batch of orbitals. Raises ArgumentError for fewer than two devices, or a ``precision``."""
     if checks.precision(precision):
         raise ArgumentError(f"{routine} has no precision but its own; leave precision out")
     chosen = () if device is None else device_module.several(device)
@@ -230,7 +238,7 @@ def _of_batch(
 
 
 def _note(engine: Engine, problem: Problem, choice: Choice) -> str:
-    """What is to be said of a choice: of the workload itself, or of the products that it consists of, each reason once."""
+    """What users should know about a choice: the workload's own note, or the notes of the products in its plan, each with its count."""
     workload, info = workloads.get(problem.workload), engine.device.info
     own = workload.note(problem, choice.config, info)
     if own or problem.options.get("precision", precisions.NATIVE) == precisions.NATIVE:

@@ -1,7 +1,7 @@
-"""Keys of calls, from one look at the arrays: equal for calls that run alike. With the addresses at which the arrays begin.
+"""Descriptions of arrays for the keys of recorded calls: equal for calls that run alike. Addresses are kept apart from them.
 
-Each library is asked in its own cheapest words: PyTorch tensors by their methods, CuPy's arrays by their attributes. What they say through
-``__cuda_array_interface__`` takes ten times as long.
+Each library has its own class, which uses the fastest attributes and methods that its arrays have. The common protocol,
+``__cuda_array_interface__``, takes ten times as long.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.foreign_arrays import LEGACY_STREAM
 
-MASK = 127  # the alignment of a place is its lowest bit, and known up to 128 bytes: 0 for those and better
-_SPACE = 48  # bits of an address within one memory, where memory has no address of its own
+MASK = 127  # the alignment of an address is its lowest set bit, up to 64; 0 stands for 128 bytes and better
+_SPACE = 48  # bits of an offset within a memory that has no address of its own; the bits above tell such memories apart
 
 
 class Library(ABC):
-    """One kind of array. An instance is stateless; ``kind`` is the type that all arrays of a call have, exactly."""
+    """A library's arrays. Instances are stateless; ``kind`` is the exact type that all arrays of a call have."""
 
     on_host = False
     streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
@@ -32,10 +32,10 @@ class Library(ABC):
         self.kind = kind
 
     @abstractmethod
-    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
-        """The addresses of the arrays' first elements; whatever else decides how a call runs is appended to ``said``.
+    def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
+        """The addresses of the arrays' first elements. Appends to ``key`` whatever else decides how a call on them runs.
 
-        None for an array of another kind, or one that lies nowhere now.
+        None for an array of another type, or one whose memory has been released.
         """
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Numpy(Library):
     def place(self, array: Any) -> int:
         return address(array)
 
-    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+    def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         kind: Any = self.kind
         places: list[int] = []
         for array in arrays:
@@ -71,7 +71,7 @@ class Numpy(Library):
                 return None
             place = address(array)
             places.append(place)
-            said.append((array.shape, array.strides, array.dtype, array.flags.num, place & MASK and place & -place & MASK))
+            key.append((array.shape, array.strides, array.dtype, array.flags.num, place & MASK and place & -place & MASK))
         return places
 
     def new(self, model: Any, shape: tuple[int, ...]) -> Any:
@@ -85,7 +85,7 @@ class Buffers(Library):
         base = array.memory.handle
         return int(base if type(base) is int else id(array.memory) << _SPACE) + int(array.offset)
 
-    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+    def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         kind: Any = self.kind
         places: list[int] = []
         for array in arrays:
@@ -98,7 +98,7 @@ class Buffers(Library):
             if type(base) is not int:
                 base = id(memory) << _SPACE
             places.append(base + array.offset)
-            said.append(array.described or _described(array, base))
+            key.append(array.described or _described(array, base))
         return places
 
     def new(self, model: Any, shape: tuple[int, ...]) -> Any:
@@ -106,10 +106,10 @@ class Buffers(Library):
 
 
 def _described(array: Buffer, base: int) -> tuple[object, ...]:
-    """The description of a Buffer besides its place, which never changes: kept with it."""
+    """The description of a Buffer, without its address; it never changes, so the Buffer keeps it."""
     alignment = base & MASK and base & -base & MASK
-    array.described = said = (array.shape, array.strides, array.dtype, array.offset, array.memory.device, alignment)
-    return said
+    array.described = description = (array.shape, array.strides, array.dtype, array.offset, array.memory.device, alignment)
+    return description
 
 
 BUFFERS = Buffers(Buffer)
@@ -124,7 +124,7 @@ class Torch(Library):
         super().__init__(kind)
         self._stream = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)
 
-    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+    def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         kind: Any = self.kind
         places: list[int] = []
         for array in arrays:
@@ -132,7 +132,7 @@ class Torch(Library):
                 return None
             place = array.data_ptr()
             places.append(place)
-            said.append(
+            key.append(
                 (array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad, place & MASK and place & -place & MASK)
             )
         return places
@@ -160,7 +160,7 @@ class Cupy(Library):
         self._stream = cuda.get_current_stream
         self._alone = int(cuda.runtime.getDeviceCount()) == 1
 
-    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+    def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         kind: Any = self.kind
         places: list[int] = []
         for array in arrays:
@@ -169,7 +169,7 @@ class Cupy(Library):
             data = array.data
             place = data.ptr
             places.append(place)
-            said.append((array.shape, array.strides, array.dtype, data.device_id, place & MASK and place & -place & MASK))
+            key.append((array.shape, array.strides, array.dtype, data.device_id, place & MASK and place & -place & MASK))
         return places
 
     def place(self, array: Any) -> int:
@@ -183,11 +183,11 @@ class Cupy(Library):
 
 
 known: dict[type, Library | None] = {}
-"""What ``library_of`` has found."""
+"""The answers of ``library_of`` so far."""
 
 
 def library_of(kind: type) -> Library | None:
-    """The library whose arrays are of this type; None for subclasses, and for libraries that are asked through protocols."""
+    """The library whose arrays are of this very type; None for subclasses, and for libraries that have no class here."""
     try:
         return known[kind]
     except KeyError:

@@ -1,7 +1,7 @@
-"""matmul and gemm on NumPy arrays, Buffers and CUDA arrays, row-major or column-major, read in place; stacks of matrices too.
+"""matmul and gemm on NumPy arrays, Buffers and CUDA arrays, and on stacks of matrices; row-major or column-major, read in place.
 
-NumPy in, NumPy out: the call returns when the result is there. Arrays of CuPy and PyTorch, and Buffers, choose their own
-device; the work is queued on the caller's current stream, the result is of the caller's library, and nothing waits.
+With NumPy arrays the call returns when the result is there. Arrays of CuPy and PyTorch, and Buffers, are used on the device
+where they lie: the call queues the work on the caller's current stream, does not wait, and returns an array of the caller's library.
 """
 
 from __future__ import annotations
@@ -41,25 +41,34 @@ def matmul(
 ) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
-    With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
-    that lie evenly in memory are one launch. A vector is a row of ``a``, a column of ``b``, and the result lacks that dimension.
-    Lists and whatever NumPy makes an array of are taken too. Dtypes are promoted as NumPy's. float32, float64, complex64, complex128,
-    float16, bfloat16 and floats of eight bits are multiplied as such, with sums in float32 or better; integers and bool in float64, which
-    the result is too, but int8 as such where the result is asked to be int32. ``dtype`` asks for another result, as float32 of float16
-    (``portatile.dtypes.RESULTS``), or for operands that are cast to it. What kernels cannot read is copied first: steps, negative
-    strides, other dtypes.
+    Arrays of more than two dimensions are stacks of matrices in the last two; the other dimensions broadcast as NumPy's do. Stacks that
+    lie evenly in memory take one launch. A vector is a row of ``a`` or a column of ``b``, and the result lacks that dimension. Lists, and
+    whatever else NumPy makes an array of, are taken too. Arrays that kernels cannot read (with steps, negative strides, or other dtypes)
+    are copied first.
 
-    Without ``precision``, large products of float32, float64 and complex numbers are computed as with ``"emulated"`` where that is expected
-    to be faster; ``"native"`` keeps to the type's own arithmetic. ``"tf32"`` lets units multiply float32 with ten bits of its fraction,
-    where the device has such units. ``"3m"`` multiplies complex matrices by three real products in place of four, as CGEMM3M does: a
-    quarter less work, and up to three times the error in the imaginary part, relative to the sums of moduli. ``"emulated"`` forms an
-    accurate product from many of fewer bits, whose error bound is no larger than the native product's; where there is none for a type, the
-    native product runs, which ``portatile.explain`` says. ``"reproducible"`` gives the same bits on every device and back end, and in every
-    run; what has no such product is refused.
+    Dtypes are promoted as NumPy does. float32, float64, complex64, complex128, float16, bfloat16 and floats of eight bits are multiplied
+    as such, with sums in float32 or better. int8 is multiplied as such where the result is to be int32; other integers and bool
+    are multiplied in float64, and so is the result. ``dtype`` asks for a result of another type (``portatile.dtypes.RESULTS``), such as
+    float32 of float16, or casts the operands to that type.
 
-    ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
-    inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
-    if that takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
+    ``precision`` says how the product is computed:
+
+    - None: in the type's own arithmetic, but large products of float32, float64 and complex numbers as ``"emulated"`` where that is
+      expected to be faster.
+    - ``"native"``: in the type's own arithmetic.
+    - ``"tf32"``: float32 cut to ten bits of its fraction, on matrix units, where the device has such units.
+    - ``"3m"``: complex matrices by three real products in place of four, as CGEMM3M does. This is a quarter less work, with up to three
+      times the error in the imaginary part, relative to the sums of moduli.
+    - ``"emulated"``: from many products of fewer bits, with an error bound no larger than the native product's. Where a type has no such
+      product, the native one runs, and ``portatile.explain`` says so.
+    - ``"reproducible"``: with the same bits on every device and back end, and in every run. Raises ArgumentError where a type has no such
+      product.
+
+    ``out`` receives the result if it is given: an array with any strides, of any dtype that NumPy casts to silently. On the host it may
+    overlap the inputs. ``device`` selects a device by id, name or vendor. Where no device is named, small products of NumPy arrays are left
+    to NumPy's BLAS if that takes less time than a launch.
+
+    Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -97,22 +106,24 @@ def gemm(
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N), the transpose (T) or the conjugate transpose (C).
 
-    Arrays of more than two dimensions are stacks of matrices, as for ``matmul``; op transposes each.
+    op(a) is m x k, op(b) is k x n, ``c`` and ``out`` are m x n. Arrays of more than two dimensions are stacks of matrices, as for
+    ``matmul``; op transposes each. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a`` and ``b`` are not. The result goes to
+    ``out``, which may be ``c`` itself, or to a new row-major array. Types, ``precision`` and ``device`` are as for ``matmul``; ``c`` and
+    ``out`` have the result's type. alpha and beta are real numbers; complex ones for complex matrices, whole ones for int8.
 
-    op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
-    and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. Types are as
-    for ``matmul``; ``c`` and ``out`` have the result's. alpha and beta are real, complex for complex matrices, whole for integers.
-    ``precision`` is as for ``matmul``.
-    ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
-    an unknown device.
+    With ``bias``, ``scale_a``, ``scale_b`` or ``activation`` the same launch computes an epilogue, for one product of real matrices:
+    ``activation(scale_a * scale_b * alpha * op(a) @ op(b) + beta * c + bias)``.
 
-    The epilogue, of one product of real matrices, is computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b) +
-    beta * c + bias)``. ``bias`` has the shape (n,) or (m, 1), ``scale_a`` (m,) for the rows of op(a), ``scale_b`` (n,) for the columns of
-    op(b), or either is one number. They are float32, or float64 of float64 matrices. Of floats of eight bits, blocks of 128 of k may have
-    factors of their own, with q = ceil(k / 128): ``scale_a`` is m x q then, ``scale_b`` q x n. ``activation`` is ReLU, GELU with the error
-    function, or SiLU. Of int8 matrices the result is float32 then. After a product of another ``precision`` bias and activation are a
-    launch of their own; with vectors of scales the native product runs, which
-    ``portatile.explain("gemm_epilogue", scale_a="rows", ...)`` says too. Reproducible are a bias and ReLU.
+    - ``bias`` has the shape (n,) or (m, 1).
+    - ``scale_a`` has the shape (m,), for the rows of op(a); ``scale_b`` (n,), for the columns of op(b). Either may be one number. For
+      floats of eight bits each block of 128 of k may have a scale: ``scale_a`` is m x q and ``scale_b`` q x n, with q = ceil(k / 128).
+    - ``activation`` is ReLU, GELU with the error function, or SiLU.
+
+    Bias and scales are float32, for float64 matrices float64. int8 matrices with an epilogue give float32. With another ``precision`` bias
+    and activation take a launch of their own, and vectors of scales need the native product, as
+    ``portatile.explain("gemm_epilogue", scale_a="rows", ...)`` says. ``"reproducible"`` takes a bias and ReLU only.
+
+    Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -138,14 +149,14 @@ def gemm(
 
 
 def _plan_product(call: Call) -> Planned | Converted:
-    """The requests of ``_plan`` for whatever ``numpy.matmul`` takes."""
+    """The plan of ``matmul``: as ``_plan`` for matrices that kernels read, else converted to such matrices by NumPy's rules."""
     a, b = call.arrays
     found = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
     return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
 
 
 def _plan(call: Call) -> Planned:
-    """A request for each launch's worth of matrices. Raises ArgumentError for what does not fit."""
+    """The plan of ``gemm``: one request for each launch. Raises ArgumentError for operands that do not fit together."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
     wanted, precision = (rest[0], rest[2]) if rest else (None, "")
@@ -188,17 +199,17 @@ def _plan(call: Call) -> Planned:
 
 
 def _plan_one(call: Call, result: Any) -> Planned:
-    """The request for one matrix of a stack, into ``result``."""
+    """The plan for one matrix of a stack, whose product goes to ``result``."""
     return _plan(call._replace(out=result))
 
 
 def _shape(given: Mapping[str, Any], trans: tuple[str, str]) -> tuple[int, int]:
-    """The shape of each product of two stacks."""
+    """The shape (m, n) of each product of the stacks ``a`` and ``b`` in ``given``."""
     return given["a"].shape[-2 if trans[0] == "N" else -1], given["b"].shape[-1 if trans[1] == "N" else -2]
 
 
 def _goes_one_by_one(a: Any, b: Any, precision: str) -> bool:
-    """Whether each product of two stacks is a request of its own in a precision."""
+    """Whether a precision computes the products of two stacks one by one, each by its own request."""
     return precisions.one_by_one(precision, name_of(a.dtype), prod(a.shape[-2:]) * max(b.shape[-2:]))
 
 

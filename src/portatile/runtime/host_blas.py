@@ -1,6 +1,6 @@
 """Small products of arrays on the host: left to NumPy's BLAS where that takes less time than a launch does on this machine.
 
-A product for which no device is named is raced when its kind first comes: a few runs each, and the faster one computes it from then on.
+The first product of a shape for which no device is named runs a few times each way. The faster way computes such products from then on.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from portatile.records import Problem
 _TYPES = ("float32", "float64", "complex64", "complex128")
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
 _RUNS = 4
-_MOST = 4096
-_raced: dict[tuple[int, ...], tuple[float, float]] = {}  # m, n, k and bytes of an element: seconds by NumPy, and on the device
+_MOST = 4096  # entries of each table below
+_raced: dict[tuple[int, ...], tuple[float, float]] = {}
+"""m, n, k and bytes of an element -> seconds by NumPy, and on the device."""
 
-
-_light: set[tuple[object, ...]] = set()
-"""Forms of arrays, as ``product`` has them, whose plain products NumPy computes."""
+_by_numpy: set[tuple[object, ...]] = set()
+"""Shapes, strides and dtypes of the arrays of plain products (alpha 1, beta 0, nothing transposed) that NumPy computes; see ``product``."""
 
 
 def product(a: Any, b: Any, out: Any) -> Any:
-    """The product of NumPy arrays whose kind NumPy won before, looked up by their form alone; None where a call has to go the usual way.
+    """``a @ b`` by NumPy if NumPy was faster for arrays of these shapes, strides and dtypes; None where ``matmul`` has to look further.
 
-    ``out`` is None or what the caller gave. The caller has named no device.
+    ``out`` is the caller's, or None. For calls that name no device.
     """
     if out is None:
         key: tuple[object, ...] = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
@@ -37,7 +37,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
         key = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype)
     else:
         return None
-    if key not in _light or settings.selection() != (None, None):
+    if key not in _by_numpy or settings.selection() != (None, None):
         return None
     if out is not None and (not out.flags.writeable or np.may_share_memory(out, a) or np.may_share_memory(out, b)):
         return None
@@ -46,19 +46,19 @@ def product(a: Any, b: Any, out: Any) -> Any:
 
 
 def takes(call: Any, result: Any) -> bool:
-    """Whether NumPy's BLAS has the type of a product, so that its results are within the same bound, and no precision is asked for."""
+    """Whether NumPy may compute a call: its BLAS has the type, so that results keep the same bound, and no precision is asked for."""
     if any(call.options[4:]):
         return False
     return result.dtype == call.arrays[0].dtype and result.dtype.name in _TYPES
 
 
 def forget() -> None:
-    """Race every kind again."""
-    _light.clear()
+    """Forget which products NumPy computes, so that they are timed again."""
+    _by_numpy.clear()
 
 
 class Again(Protocol):
-    """A recorded call: ``again`` computes it once more, or gives None where it has to be looked at."""
+    """A recorded call: ``again`` computes it once more, or gives None where the call has to be planned anew."""
 
     shape: tuple[int, ...]
 
@@ -70,7 +70,7 @@ class Again(Protocol):
 
 
 class ByNumpy:
-    """Products that NumPy computes, of arrays of which everything is checked; stands where the recorded call stood."""
+    """A product that NumPy computes, in place of the ``recorded`` call, on arrays that were checked when that was recorded."""
 
     def __init__(self, recorded: Again, trans: tuple[str, ...]) -> None:
         self._recorded, self._trans = recorded, trans
@@ -100,9 +100,9 @@ def _op(array: NDArray[Any], trans: str) -> NDArray[Any]:
 
 
 def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
-    """``recorded``, a product on host arrays that was just computed, or NumPy in its place where that is faster.
+    """``recorded``, a product on host arrays that was just computed, or a ``ByNumpy`` where that is faster here.
 
-    ``beta`` is 0 and ``alpha`` is not. The result stands in ``result`` as the one that is chosen computes it.
+    ``beta`` is 0 and ``alpha`` is not. Afterwards ``result`` holds what the chosen one computes, so that repeated calls give equal bits.
     """
     a, trans = call.arrays[0], call.options
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
@@ -134,24 +134,25 @@ def _remember(call: Any) -> None:
     """Let ``product`` compute calls like this one, if it is a plain product."""
     if len(call.arrays) != 2 or call.factors != (1.0, 0.0) or call.options != ("N", "N"):
         return
-    if len(_light) >= _MOST:
-        _light.clear()
-    _light.add(_form(call))
+    if len(_by_numpy) >= _MOST:
+        _by_numpy.clear()
+    _by_numpy.add(_form(call))
 
 
 def follow(call: Any, converted: Any) -> None:
-    """Let ``product`` compute calls like ``call`` if it does so for the one that it was ``converted`` to, of the same dtypes."""
+    """Let ``product`` compute calls like ``call`` too, if it computes the call that this was ``converted`` to, with the same dtypes."""
     given, known = ((*one.arrays, one.out) for one in (call, converted))
     for array, as_read in zip(given, known, strict=True):
         if (array is not None or as_read is not None) and (type(array) is not np.ndarray or getattr(as_read, "dtype", None) != array.dtype):
             return
-    if _form(converted) in _light:
-        _light.add(_form(call))
+    if _form(converted) in _by_numpy:
+        _by_numpy.add(_form(call))
 
 
 def _form(call: Any) -> tuple[object, ...]:
+    """The key of a call in ``_by_numpy``, as ``product`` makes it."""
     given = call.arrays if call.out is None else (*call.arrays, call.out)
-    return tuple(said for array in given for said in (array.shape, array.strides, array.dtype))
+    return tuple(fact for array in given for fact in (array.shape, array.strides, array.dtype))
 
 
 def note(problem: Problem) -> str:

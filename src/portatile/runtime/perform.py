@@ -1,4 +1,4 @@
-"""A request's way to its launches: a problem is prepared at the first call, and found again when its shapes come again."""
+"""From a request to its launches: the first call prepares the problem, later calls of the same shapes find it again."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ from portatile.runtime.request import Request
 from portatile.workloads import precisions
 
 _MAX_REMEMBERED = 4096
-_LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # of a Matrix, all that tells how it lies in memory
+_LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # the fields of a Matrix that say how it lies in memory
 _remembered: dict[tuple[object, ...], Bound] = {}
 forgetting: list[Callable[[], None]] = []
-"""Who else drops what it remembers when ``forget`` is called."""
+"""Callbacks of other modules that remember something; ``forget`` calls them."""
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
 
 
 def perform(request: Request) -> Bound | None:
-    """Compute. With operands on the host it returns when the last of them, the output, is in the caller's array.
+    """Compute a request. With operands on the host this returns when the result is in the caller's array.
 
-    With operands on a device it queues the work, for a result of another library on that library's current stream. None comes back where
-    it took more than one prepared problem.
+    With operands on a device it queues the work: on the current stream of the library that ``request.result`` belongs to, or on the
+    device's default queue. The prepared problem that ran is returned, so that a caller can run it again; None where there was more than
+    one (slabs, several devices).
     """
     operands = request.operands
     found = request.bound or _bound(request)
@@ -54,7 +55,10 @@ def perform(request: Request) -> Bound | None:
 
 
 def _bound(request: Request) -> Bound | None:
-    """The request's problem, prepared, and found again when it comes again. One too large for the device is computed here: then None."""
+    """The prepared problem of a request, remembered by devices, sizes, options, types and layouts.
+
+    A problem that is too large for the device, or shared by several devices, is computed here; then the result is None.
+    """
     operands = request.operands
     if request.selector == devices.EVERY or isinstance(request.selector, (list, tuple)):
         return _by_several(request, request.selector)
@@ -89,7 +93,7 @@ def _bound(request: Request) -> Bound | None:
 
 
 def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None:
-    """Compute on all devices that are named; of a single one what ``_bound`` gives."""
+    """Compute on all devices that are named. Where one of them alone does it, the result is that of ``_bound``, else None."""
     chosen = devices.several(selector)
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
@@ -104,14 +108,17 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
         start(engine, prepared, operands, scalars, request.result)
         if request.operands[-1].on_device:
-            _queue(engine.device, request.result).finish()  # so that it is timed
+            _queue(engine.device, request.result).finish()  # the caller times this function, and times must include the work
 
     several.perform(chosen, problem, matrices, request.scalars, compute)
     return None
 
 
 def _settle(request: Request, chosen: Sequence[Device]) -> None:
-    """Give the output its values, and wait until nobody writes to the operands; raises ArgumentError where some are on the host."""
+    """Give the output its first values, and wait until all work on the operands is done, so that other devices may read them.
+
+    Raises ArgumentError where only some operands are on the host, UsageError where a stream is being captured into a graph.
+    """
     places = dict.fromkeys(stored.array.memory.device if stored.on_device else None for stored in request.operands)
     if None in places and len(places) > 1:
         raise _mixed(places)
@@ -140,9 +147,10 @@ def _mixed(places: Collection[Device | None]) -> ArgumentError:
 def start(
     engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
 ) -> Mapping[str, Memory]:
-    """Start what is prepared, as ``perform`` does; ``operands`` by name, the output last.
+    """Run a prepared problem on ``operands`` (by name, the output last), wherever they lie; with an output on the host, wait for it.
 
-    Gives the memory of arrays on the host if kernels reach all of them where they lie and it outlasts the call, else nothing.
+    If kernels reach all operands in the host's own memory, and the device keeps that mapping, returns the memory by name, so that the
+    next call on the same arrays can skip the look-up; else an empty mapping.
     """
     if not prepared.executable.plan.steps:
         return {}
@@ -168,14 +176,14 @@ def start(
 
 
 def launch(engine: Engine, prepared: Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
-    """Launch what is prepared, as ``start`` does, on operands that all lie in the device's memory."""
+    """Queue a prepared problem on ``operands`` that all lie in the device's memory; does not wait."""
     if prepared.executable.plan.steps:
         with engine.lock:
             prepared.run(_queue(engine.device, result), operands, scalars)
 
 
 def forget() -> None:
-    """Drop what is remembered: results tuned since, and another default device, are used from the next call on."""
+    """Drop all that is remembered, so that the next call uses new tuning results and a new default device."""
     forget_engines()
     scratch.forget()
     _remembered.clear()
@@ -200,7 +208,7 @@ def constant(device: Device, array: NDArray[Any], result: Any) -> Buffer:
 
 
 def refuse_new(device: Device, result: Any, what: str) -> None:
-    """Raise UsageError while the stream of ``result`` is captured, where drivers refuse to load, to allocate and to wait."""
+    """Raise UsageError while the stream of ``result`` is captured into a graph: drivers refuse to load, allocate and wait then."""
     if capturing(device, result):
         raise UsageError(f"{what} was not called before this capture: call it once before, which compiles and loads it")
 
@@ -254,8 +262,8 @@ def _device(request: Request) -> Device:
 
 
 def _selected(selector: str | None) -> Device:
-    said = selector or settings.selection()  # a program may change its environment
-    return _devices.get(said) or _devices.setdefault(said, devices.get(selector))
+    key = selector or settings.selection()  # read at each call, because a program may change its environment
+    return _devices.get(key) or _devices.setdefault(key, devices.get(selector))
 
 
 def _queue(device: Device, result: Any) -> Queue:
@@ -266,7 +274,7 @@ def _queue(device: Device, result: Any) -> Queue:
 
 
 def _problem(request: Request) -> Problem:
-    """The problem of operands in the order of the workload's, where they lie."""
+    """The problem of a request: its sizes and options by name, with the layouts of its operands as they lie in memory."""
     workload = workloads.get(request.workload)
     layout = {operand.name: stored.layout for operand, stored in zip(workload.operands, request.operands, strict=True)}
     options = dict(zip((name for name in workload.options if name != "precision"), request.options, strict=True))

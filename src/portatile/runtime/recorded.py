@@ -1,6 +1,7 @@
-"""Calls that come again: what the arrays say of themselves leads to launches that lie ready, without looking at anything twice.
+"""Fast repetition of calls: a description of the arrays (types, shapes, strides, alignments) is the key to launches that lie ready.
 
-The first call of a kind goes the long way, through every check; it is recorded if all that it did can be done again with other addresses.
+The first call of a kind is planned, with every check, and performed. It is recorded if the same steps can run again on arrays at other
+addresses; later calls with an equal description run these steps and check nothing but overlaps and factors.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
 from portatile.runtime.steps import Beginning, Constant, Cross, Launches, OnHost, Source, Start, Step, crosses, entire, source_of
 
-_MOST = 4096  # kinds of calls that a routine remembers
-_FACTORS = 64  # values of its scalars, of which it knows which are 0
+_MOST = 4096  # recorded calls of one routine
+_FACTORS = 64  # tuples of factors for which a routine remembers which are 0
 
 
 class Call(NamedTuple):
-    """The arguments of a call: the arrays that are read, factors, letters and other options, the output if any, and a device's name."""
+    """The arguments of a call: arrays that are read, factors such as alpha, options such as transpositions, the output, and the device."""
 
     arrays: tuple[Any, ...]
     factors: tuple[Any, ...]
@@ -38,10 +39,9 @@ class Call(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """The outcome of planning a call: the array that the caller gets, and the requests that fill it, in order; none where it is filled
-    already.
+    """A planned call: the array that the caller gets, and the requests that fill it, in order; none where it is filled already.
 
-    Scalars of a request that are none of the call's factors must follow from its options.
+    Scalars of a request are the call's factors, or must follow from the call's options.
     """
 
     result: Any
@@ -49,7 +49,7 @@ class Planned(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """A call that comes to another one: its plan and its arrays, and what gives the first one's result from its result."""
+    """Another call that computes the same on arrays that kernels read; ``finish`` turns its result into the original call's."""
 
     plan: Plan
     call: Call
@@ -57,21 +57,21 @@ class Converted(NamedTuple):
 
 
 Plan = Callable[[Call], Planned | Converted]
-"""The long way of a routine: checks everything, and raises ArgumentError for what does not fit."""
+"""A routine's planner: checks the arguments of a call, and raises ArgumentError for those that do not fit together."""
 
 
 class Recorder:
-    """The calls of one routine, recorded. ``factors`` names its scalars, in the order of ``Call.factors``.
+    """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``Call.factors``.
 
-    Of the arrays only the last may be the output itself. What is ``lasting`` is kept when results tuned since are to be used. A
-    ``product`` is one of the first two arrays, which NumPy may compute. Safe to call from several threads.
+    Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
+    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it. Safe to call from several threads.
     """
 
     def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False) -> None:
         self._factors, self._product = factors, product
         self._known: dict[tuple[object, ...], Again] = {}
-        self._last: tuple[list[object], Again | None] = [], None  # the last of them that was found
-        self._zeros: dict[tuple[float, ...], tuple[bool, ...]] = {}  # which factors of those that came last are not 0
+        self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
+        self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)
             if self._product:
@@ -86,39 +86,40 @@ class Recorder:
         kind = type(arrays[0])
         library = described.known.get(kind) or described.library_of(kind)
         if library is None:
-            return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+            return self._first(plan, Call(arrays, factors, options, out, device), None, None)
         given = arrays if out is None else (*arrays, out)
         try:
-            reads = self._zeros.get(factors)
+            reads = self._nonzero.get(factors)
             if reads is None:
-                reads = self._nonzero(factors)
-            said: list[object] = [options, device, reads, None if out is None else out is arrays[-1]]
-            places = library.describe(given, said)
+                reads = self._which_nonzero(factors)
+            key: list[object] = [options, device, reads, None if out is None else out is arrays[-1]]
+            places = library.describe(given, key)
             if places is None:
-                return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+                return self._first(plan, Call(arrays, factors, options, out, device), None, None)
             if library.on_host:
-                said += (memory_limit.asked(), settings.selection())
+                key += (memory_limit.asked(), settings.selection())
             last, found = self._last
-            if said != last:
-                found = self._known.get(tuple(said))
-                self._last = said, found
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array that cannot say it, options without a hash
-            return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+            if key != last:
+                found = self._known.get(tuple(key))
+                self._last = key, found
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array without these attributes, unhashable options
+            return self._first(plan, Call(arrays, factors, options, out, device), None, None)
         if found is not None and (result := found.again(library, given, factors, out, places)) is not None:
             return result
-        return self._long_way(plan, Call(arrays, factors, options, out, device), library, tuple(said))
+        return self._first(plan, Call(arrays, factors, options, out, device), library, tuple(key))
 
     def _forget(self) -> None:
         self._known.clear()
         self._last = [], None
 
-    def _nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
-        """Which factors are not 0: operands that are multiplied by 0 are not read."""
-        if len(self._zeros) >= _FACTORS:
-            self._zeros.clear()
-        return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
+    def _which_nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
+        """Which factors are not 0. This belongs to the key, because operands that are multiplied by 0 are not read."""
+        if len(self._nonzero) >= _FACTORS:
+            self._nonzero.clear()
+        return self._nonzero.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
-    def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
+    def _first(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
+        """Plan and perform a call that no record answers; record it under ``key`` (None: never), or let NumPy compute such calls."""
         if any(map(host_tensors.is_host_tensor, call.arrays)) or host_tensors.is_host_tensor(call.out):
             arrays, factors, options, out, device = call
             return host_tensors.through(lambda *given: self.call(plan, given[:-1], factors, options, given[-1], device), *arrays, out)
@@ -136,8 +137,8 @@ class Recorder:
                 if len(self._known) >= _MOST:
                     self._known.clear()
                 self._last = [], None
-                light = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if light and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
+                any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
+                if any_device and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
                     self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
                 else:
                     self._known[key] = recorded
@@ -149,7 +150,7 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
 
 
 class _Recorded:
-    """A call's record, by which it is repeated on other arrays of the same description."""
+    """A recorded call: the steps that compute it on any arrays of the same description."""
 
     def __init__(
         self, engine: Engine, library: Library, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types
@@ -160,15 +161,15 @@ class _Recorded:
         self._own = None if library.streams else engine.device.default_queue()
         self._alignment = places[-1] & -places[-1] & MASK
         self._steps = tuple(step.run for step in steps)
-        self._fitting: tuple[float, ...] | None = None  # the last factors that were found to be numbers of any kernel's
-        self._alone: list[int] | None = None  # where the last arrays lay whose output was found apart from them
-        self.reach = (0, 0)  # of the output, in bytes from its first element
-        self.apart: tuple[tuple[int, int, int], ...] = ()  # which arrays it must not overlap, and their reaches
-        # arrays that were one, given twice: what is recorded of them suits no two arrays
+        self._fitting: tuple[float, ...] | None = None  # the latest factors that passed ``_fits``
+        self._alone: list[int] | None = None  # addresses of the latest arrays whose output overlapped none of the others
+        self.reach = (0, 0)  # first byte of the output, and one past the last, from its first element
+        self.apart: tuple[tuple[int, int, int], ...] = ()  # arrays that the output must not overlap: place and reach of each
+        # pairs of arguments that were one array: the recorded steps suit only calls in which they are one again
         self._twice = tuple((first, at) for at, place in enumerate(places) if (first := places.index(place)) < at)
 
     def apart_from(self, places: Sequence[int]) -> bool:
-        """Whether the output, the last, shares no memory with an array that it must not overlap."""
+        """Whether the output, the last array, overlaps none that it must not, and arguments that were one array are one again."""
         low, high = self.reach
         low, high = places[-1] + low, places[-1] + high
         for at, first, last in self.apart:
@@ -178,7 +179,7 @@ class _Recorded:
         return all(places[at] == places[first] for first, at in self._twice)
 
     def again(self, library: Library, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; None, and nothing done, where the long way has to look at it."""
+        """The result of a call; None, with nothing done, where the call has to be planned anew."""
         if self._device.generation != self._generation:
             return None
         if factors != self._fitting:
@@ -206,18 +207,18 @@ class _Recorded:
 
 _LARGEST = float(np.finfo(np.float32).max)
 _Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
-"""The type of results where it is not that of the first array, and which factors may be used again."""
+"""The dtype of a new result, None for that of the first array; and a check of factors that other calls bring."""
 
 
 def _types(request: Request) -> _Types:
-    """The types of a request that its repetition needs."""
+    """The result's dtype and the check of factors for repetitions of a request."""
     first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
     fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
     return None if first == last else last, fits
 
 
 def _moderate(factors: tuple[Any, ...]) -> bool:
-    """Whether none is an infinity as a number of the kernel's, as it may be."""
+    """Whether all factors are finite in float32, the narrowest type that a kernel may take them in."""
     return all(-_LARGEST < factor < _LARGEST for factor in factors)
 
 
@@ -232,7 +233,7 @@ def _whole(factors: tuple[Any, ...]) -> bool:
 def _record(
     library: Library, call: Call, result: Any, performed: Sequence[tuple[Request, Bound | None]], factors: tuple[str, ...]
 ) -> _Recorded | None:
-    """A record of a call, or None where it cannot be repeated so: slabs, copies of operands, arrays that overlap."""
+    """A record of a call, or None where its steps cannot be repeated: slabs, copies of operands, arrays that overlap."""
     if not performed:
         return None
     given = (*call.arrays, result)
@@ -262,7 +263,9 @@ def _record(
 def _steps(
     library: Library, given: tuple[Any, ...], places: list[int], request: Request, done: Bound, factors: dict[str, Any]
 ) -> list[Step] | None:
-    """The steps that compute a request of a call on the arrays ``given``, which lie at ``places``; None where it cannot be repeated."""
+    """The steps that compute one request of a call; None where they cannot be repeated. ``given`` are its arrays, ``places`` their
+    addresses.
+    """
     if any(request.scalars.get(name) != value for name, value in factors.items()):
         return None
     fixed = {name: value for name, value in request.scalars.items() if name not in factors}
@@ -295,7 +298,7 @@ def _steps(
 
 
 def _reach(array: Any) -> tuple[int, int]:
-    """The first byte that the elements of an array take, and the one past the last, from its first element."""
+    """The first byte that the elements of an array occupy, and one past the last, relative to its first element."""
     view = array if isinstance(array, np.ndarray) else Buffer.wrap(array)
     if 0 in view.shape:
         return 0, 0

@@ -16,11 +16,13 @@ NO_SCALARS: Mapping[str, Any] = {}
 class Request(NamedTuple):  # a tuple, because one is made for every call
     """A computation, its operands, and the queue on which the caller's library expects the work.
 
-    ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
-    last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.
-    ``selector`` names a device, or several, for operands on the host. ``begin`` gives the output the values that it begins with: what is
-    refused leaves it as it was. ``bound`` is what runs where that is settled; otherwise it is looked for. The operands in the places
-    ``constants`` are the package's own arrays, which nobody writes. ``precision`` is what the caller asked of a product.
+    - ``workload``: its name. ``sizes``, ``options`` and ``operands`` are in the order in which the workload declares them, the output last.
+    - ``result``: the caller's array that the output belongs to. Its library says on which stream the work is queued.
+    - ``selector``: the device, or several, for operands on the host.
+    - ``scalars``: by name. ``precision``: the one that the caller asked for, empty for none.
+    - ``begin``: writes the values that the output begins with. It runs after all checks, so that a refused call leaves the output alone.
+    - ``bound``: what runs, if that is known already; else it is looked up.
+    - ``constants``: the places of operands that are the package's own arrays, which nobody writes.
     """
 
     workload: str

@@ -1,4 +1,4 @@
-"""The steps of a recorded call: where its operands lie among its arrays, and the launches on them, in whatever memory they are."""
+"""The steps of a recorded call: which array each operand is part of, and launches on operands of the device or of the host."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from portatile.runtime.in_flight import InFlight
 from portatile.runtime.perform import start
 from portatile.runtime.scratch import scratch
 
-_FIRST = 64  # the place of the first operand from the host among a device's scratch memory
-_SMALL = 1 << 22  # bytes of such an operand at most
+_FIRST = 64  # the number of the first block of scratch memory that ``Cross`` takes; blocks below it belong to other routines
+_SMALL = 1 << 22  # bytes; larger operands than these are not crossed by ``Cross``
 
 
 class Source(NamedTuple):
-    """The array of a call that holds an operand: its place among the arrays, the operand's first byte from its first element, and its
-    extent.
+    """An operand that lies in one of the call's arrays: the ``at``-th; ``delta`` bytes from its first element; ``nbytes`` long.
+
+    ``view`` names a key of ``_VIEWS``: which view of an array on the host the operand is.
     """
 
     at: int
     delta: int
     nbytes: int
-    view: str = ""  # of arrays on the host, what the operand is of it
+    view: str = ""
 
     def memory(self, device: Device, given: Sequence[Any], places: Sequence[int]) -> Memory:
         """The operand's memory in this call."""
@@ -81,9 +82,10 @@ Operand = Source | Constant
 
 
 class Launches:
-    """The launches of what is prepared, on the arrays of a call: ``count`` of them, of the device's ``own`` memory or not.
+    """Launches of a prepared problem on arrays of the device, ``count`` to a call.
 
-    Of its scalars those that are none of the call's ``factors`` have the values ``fixed``.
+    ``own`` tells whether the arrays are Buffers, in memory that this device allocated. Scalars are the call's ``factors``, by name, and
+    ``fixed`` ones.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Launches:
         self._prepared, self._operands, self._factors, self._fixed = prepared, operands, factors, fixed
         self._executable = prepared.executable
         self._own = own
-        self._others: list[Operand] = []  # whose address stands behind the factors
+        self._others: list[Operand] = []  # operands that are no argument themselves; their addresses follow the factors
         places = {name: count + at for at, name in enumerate(factors)}
         for name, operand in operands.items():
             if isinstance(operand, Source) and not operand.delta:
@@ -133,7 +135,7 @@ class Launches:
 
 
 class OnHost(NamedTuple):
-    """Prepared launches for arrays on the host: ``operands`` are templates for the matrices of a call, scalars as of ``Launches``."""
+    """A prepared problem for arrays on the host; ``operands`` are templates for the matrices of a call, scalars are as in ``Launches``."""
 
     engine: Engine
     prepared: Assembled
@@ -143,13 +145,11 @@ class OnHost(NamedTuple):
 
 
 class Start:
-    """The launches on arrays of the host, through the memory that the device has for them; arrays that lie where those of the last call
-    lay are reached by the same memory.
-    """
+    """Launches on arrays of the host, shared with the device or copied. Arrays at the last call's addresses reuse the shared memory."""
 
     def __init__(self, call: OnHost) -> None:
         self._call = call
-        self._last: tuple[list[int], Mapping[str, Memory]] = [], {}  # where the last arrays lay, and their memory if it lasts
+        self._last: tuple[list[int], Mapping[str, Memory]] = [], {}  # addresses of the last arrays, and their memory if the device keeps it
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there. The caller holds the engine's lock."""
@@ -167,7 +167,7 @@ class Start:
 
 
 class Cross:
-    """The launches on small packed arrays for a device with memory of its own: the arrays cross the link into memory that is kept."""
+    """Launches on small packed arrays of the host, for a device with its own memory: they are copied into scratch memory that is kept."""
 
     def __init__(self, call: OnHost) -> None:
         self._call = call
@@ -196,14 +196,14 @@ class Cross:
 
 
 def crosses(engine: Engine, operands: Mapping[str, tuple[Operand, Matrix]]) -> bool:
-    """Whether ``Cross`` takes them."""
+    """Whether ``Cross`` suits these operands: small and packed, on a device with its own memory."""
     if engine.device.info.unified_memory:
         return False
     return all(model.packed and 0 < source.nbytes <= _SMALL for source, model in operands.values())
 
 
 class Beginning:
-    """The values that an output begins with, put there before the launches."""
+    """A step before the launches: writes the values that an output begins with, such as those of C."""
 
     def __init__(self, target: Source, source: Operand | None, triangle: str) -> None:
         self._target, self._source, self._triangle = target, source, triangle
@@ -220,7 +220,7 @@ Step = Launches | Start | Cross | Beginning
 
 
 def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operand | None:
-    """The array of ``given`` that an operand's array is, or lies in; None where that is not certain."""
+    """The place in ``given`` of the array that an operand's array is, or lies in; None where that is not certain."""
     if isinstance(array, np.ndarray):
         if array.size == 0:
             return Constant(np.empty(array.shape, array.dtype))
@@ -245,6 +245,6 @@ def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operan
 
 
 def entire(begin: Begin, given: Sequence[Any], target: Source, source: Operand | None) -> bool:
-    """Whether a copy on a device is of whole packed arrays, as they were given."""
+    """Whether both ends of a copy on a device are whole arrays of the call, so that it can be repeated on others."""
     ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, Source) else [])]
     return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)
