@@ -56,7 +56,7 @@ def whole(value: complex) -> bool:
 
 
 def factor(value: Any, name: str) -> float:
-    """A real scalar such as ``alpha``; raises ArgumentError for text, complex numbers and what is no number."""
+    """A real scalar such as ``alpha``; raises ArgumentError for text, complex numbers and objects that are no numbers."""
     if type(value) is float:
         return value
     try:
