@@ -146,24 +146,34 @@ def tune(
             raise ArgumentError("a Kernel is tuned on one device at a time; name one")
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem, _ = precisions.problem(checks.precision(precision), workload, dtype, sizes)
+    request = tuner.TuningRequest(problem, None, Budget.parse(budget), strategy, seed, objective=objective)
     if isinstance(device, list | tuple) or device == device_module.EVERY:
-        infos = [one.info for one in device_module.several(device)]
-        for info in infos:
-            first_ceilings.ensure(info)
-        every = tuner.TuningRequest(problem, None, Budget.parse(budget), strategy, seed, objective=objective)
-        found = many_devices.tune(every, infos, ResultStore.default, listen)
-        perform.forget()
-        return found
-    listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
+        return _tune_on_each(request, device, listen)
     device_module.check(device)
     assert device is None or isinstance(device, str)
-    start = foreign_starts.starts(workloads.get(problem.workload), problem, device_module.get(device).info)
-    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective, start=start)
-    first_ceilings.ensure(device_module.get(device).info)
+    return _tune_on_one(replace(request, device=device), listen)
+
+
+def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None] | None) -> TuningResult:
+    """Search on the request's device, beginning with what other tuners found for the problem."""
+    listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
+    problem, info = request.problem, device_module.get(request.device).info
+    start = foreign_starts.starts(workloads.get(problem.workload), problem, info)
+    first_ceilings.ensure(info)
     with ResultStore.default() as store:
-        result = tuner.tune(request, store, listen)
+        result = tuner.tune(replace(request, start=start), store, listen)
     perform.forget()
     return result
+
+
+def _tune_on_each(request: tuner.TuningRequest, selector: Selector, listen: Callable[[Progress], None] | None) -> list[TuningResult]:
+    """Search on each of several devices; see ``many_devices.tune``."""
+    infos = [one.info for one in device_module.several(selector)]
+    for info in infos:
+        first_ceilings.ensure(info)
+    results = many_devices.tune(request, infos, ResultStore.default, listen)
+    perform.forget()
+    return results
 
 
 @overload

@@ -70,11 +70,14 @@ def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
 class Executable:
     """A flat plan, loaded on a device and ready to run any number of times.
 
-    ``build`` compiles a Source for the device (and caches). With ``guard`` every temporary is poisoned and lies between
-    canaries, which ``check_temporaries`` inspects. Temporaries belong to the queue that uses them: on an in-order queue
-    one run's workspace is the next one's. ``modules`` are shared with other executables, and each keeps those that it runs: whoever
-    made the mapping unloads them, if not the last executable that goes. ``workspaces`` are shared too, in place of ``guard``. Where there
-    is no memory for the temporaries, what ``instead`` makes runs in its place, if anything.
+    - ``build``: compiles a Source for the device, or finds it in the cache.
+    - ``guard``: every temporary is poisoned and lies between canaries, which ``check_temporaries`` inspects.
+    - ``modules``: loaded modules that executables share. Each executable keeps those that it runs; they are unloaded by whoever made
+      the mapping, or with the last executable.
+    - ``workspaces``: memory for temporaries that executables share; not together with ``guard``.
+    - ``instead``: makes the executable that runs where there is no memory for the temporaries.
+
+    Temporaries belong to the queue that uses them: on an in-order queue one run's workspace is the next one's.
     """
 
     def __init__(

@@ -85,14 +85,15 @@ def digest(*parts: str | bytes) -> str:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """The properties of a device that are known without running anything on it.
+    """The properties of a device that are known without running anything on it. Sizes are in bytes.
 
-    Sizes are in bytes. ``physical_id`` is equal for one device reached through two back ends (older records: ``chip``). ``architecture``
-    names the code that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key.
-    ``constant_memory`` is the largest ``__constant`` argument; what OpenCL asks of every device where it was not recorded.
-    ``image_row_max``: bytes of an image's row, 0 where only ``image_2d_max`` bounds it; ``image_buffer_max``: pixels of an image over a
-    buffer, 0 for none. ``local_memory`` is what a launch may ask for; ``capabilities`` are asked for as ``can``. ``caches``: of a
-    processor's core, its data caches, the nearest first; empty where nothing is known.
+    - ``architecture``: the code that runs on it (``sm_90``, ``x86_64-znver3``). ``compiler`` and ``driver`` belong to every binary's key.
+    - ``local_memory``: what a launch may ask for. ``constant_memory``: the largest ``__constant`` argument; by default OpenCL's minimum.
+    - ``image_row_max``: bytes of an image's row, 0 where only ``image_2d_max`` bounds it. ``image_buffer_max``: pixels of an image over a
+      buffer, 0 where there are no such images.
+    - ``physical_id``: equal for one device reached through two back ends. Older records call it ``chip``.
+    - ``capabilities``: read them through ``can``, which knows those of older records too.
+    - ``caches``: data caches of a processor's core, the nearest first; empty where unknown.
     """
 
     id: str
@@ -242,9 +243,10 @@ class Source:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A matrix in memory as a copy engine sees it: ``rows`` of ``columns`` elements of 1, 2 or 4 bytes, ``pitch`` bytes apart, from byte
-    ``offset`` of a buffer on, copied in boxes of ``high`` rows of ``wide`` elements, 128 bytes. With ``planes`` a stack of so many
-    matrices, ``step`` bytes apart. Pitch, step and offset are multiples of 16.
+    """A matrix in memory as a copy engine sees it: ``rows`` x ``columns`` elements of ``itemsize`` bytes (1, 2 or 4).
+
+    Rows are ``pitch`` bytes apart, the first at byte ``offset`` of a buffer. Boxes of ``high`` rows of ``wide`` elements (128 bytes) are
+    copied. ``planes`` > 0 makes it a stack of so many matrices, ``step`` bytes apart. Pitch, step and offset are multiples of 16.
     """
 
     itemsize: int
@@ -260,12 +262,14 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Arg:
-    """One argument of a kernel.
+    """One argument of a kernel. Its ``kind`` says which fields count:
 
-    ``buffer`` and ``image``: ``name`` is an operand or a temporary of the plan. ``scalar``: ``value`` is the literal, or
-    ``None`` and then the caller's scalar called ``name`` is passed; ``dtype`` is its type, ``sampler_t`` for the ``bits`` of a
-    Sampler. ``local``: ``value`` is the number of bytes. ``view``: the buffer ``name``, read in place as an ``image1d_buffer_t`` of
-    ``value`` pixels from its first byte, each with ``channels`` of ``dtype``. ``tensor_map``: the buffer ``name`` as ``map`` says.
+    - ``buffer``, ``image``: ``name`` is an operand or a temporary of the plan.
+    - ``scalar``: ``value`` is the literal; with None the caller's scalar called ``name`` is passed. ``dtype`` is its type, or ``sampler_t``
+      for the ``bits`` of a Sampler.
+    - ``local``: ``value`` is the number of bytes.
+    - ``view``: the buffer ``name``, read in place as an ``image1d_buffer_t`` of ``value`` pixels, each with ``channels`` of ``dtype``.
+    - ``tensor_map``: the tensor map that ``map`` describes, of the buffer ``name``.
     """
 
     name: str

@@ -65,13 +65,14 @@ class Expected:
 
 @dataclass(frozen=True)
 class Cut:
-    """A size along which a problem may be split into parts that are computed one by one; no sum is divided unless it ``sums``.
+    """A size along which a problem may be split into parts that are computed one by one.
 
-    ``pieces`` names the operands of which a part takes a piece: ``rows`` or ``columns`` of the stored matrix, ``unit`` of them for each
-    step of the size, or ``matrices`` of a stack; other operands are taken whole. ``first`` names the scalar that takes the index of a
-    part's first step, if there is one. A part that begins at a multiple of ``period`` computes every element as the whole does.
-    Where it ``sums``, the parts are terms: each computes the whole output, and the host adds the results. That rounds in another order
-    and needs a result of role ``out`` within the whole's bound, so it is used only if no other split makes the parts small enough.
+    - ``pieces``: the operands of which a part takes a piece: ``rows`` or ``columns`` of the stored matrix, or ``matrices`` of a stack.
+      Other operands are taken whole. ``unit``: rows or columns for each step of the size.
+    - ``first``: the scalar that takes the index of a part's first step, if there is one.
+    - ``period``: a part that begins at a multiple of it computes every element with the same roundings as the whole does.
+    - ``sums``: the parts are terms. Each computes the whole output, and the host adds the results. This rounds in another order and
+      needs an output of role ``out`` whose bound allows that, so it is used only if no other split makes the parts small enough.
     """
 
     size: str
@@ -83,14 +84,15 @@ class Cut:
 
 
 CONJUGATE = "*"
-"""Behind the name of a scalar in a ``Member``: its conjugate."""
+"""A suffix to the name of a scalar in a ``Member``: the scalar's conjugate is passed."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One of the problems that some rows of a triangle come to. ``operands``: of each the whole's, its rows and its columns as stored.
+    """One of the problems that together compute some rows of a triangular output.
 
-    ``dtype`` is that of the problem, ``scalars`` are numbers, or names of the whole's.
+    ``operands`` maps each operand to one of the whole problem's and the ranges of its rows and columns, as stored. ``scalars`` are
+    numbers, or names of the whole problem's scalars.
     """
 
     workload: str
@@ -104,13 +106,16 @@ class Member:
 class Workload(ABC):
     """A computation that can be tuned. One folder in ``workloads``, found by its name.
 
-    Class attributes: ``name``; ``sizes`` (name -> meaning); ``options`` (name -> allowed values, the first is the
-    default); ``implied`` (options that a problem names only where they have not the first value);
-    ``dtypes``; ``operands``; ``scalars`` (name -> default value); ``presets`` (name of a configuration -> what it is);
-    ``meanings`` (parameter -> what it does; a workload of few parameters says it in its docstring, after "Parameters:");
-    ``triangle``: the size that is the order of an output of which a triangle is computed, whose rows have ``members``;
-    ``products``: whether its operations are those of matrix products, which a device's matrix units may do; ``aliases``: other
-    names that users may write; ``hint``: a sentence that ``portatile tune`` prints for users who may mean another workload.
+    Class attributes:
+
+    - ``name``, and ``aliases``: other names that users may write.
+    - ``sizes``: name -> meaning. ``scalars``: name -> default value. ``dtypes``. ``operands``, the output last.
+    - ``options``: name -> allowed values, the default first. ``implied``: options that a problem leaves out at their default.
+    - ``presets``: name of a published configuration -> what it is.
+    - ``meanings``: parameter -> what it does. A workload of few parameters says so in its docstring, after "Parameters:".
+    - ``products``: whether its operations are those of matrix products, which matrix units may do.
+    - ``triangle``: where only a triangle of the output is computed, the size that is its order; see ``members``.
+    - ``hint``: a sentence that ``portatile tune`` prints for users who may mean another workload.
     """
 
     name: str
@@ -204,7 +209,7 @@ class Workload(ABC):
         return config
 
     def translated(self, config: Config) -> Mapping[str, Value]:
-        """A configuration in another program's names, in this workload's; empty where it is of another computation."""
+        """A configuration of another program, in this workload's parameters; empty where it belongs to another computation."""
         return {}
 
     def explained(self, config: Config) -> Mapping[str, str]:
@@ -212,15 +217,15 @@ class Workload(ABC):
         return self.meanings
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:
-        """Of another way to a product: whether it is expected to be faster than the native one, with a bound that is no larger."""
+        """For an emulation of a product: whether it is expected to be faster than the native one, with an error bound that is no larger."""
         return False
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
-        """What users are told of a choice beside its reason, where another computation runs than the workload's name says; else empty."""
+        """A sentence for ``explain`` where another computation runs than the workload's name says; else empty."""
         return ""
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """``config``, perhaps another device's, without instructions that this device lacks, so that it compiles."""
+        """``config`` of another device, without the instructions that ``device`` lacks, so that it compiles there."""
         return config
 
     @abstractmethod
@@ -287,7 +292,9 @@ class Workload(ABC):
         return ()
 
     def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
-        """What the rows ``first`` to ``past`` of an output that is a triangle come to, one after another; by default nothing is known."""
+        """The problems that compute the rows from ``first`` up to, not including, ``past`` of a triangular output, in order; by default
+        none.
+        """
         return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:

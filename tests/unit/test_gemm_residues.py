@@ -52,6 +52,29 @@ def test_any_sum_follows_from_its_remainders() -> None:
         assert sum(one * (whole // p) for one, p in zip(y, found.moduli, strict=True)) - turns * whole == value
 
 
+@pytest.mark.parametrize("dtype", numbers.COUNT)
+def test_any_sum_follows_from_remainders_that_are_not_multiplied_first(dtype: str) -> None:
+    """Of complex numbers from a difference of three; the quotient in int32."""
+    found = numbers.numbers(dtype)
+    whole, tables = prod(found.moduli), found.tables
+    largest = 3 * 128 if dtype.startswith("complex") else 128
+    assert all(
+        sum(limb << (numbers.LIMB * place) for place, limb in enumerate(row)) % p == 1
+        for row, p in zip(tables["idempotents"], found.moduli, strict=True)
+    )
+    assert largest * sum(abs(share) for (share,) in tables["shares"]) + 2 ** (numbers.TURN - 1) < 2**31
+    assert largest * len(found.moduli) / 2 ** (numbers.TURN + 1) < 0.49 - numbers.MARGIN
+    for value in (0, 1, -1, int(numbers.MARGIN * whole), -int(numbers.MARGIN * whole), 3**20):
+        for far in (0, 1, -1) if largest > 128 else (0,):
+            rest = [numbers.centred(value, p) + far * p for p in found.moduli]
+            turns = sum(one * share for one, (share,) in zip(rest, tables["shares"], strict=True)) + 2 ** (numbers.TURN - 1) >> numbers.TURN
+            v = [sum(one * row[t] for one, row in zip(rest, tables["idempotents"], strict=True)) for t in range(found.wide)]
+            assert max(map(abs, v)) < 2**62
+            assert (
+                sum((one - turns * part) << (numbers.LIMB * t) for t, (one, part) in enumerate(zip(v, found.product, strict=True))) == value
+            )
+
+
 def test_a_device_without_float64_is_told_what_to_do() -> None:
     problem = WORKLOAD.problem({"m": 8, "n": 8, "k": 8}, "float32")
     device = replace(DEVICES["gpu"], fp64=False)

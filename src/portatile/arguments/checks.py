@@ -19,15 +19,13 @@ NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own 
 
 
 Precision = Literal["native", "tf32", "3m", "emulated", "reproducible"]
-"""What a caller may ask of a product's precision: its type's own arithmetic, less for speed, as much from units of fewer bits, or the same
-bits everywhere.
-"""
+"""How a product may be computed; ``routines.gemm.matmul`` explains each value."""
 SolvePrecision = Literal["native", "tf32", "3m", "emulated"]
-"""The same of the products that solving a triangular system consists of."""
+"""How the products inside a triangular solve may be computed."""
 
 
 def precision(value: str | None, known: tuple[str, ...] = get_args(Precision)) -> str:
-    """The precision that a caller asked for, empty for the full one; raises ArgumentError for any that is not ``known``."""
+    """The precision that a caller asked for, empty for None; raises ArgumentError for any that is not ``known``."""
     if value is not None and value not in known:
         names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
         raise ArgumentError(f"precision={value!r} is not known here; write {names}, or leave it out for full precision")
@@ -35,7 +33,7 @@ def precision(value: str | None, known: tuple[str, ...] = get_args(Precision)) -
 
 
 def complex_factor(value: Any, name: str) -> complex:
-    """A factor as ``factor`` gives it, or a complex number as it is: only complex matrices can be multiplied by it."""
+    """A scalar such as ``alpha``, real or complex; raises ArgumentError as ``factor`` does. ``check_factors`` looks at the dtype."""
     if type(value) is float:
         return value
     if np.iscomplexobj(value) and not isinstance(value, str) and np.size(value) == 1:
@@ -44,7 +42,7 @@ def complex_factor(value: Any, name: str) -> complex:
 
 
 def check_factors(factors: tuple[complex, ...], dtype: str) -> None:
-    """Raise ArgumentError for factors that a product of the dtype does not take: complex ones of reals, broken ones of integers."""
+    """Raise ArgumentError for factors that a dtype does not take: complex ones for real matrices, fractions for integers."""
     for value, name in zip(factors, ("alpha", "beta"), strict=False):
         if type(value) is complex and not dtype.startswith("complex"):
             raise ArgumentError(f"{name}={value!r} is no real number, and the matrices are {dtype}; pass a real one, or complex matrices")
@@ -58,7 +56,7 @@ def whole(value: complex) -> bool:
 
 
 def factor(value: Any, name: str) -> float:
-    """A real scalar such as ``alpha``; raises ArgumentError for text, complex numbers and what is no number."""
+    """A real scalar such as ``alpha``; raises ArgumentError for text, complex numbers and objects that are no numbers."""
     if type(value) is float:
         return value
     try:

@@ -1,4 +1,4 @@
-"""Other libraries' CUDA arrays in routines that work on Buffers: in the order of their library's stream, results in its memory."""
+"""Other libraries' CUDA arrays in routines that work on Buffers: work is ordered in their stream, results are arrays of that library."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def ordered(array: Any) -> Iterator[None]:
 
 
 def through(compute: Callable[..., Any], *given: Any) -> Any:
-    """``compute`` of Buffers where some of ``given`` are foreign; a Buffer as its result is copied to an array of the first one's kind."""
+    """``compute(*given)`` with foreign arrays wrapped as Buffers, in the order of their streams.
+
+    Where the first argument is foreign, a Buffer that ``compute`` returns is copied into a new array of that library.
+    """
     with ExitStack() as stack:
         for array in {Buffer.wrap(array).device: array for array in reversed(given) if is_foreign(array)}.values():
             stack.enter_context(ordered(array))

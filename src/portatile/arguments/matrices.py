@@ -1,4 +1,4 @@
-"""Arrays as the kernels want them: NumPy arrays, Buffers, and other libraries' CUDA arrays as matrices in memory."""
+"""NumPy arrays, Buffers and other libraries' CUDA arrays as matrices in memory, with the strides and alignment that kernels need."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ Array = TypeVar("Array")
 
 
 class Matrix(NamedTuple):  # a tuple, because one is made for every argument of every call
-    """A matrix one of whose dimensions is contiguous, stored row by row: ``transposed`` if it is its columns that are.
+    """A matrix with one contiguous dimension, or a stack of such matrices.
 
-    Or a stack of ``number`` such matrices, ``step`` elements apart (0: one for all), and ``array`` has three dimensions.
+    It is stored row by row; ``transposed`` means that its columns are the stored rows.
 
-    ``array`` is the NumPy array or the Buffer, ``rows`` x ``columns`` its shape as stored, ``stride`` the elements from one row
-    to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes. Where it is
-    ``conjugated``, the conjugates of its elements are meant. Where it is not ``read``, the computation does not depend on its values.
+    - ``array``: the NumPy array or the Buffer; of three dimensions for a stack.
+    - ``rows``, ``columns``: the shape as stored. ``stride``: elements from one stored row to the next.
+    - ``offset``: elements before the first one in a Buffer's memory. ``alignment``: of that memory, in bytes.
+    - ``number``: matrices in the stack, ``step`` elements apart; a step of 0 means one matrix for all.
+    - ``conjugated``: the computation uses the conjugates of the elements.
+    - ``read``: the computation depends on the values; False for an output that is only written.
     """
 
     array: Any
@@ -45,12 +48,12 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
 
     @property
     def on_device(self) -> bool:
-        """Whether it lies in a device's memory already."""
+        """Whether the matrix lies in a device's memory already."""
         return isinstance(self.array, Buffer)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the matrix, or of each, not as stored."""
+        """Rows and columns of the matrix, or of each in a stack, as the caller sees it."""
         return (self.columns, self.rows) if self.transposed else (self.rows, self.columns)
 
     @property
@@ -61,14 +64,14 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
 
     @property
     def extent(self) -> int:
-        """Elements from the first one to one past the last."""
+        """The number of elements in memory from the first one to the last, with those that lie between rows."""
         if not (self.rows and self.columns):
             return 0
         return (self.number - 1) * self.step + (self.rows - 1) * self.stride + self.columns
 
     @property
     def packed(self) -> bool:
-        """Whether there is nothing between its elements."""
+        """Whether the elements lie without gaps."""
         return self.stride == self.columns and (self.number == 1 or self.step == self.rows * self.columns)
 
     def flipped(self) -> Matrix:
@@ -107,7 +110,7 @@ def matrix(array: Any, name: str, types: tuple[str, ...] = DTYPES) -> Matrix:
 
 
 def unknown(array: Any, name: str) -> ArgumentError:
-    """The error for what is no array that the routines know."""
+    """The error for an argument that is no array that the routines know, with what to pass instead."""
     number = array is None or isinstance(array, (str, bytes, int, float, complex, np.generic))
     advice = "" if name == "out" or number else ", or convert it with numpy.asarray"
     return ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array{advice}")
@@ -143,9 +146,7 @@ def _device_matrix(buffer: Buffer, name: str, types: tuple[str, ...]) -> Matrix:
 def _device_form(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], offset: int, name: str, types: tuple[str, ...]
 ) -> tuple[bool, int, int, int, int]:
-    """The form of a Buffer as of ``_stored``, and the elements before its first one; remembered, because the same forms come again and
-    again.
-    """
+    """What ``_stored`` says of a Buffer, and its offset in elements. Cached, because programs use few combinations of shape and stride."""
     _check_kind(dtype, shape, name, types)
     size = dtype.itemsize
     stored = _stored(shape, strides, size, name, on_device=True)
@@ -155,7 +156,7 @@ def _device_form(
 
 
 def alignment(buffer: Buffer) -> int:
-    """Bytes at which the memory of a Buffer begins, as far as is known; that of a driver's own is well aligned."""
+    """The alignment of a Buffer's memory in bytes, 128 at most; drivers align memory without a visible address at least so."""
     handle = buffer.memory.handle
     return min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
 
@@ -167,7 +168,7 @@ def is_packed(buffer: Buffer) -> bool:
 
 
 def whole(buffer: Buffer) -> Matrix:
-    """A contiguous Buffer of any shape as an operand of a plan that knows its shape and where it begins."""
+    """A contiguous Buffer of any shape as one row, for plans that know the shape and the offset themselves."""
     return Matrix(buffer, False, 1, buffer.size, buffer.size, 0, 1)
 
 
@@ -177,7 +178,7 @@ def beginning(buffer: Buffer) -> tuple[int, int]:
 
 
 def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
-    """An array of three dimensions as a stack of matrices; raises ArgumentError where they are not as ``matrix`` wants them."""
+    """An array of three dimensions as a stack of matrices; raises ArgumentError where ``matrix`` would refuse one of them."""
     size = array.dtype.itemsize
     count, step = array.shape[0], array.strides[0]
     transposed, rows, columns, stride = _stored(array.shape[1:], array.strides[1:], size, name, isinstance(array, Buffer))
@@ -214,7 +215,7 @@ def form(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[b
 
 
 def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
-    """The form of strides as of ``form``; raises ArgumentError where kernels cannot read it."""
+    """What ``form`` says of a matrix; raises ArgumentError, with how to copy it, where kernels cannot read it."""
     found = form(shape, strides, size)
     if found is not None:
         return found
@@ -232,7 +233,7 @@ def alike(a: Matrix, b: Matrix) -> None:
 
 
 def check_square(a: Matrix, side: str, shape: tuple[int, int]) -> None:
-    """Raise ArgumentError where ``a`` is not the square matrix that stands on that side of a ``b`` of ``shape``."""
+    """Raise ArgumentError unless ``a`` is square and fits on that side (L or R) of a matrix ``b`` of ``shape``."""
     order = shape[0] if side == "L" else shape[1]
     if a.shape != (order, order):
         raise ArgumentError(f"a is {a.shape}; side {side} with a b of shape {shape} needs {(order, order)}")

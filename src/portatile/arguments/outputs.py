@@ -17,10 +17,10 @@ from portatile.errors import ArgumentError
 
 
 class Begin(NamedTuple):
-    """The values that the output ``array`` begins with: those of ``source``, of its shape, or zeros without one.
+    """The values that the output ``array`` begins with: those of ``source``, which has the same shape, or zeros without a source.
 
-    Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U, of the rows as they lie in memory for
-    Buffers) they are square, NumPy's perhaps stacks of squares, and what is beside that triangle stays as it is.
+    Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U; of a Buffer's rows as they lie in memory)
+    only that triangle is written. The arrays are square then; NumPy's may be stacks of squares.
     """
 
     array: Any
@@ -28,7 +28,7 @@ class Begin(NamedTuple):
     triangle: str = ""
 
     def put(self, queue: Queue) -> None:
-        """Give the array its values; what runs on a device is put on the queue."""
+        """Write the values: at once on the host, through the queue on a device."""
         array, source = self.array, self.source
         if isinstance(array, np.ndarray):
             np.copyto(array, 0 if source is None else source, where=self._where())
@@ -72,11 +72,11 @@ def receiving(
     beta: complex,
     kind: np.dtype[Any] | None = None,
 ) -> Result[Array]:
-    """``out``, or without it an array like ``model``, to receive a product of ``factors`` and ``beta`` times ``c``.
+    """The output of a product: ``out``, or a new array like ``model``, with the values of ``c`` if ``beta`` is not 0.
 
-    Its elements are of ``kind``, by default as those of the factors.
-
-    Raises ArgumentError where it does not fit, lies over one of the factors, or over ``c`` without being it, and where there is no ``c``.
+    ``shape`` is m x n, ``factors`` are the operands by name, ``kind`` is the result's dtype (by default that of the factors). Raises
+    ArgumentError where the output does not fit or overlaps a factor, where it overlaps ``c`` without being ``c``, and where ``beta`` is
+    not 0 and there is no ``c``.
     """
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
@@ -169,10 +169,10 @@ def same(one: Matrix, other: Matrix) -> bool:
 
 
 def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
-    """A function that copies ``source`` into ``target``, of the same shape; on a device both must be packed and stored alike.
+    """The copy of ``source`` into ``target``, which have the same shape; on a device both must be packed and stored alike.
 
-    None where they are the same memory; raises ArgumentError where they overlap otherwise, or where they cannot be copied. Nothing is
-    written here: ``perform`` does so when nothing of the call can be refused any more.
+    None where they are the same memory. Raises ArgumentError where they overlap otherwise, or cannot be copied. Nothing is
+    written here: ``perform`` runs the copy after the last check of the call.
     """
     if same(source, target):
         return None

@@ -1,4 +1,4 @@
-"""Operands where kernels reach them: in their own memory where the device does, else in a copy."""
+"""Operands in memory that kernels can use: their own memory if the device reaches it, else a copy on the device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portatile.dtypes import strided
 
 
 class Placed(NamedTuple):
-    """A matrix on a device: in its ``own`` memory where the device reaches that, else in a copy; ``made`` for this call or not."""
+    """A matrix on a device. ``own``: it is the matrix's own memory, not a copy. ``made``: ``release`` gives it back after this call."""
 
     stored: Matrix
     memory: Memory
@@ -42,7 +42,7 @@ class Placed(NamedTuple):
 
 
 def place(device: Device, queue: Queue, stored: Matrix) -> Placed:
-    """Move a matrix to memory that the kernels reach; a copy is uploaded only when it is ``read``."""
+    """Memory with the matrix that kernels can use; a copy receives the values only if the matrix is ``read``."""
     if stored.on_device:
         return Placed(stored, stored.array.memory, True, False)
     span = stored.span()

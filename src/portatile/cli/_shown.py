@@ -1,4 +1,4 @@
-"""Text from files and stores on its way to a terminal, which would obey what is not spelled out."""
+"""Text from files and stores for the terminal, with control characters spelled out, because a terminal would obey them."""
 
 from __future__ import annotations
 

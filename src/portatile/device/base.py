@@ -1,6 +1,7 @@
-"""The interface of devices that every back end implements: Device loads and allocates, Queue runs, Event tells when.
+"""The interface that every back end implements: a Device loads kernels and allocates memory, a Queue runs commands in order.
 
-Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what a back end is, ``target.py`` what its compiler does.
+Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what a back end is, ``target.py`` what its compiler does,
+``event.py`` and ``module.py`` have events and loaded kernels.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ class Memory(Releasable):
 
 
 class Image(Memory):
-    """Device memory that is sampled; ``form`` says what it is."""
+    """Device memory that kernels read and write as pixels; ``form`` has its type, shape and dtype."""
 
     form: ImageForm
     copied: bool = False
-    """Whether it shows a copy of other memory, to be made before each launch: some drivers show no part of a buffer."""
+    """Whether it shows a copy of other memory, which is made anew before each launch: some drivers make no image over part of a buffer."""
 
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
 
 
 def complaint(arg: object, device: Device) -> str:
-    """Why a value is no argument of a kernel on ``device``, and what is one."""
+    """The message for a value that is no kernel argument on ``device``: why not, and what to pass instead."""
     if not isinstance(arg, Memory):
         name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
         return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
@@ -64,15 +65,17 @@ def complaint(arg: object, device: Device) -> str:
 
 
 class Slot(NamedTuple):
-    """A gap among the arguments of a ready launch: which value of a run fills it, an address (Memory), a number of a NumPy
-    type, or the tensor map of what lies at an address."""
+    """An argument of a ready launch that each run brings: ``place`` is its index among the run's values.
+
+    ``kind`` is Memory for an address, a NumPy scalar type for a number, or a TensorMap to be made of the matrix at an address.
+    """
 
     place: int
     kind: type | TensorMap
 
 
 class ReadyLaunch(NamedTuple):
-    """A kernel, its NDRange and its arguments, with gaps for what each run brings."""
+    """A kernel, its NDRange in work-items, and its arguments; a Slot stands for each argument that a run brings."""
 
     kernel: Kernel
     global_size: Size3
@@ -81,19 +84,19 @@ class ReadyLaunch(NamedTuple):
 
 
 class Ready(ABC):
-    """Launches whose arguments lie packed: a run writes its values into the gaps and hands them to the driver. Not safe between threads."""
+    """Launches with packed arguments: a run writes its values into the slots and hands them to the driver. Not safe between threads."""
 
     @abstractmethod
     def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
-        """Queue the launches in order; does not wait. ``values`` are addresses and numbers, by place.
+        """Queue the launches in order; does not wait. ``values`` are addresses and numbers, in the order of ``Slot.place``.
 
-        ``borrows`` tells whether some of the addresses are of memory that the device allocated outside of the queue.
-        Raises OverflowError for a number that its type does not hold, before that launch is queued.
+        ``borrows``: some addresses belong to memory that the device allocated outside of the queue.
+        Raises OverflowError for a number that does not fit its type, before that launch is queued.
         """
 
 
 class Rows(NamedTuple):
-    """Rows of ``nbytes`` each in two memories: where the first begins, and how many bytes lie from one to the next."""
+    """``number`` rows of ``nbytes`` each in two memories; offset of the first row and step from row to row in bytes."""
 
     number: int
     nbytes: int
@@ -116,7 +119,7 @@ class Queue(Releasable):
         return False
 
     def transient(self, nbytes: int) -> Memory:
-        """Memory for what is queued from here to its ``release``, which belongs to the graph that is being captured; CUDA only."""
+        """Memory that belongs to the graph being captured, for commands that are queued before its ``release``; CUDA only."""
         raise DeviceError(f"{self.device.info.id} captures no graphs")
 
     @abstractmethod
@@ -138,7 +141,7 @@ class Queue(Releasable):
         """
 
     def send(self, target: Memory, array: NDArray[Any]) -> None:
-        """Upload as ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
+        """Upload without blocking and without an event; the caller leaves the array unchanged until the queue has finished."""
         self.upload(target, array, blocking=False)
 
     @abstractmethod
@@ -161,9 +164,9 @@ class Queue(Releasable):
             self.copy(target, source, rows.nbytes, to, taken)
 
     def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
-        """Copy from another device's memory, where what writes it has finished, without the host; does not wait.
+        """Copy from another device's memory without passing through the host; does not wait. All writes to ``source`` have finished.
 
-        False, and nothing is done, where the driver has no such copies.
+        False, with nothing done, where the driver has no such copies.
         """
         return False
 
@@ -222,7 +225,7 @@ class Device(Releasable):
 
     @property
     def memory_rate(self) -> float:
-        """Bytes a second that the memory carries at most, by the clock and the bus width that the driver tells; 0 where it tells none."""
+        """The memory's peak bandwidth in bytes per second, from the clock and bus width that the driver reports; 0 if it reports none."""
         return 0.0
 
     @abstractmethod
@@ -234,11 +237,11 @@ class Device(Releasable):
         """Device memory; raises DeviceError when there is not enough."""
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
-        """Another library's device memory as ours, without a copy; ``owner`` is kept alive, the memory stays its own. CUDA only."""
+        """Another library's device memory as a Memory, without a copy. It still belongs to ``owner``, which is kept alive. CUDA only."""
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
 
     def vendor_blas(self) -> VendorBlas:
-        """The library that people would use on this device; raises DeviceError where it is not installed, or there is none."""
+        """The vendor's BLAS for this device (cuBLAS, CLBlast ...); raises DeviceError where there is none, or it is not installed."""
         raise DeviceError(f"there is no library of matrix products to compare with on {self.info.id}")
 
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
@@ -250,15 +253,15 @@ class Device(Releasable):
         """Device memory that kernels sample; raises LaunchError where the device has no images of that form."""
 
     def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
-        """What a kernel is passed to copy boxes of a matrix in ``memory`` by; raises LaunchError where no copy engine takes such maps."""
+        """The tensor map that a kernel takes to copy boxes of a matrix in ``memory``; raises LaunchError where the device has none."""
         raise LaunchError(f"{self.info.id} has no tensor maps")
 
     def image_over(self, memory: Memory, form: ImageForm) -> Image:
-        """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read; given back with the memory. Without a copy, but for a
-        part of other memory on a driver that does not show parts: the image is ``copied`` then.
+        """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read; it is released with the memory.
 
-        Asked for again it is the same image. Raises LaunchError where the device has no such image, ArgumentError for more bytes than
-        there are.
+        Nothing is copied, unless ``memory`` is a part of other memory and the driver makes no image over a part: the image is ``copied``
+        then. A second call gives the same image. Raises LaunchError where the device has no such image, ArgumentError where it would
+        take more bytes than there are.
         """
         view = None if memory.views is None else memory.views.get(form)
         if view is None:
@@ -309,27 +312,27 @@ class Device(Releasable):
         """
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
-        """Share an array that comes again and again: the device keeps what it made of it, and the caller does not release it.
+        """As ``share``, for an array that is used many times: the device keeps the memory object, and the caller does not release it.
 
-        None where the device keeps nothing; ``share`` it then. What kernels wrote is there when the queue is finished. Not safe between
-        threads.
+        None where the device keeps none; call ``share`` then. The host sees what kernels wrote once the queue is finished. Not safe
+        between threads.
         """
         return None
 
     def mapped(self, memory: Memory) -> NDArray[np.uint8] | None:
-        """The memory as the host reaches it, with all that the default queue was given done; None where that would take a copy.
+        """The memory as an array of the host, after the default queue has finished; None where that would take a copy.
 
-        The array keeps the memory alive, and lasts no longer than the device. What is queued later shows in it once that queue is finished.
+        The array keeps the memory alive, and is valid as long as the device is. Later writes show in it once their queue is finished.
         """
         return None
 
     def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
-        """Launches with their arguments packed for many runs, or None where the back end packs none: then they run one by one."""
+        """Launches with packed arguments, for many runs; None where the back end has no such thing, and they run one by one."""
         return None
 
     @abstractmethod
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
-        """Host memory that copies reach at full speed; freed with its last reference, and gone once the device is released."""
+        """Pinned host memory, which the device copies at full speed; freed with its last reference, invalid once the device is released."""
 
     @abstractmethod
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
@@ -344,9 +347,9 @@ class Device(Releasable):
         """The in-order queue that routines use, created once."""
 
     def together(self, others: Sequence[Device] = ()) -> tuple[Device, ...]:
-        """This device and ``others`` of its platform once more, in one new context: memory and events of one serve the others' queues.
+        """New Device objects for this device and ``others`` of its platform, in one context: queues of each use memory and events of all.
 
-        Release each; the context goes with the last. Raises DeviceError where the back end has no such contexts, or refuses this one.
+        Release each one; the context is released with the last. Raises DeviceError where the back end has no such contexts.
         """
         raise DeviceError(f"{self.info.id} has no contexts of several devices")
 
@@ -355,7 +358,7 @@ class Device(Releasable):
         """Release the context and everything in it; a second call does nothing."""
 
     def abandon(self) -> None:
-        """Touch the driver no more, not even to release what there is: this process is a fork of the one whose driver it was."""
+        """Never call the driver again, not even to release: this process was forked from the one that opened the device."""
         self.generation += 1
         self.abandoned = True
 

@@ -15,7 +15,7 @@ from portatile.errors import ArgumentError
 
 
 def checked_sizes(shape: Any) -> tuple[int, ...]:
-    """A shape of whole, not negative numbers; raises ArgumentError for what is none."""
+    """A shape as a tuple of whole numbers, 0 or more; raises ArgumentError for anything else."""
     try:
         sizes = tuple(index(n) for n in shape)
     except TypeError:

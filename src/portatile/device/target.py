@@ -15,7 +15,7 @@ CARVEOUT = "-portatile-carveout="
 
 
 def carveout(options: Sequence[str]) -> int:
-    """The last such option's value; -1 without one. Raises UsageError for what is no percentage."""
+    """The last such option's value; -1 without one. Raises UsageError for a value that is no percentage."""
     asked = [option.removeprefix(CARVEOUT) for option in options if option.startswith(CARVEOUT)]
     if not asked:
         return -1

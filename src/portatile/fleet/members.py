@@ -195,7 +195,7 @@ def _named(info: DeviceInfo, selector: str) -> bool:
 
 
 def _connect(address: str) -> Any:
-    """A client of the scheduler; raises UsageError where there is none, and for what is no address."""
+    """A client of the scheduler; raises UsageError where no scheduler answers, or the address is malformed."""
     distributed = require()
     if not _ADDRESS.fullmatch(address):
         raise UsageError(f"{address!r} is no address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")

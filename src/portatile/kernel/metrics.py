@@ -19,14 +19,14 @@ class Metrics:
 
     @classmethod
     def of(cls, given: Mapping[str, Given], known: Collection[str]) -> Metrics:
-        """Expressions of what is known; raises ArgumentError or UnknownNameError for what is none."""
+        """Parsed expressions over the known names; raises ArgumentError for a malformed one, UnknownNameError for an unknown name."""
         made = {name: Expression.of(one, f"the metric {name}") for name, one in given.items()}
         for name, expression in made.items():
             expression.check(known, f"the metric {name}")
         return cls(made)
 
     def of_trial(self, values: Mapping[str, Value], trial: Trial) -> dict[str, float]:
-        """The numbers of a valid trial; ``time`` is its seconds. Raises ArgumentError for what is no number."""
+        """The metrics of a valid trial; ``time`` is in seconds. Raises ArgumentError for an expression whose value is no number."""
         if trial.status != "ok":
             return {}
         given, found = {**values, "time": trial.comparable}, {}

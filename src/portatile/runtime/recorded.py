@@ -17,6 +17,7 @@ from portatile.arguments.checks import whole
 from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
+from portatile.device.strides import span
 from portatile.runtime import host_blas, memory_limit
 from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import Again, faster
@@ -300,7 +301,4 @@ def _steps(
 def _reach(array: Any) -> tuple[int, int]:
     """The first byte that the elements of an array occupy, and one past the last, relative to its first element."""
     view = array if isinstance(array, np.ndarray) else Buffer.wrap(array)
-    if 0 in view.shape:
-        return 0, 0
-    reach = [(size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)]
-    return sum(min(step, 0) for step in reach), sum(max(step, 0) for step in reach) + view.dtype.itemsize
+    return span(view.shape, view.strides, view.dtype.itemsize)

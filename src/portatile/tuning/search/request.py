@@ -30,16 +30,16 @@ Stopped = Literal["budget", "exhausted", "interrupted"]
 class TuningRequest:
     """The problem to tune, the device, the budget and the options of the search.
 
-    ``device`` is a selector as in ``portatile.device.get``. ``strategy`` is a name or the strategy
-    itself. ``space`` replaces the workload's own space, for instance to sweep one
-    parameter. ``start`` are configurations to try right after the default. With ``resume``, trials that the store has of this
-    problem, device, driver and kernel text are not evaluated again; they count as evaluated. ``jobs``: number of compile workers,
-    ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload``: for a computation without a folder
-    in ``workloads``. ``model``: whether variants that cannot run or cannot be fast are rejected before they are compiled or run; the
-    default never is. ``objective``: what to minimise: ``time`` (seconds per run), ``energy`` (joules per run, where the device reports
-    its power) or a function of a valid trial. ``again``: failures to evaluate again although the store has them. ``warm``: how many
-    configurations that were good for similar problems or on similar devices are tried right after the default, at most. ``ranked``:
-    how many of some dozens of random ones, those that the model expects to be fastest, are tried after them, at most.
+    - ``device``: a selector as in ``portatile.device.get``. ``strategy``: a name or the strategy itself.
+    - ``workload``: for a computation without a folder in ``workloads``. ``space``: replaces the workload's own, as to sweep one parameter.
+    - ``start``: configurations to try right after the default. ``warm``: the most configurations to try next, of those that were good for
+      similar problems or on similar devices. ``ranked``: the most to try after these, of random ones that the model expects to be fast.
+    - ``resume``: trials in the store of this problem, device, driver and kernel text count as evaluated, and are not evaluated again.
+      ``again``: kinds of failures to evaluate again all the same.
+    - ``jobs``: compile workers; None for as many as the machine can spare, 0 to compile in the timing worker.
+    - ``model``: reject variants that cannot run or cannot be fast before they are compiled or run. The default is never rejected.
+    - ``objective``: what to minimise: ``time`` (seconds per run), ``energy`` (joules per run, where the device reports its power) or a
+      function of a valid trial.
     """
 
     problem: Problem

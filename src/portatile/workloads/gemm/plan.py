@@ -27,7 +27,7 @@ _REDUCE_ROWS = 32768
 
 @dataclass(frozen=True)
 class Batch:
-    """``count`` problems of one shape in one launch; from one to the next, A, B and C lie ``a``, ``b``, ``c`` elements on (0: shared)."""
+    """``count`` problems of one shape in one launch. ``a``, ``b``, ``c``: elements from one problem's A, B, C to the next's (0: shared)."""
 
     count: int
     a: int
@@ -37,10 +37,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Triangle:
-    """The triangle of an operand that is zero, or of C that is not wanted: ``zeros`` ("below" or "above" the diagonal) of ``operand``.
+    """A triangle whose work is skipped: of A or B where it is zero, of C where nobody wants it.
 
-    The cpu form with both operands packed knows of it, and packs as zeros whatever lies there; with ``unit`` the diagonal is not read
-    and counts as ones. The gpu form knows of it too, but wants zeros in memory as far as a tile goes, and ones on such a diagonal.
+    ``zeros`` says where it lies: "below" or "above" the diagonal of ``operand``. With ``unit`` the diagonal counts as ones.
+    The cpu form, with both operands packed, does not read the triangle, nor a ``unit`` diagonal: it packs zeros and ones. The gpu form
+    needs these zeros and ones in memory, as far as its tiles reach.
     """
 
     operand: str
@@ -63,9 +64,9 @@ def check(problem: Problem) -> None:
 
 
 def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None = None, triangle: Triangle | None = None) -> Plan:
-    """The plan of ``point``; raises ArgumentError where the configuration contradicts the problem.
+    """The plan of a product in the configuration ``point``. Raises ArgumentError where the configuration contradicts the problem.
 
-    With ``batch``, ``problem`` is its first one, and every step works on all of them. ``triangle`` says what the product may skip.
+    With ``batch``, ``problem`` is the first one, and every step works on all of them. ``triangle`` is what the product may skip.
     """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -83,7 +84,7 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
-    """The plan with a tail: whole tiles above the cut, and below it tiles whose k is shared."""
+    """The plan with a stream-K tail: whole tiles above the cut, and below it tiles whose k several groups share."""
     m = problem.sizes["m"]
     whole = _Steps(_rows(problem, 0, cut.above), point, device, None).plan()
     rest = _Steps(_rows(problem, cut.above, m - cut.above), point.bare(cut.parts), device, None).plan()
@@ -114,12 +115,12 @@ def _types(problem: Problem) -> dict[str, Any]:
 
 
 def _shares(parts: int) -> int:
-    """Sums that the planes of an element are added to by turns, and then these: work-items may have one each."""
+    """The number of work-items that reduce one element of C together; with s of them, each adds every s-th plane."""
     return 4 if parts >= _REDUCE_SHARED else 1
 
 
 def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> Launch:
-    """``problem`` is computed; planes have elements of C, in the type of the sums."""
+    """The launch that adds the ``parts`` planes of sums to C. ``problem`` is as the kernels see it; planes have the shape of C."""
     components = reals.types_of(problem).operand.components
     m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
     alone = not epilogue.options_of(problem) and point.TERMS == 1

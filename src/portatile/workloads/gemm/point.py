@@ -1,4 +1,4 @@
-"""A configuration of one kernel form as a typed record, and how a form declares its parameters: each one in one place."""
+"""``Point``, a configuration of one kernel form as a typed record, and ``parameter``, by which a form declares each of its fields."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ SHARES_K = "SPLIT_K == 1 or (SPLIT_K * 64 <= k and tiles * SPLIT_K <= 4 * comput
 class Parameter:
     """The declaration of one parameter of a form.
 
-    ``when``: an expression over other parameters; where it does not hold, the parameter does nothing, no configuration names it, and rules
-    that do not ask for it read ``idle``.
-    ``must``: rules in words, and as expressions, without which the kernel would be wrong; they hold for whatever a user hands in.
-    ``tried``: expressions that bound what a search proposes. Both may read facts of problem and device. ``defines``: the kernel texts
-    that take it from the preprocessor; the others only steer a template or the host, and two configurations that differ in a parameter
-    of the host alone share one binary. ``batched``: whether a batch has it. ``later``: whether configurations are recorded that were
-    made before it was there, which mean its default.
+    - ``default``, ``values`` (those that a search tries) and ``meaning`` (a sentence for users).
+    - ``when``: an expression over other parameters. Where it is false, the parameter does nothing, no configuration names it, and other
+      rules read ``idle`` in its place.
+    - ``must``: rules in words and as expressions. A kernel that breaks one would be wrong, so they hold for users' configurations too.
+    - ``tried``: expressions that bound what a search proposes. These and ``must`` may read facts of problem and device.
+    - ``defines``: the kernel texts that take the parameter as a macro. Others take it through the template, or only the host reads it;
+      configurations that differ only in a parameter of the host share one binary.
+    - ``batched``: whether batches have the parameter.
+    - ``later``: the parameter was added when configurations had been recorded; those without it mean its default.
     """
 
     name: str
@@ -65,7 +67,7 @@ def parameter(
 
 @dataclass(frozen=True)
 class Passes:
-    """A division of k: ``parts`` groups of ``chunk`` steps each, in launches that begin at the ``starts``."""
+    """A division of k between ``parts`` work-groups of ``chunk`` steps each; one launch for each of the ``starts`` (in steps of k)."""
 
     chunk: int
     parts: int
@@ -74,7 +76,10 @@ class Passes:
 
 @dataclass(frozen=True)
 class Cut:
-    """A cut of C: ``above`` rows in whole tiles, below them ``parts`` groups share the k of each; ``saved``: of the time without it."""
+    """A stream-K tail: the first ``above`` rows of C in whole tiles; below them ``parts`` groups share the k of each tile.
+
+    ``saved`` is the share of the time that this is expected to save.
+    """
 
     above: int
     parts: int
@@ -97,12 +102,15 @@ class Place:
 class Point:
     """A configuration of one form: a frozen record whose fields are the form's parameters, and the geometry that follows from them.
 
-    A form says of itself: ``FORM``, its name; ``FILE``, a file in the folder of its texts; ``SERIAL``, whether one work-item packs a whole
-    slice of a panel, as processors want it; ``IDLE``, what configurations name that were recorded when all forms shared one list of
-    parameters, beside the defaults of other forms; ``OPTIONS``, what its text is built with; ``PANELS``, whether its folder has a pack.cl
-    of its own, whose work-items pack whole panels; ``PERSISTENT``, whether groups go from tile to tile, so that there are no more of them
-    than compute units; ``SCRATCH``, bytes of global memory that each of its groups has to itself; ``TERMS``, how many
-    matrices of fewer bits an operand is the sum of.
+    Class attributes say what holds for every configuration of the form:
+
+    - ``FORM``: its name. ``FILE``: a file in the folder of its kernel texts. ``OPTIONS``: build options of its text.
+    - ``SERIAL``: one work-item packs a whole slice of a panel, which suits processors.
+    - ``PANELS``: the folder has a pack.cl of its own, whose work-items pack whole panels.
+    - ``PERSISTENT``: groups go from tile to tile, so there are at most as many as compute units.
+    - ``SCRATCH``: bytes of global memory that each group has to itself.
+    - ``TERMS``: the number of matrices of fewer bits whose sum an operand is.
+    - ``IDLE``: further values of parameters of other forms that old configurations may name; see ``forms.canonical``.
     """
 
     FORM: ClassVar[str]
@@ -119,21 +127,21 @@ class Point:
 
     @classmethod
     def view(cls, problem: Problem) -> Problem:
-        """The problem as the form's kernels see it: of reals that they calculate with. A form that knows more types sees it as it is."""
+        """The problem in the real numbers that the form's kernels calculate with; unchanged for a form that knows the types itself."""
         return computed(problem)
 
     def config(self, batched: bool = False) -> dict[str, Value]:
-        """The configuration: the form, and every parameter that does something, in a batch or without."""
+        """The configuration as names and values: the form, and every parameter that has an effect, in a batch or without."""
         said, values = declaration(type(self)), self.values()
         there = (name for name, one in said.parameters.items() if (one.batched or not batched) and said.acts(name, values))
         return {"FORM": self.FORM, **{name: values[name] for name in there}}
 
     def values(self) -> dict[str, Value]:
-        """Every parameter, also where it does nothing."""
+        """Every parameter with its value, also those without an effect."""
         return {name: getattr(self, name) for name in declaration(type(self)).parameters}
 
     def check(self, facts: Mapping[str, Value] | None = None) -> None:
-        """Raise ArgumentError, with the rule in words, where parameters contradict each other, or, with them, ``facts``."""
+        """Raise ArgumentError, with the rule in words, where parameters contradict each other or, if given, the ``facts``."""
         said, values = declaration(type(self)), self.values()
         for name, one in said.parameters.items():
             if isinstance(one.default, str) and values[name] not in one.values:
@@ -170,7 +178,7 @@ class Point:
 
     @property
     def block(self) -> int:
-        """Steps of k that are never divided between groups, nor done in part."""
+        """The number of steps of k that one group always does together; shares of k are multiples of it."""
         return 1
 
     @property
@@ -219,15 +227,15 @@ class Point:
         return self.SPLIT_K + 1
 
     def cut(self, problem: Problem, device: DeviceInfo) -> Cut | None:
-        """The row from which tiles are computed apart; None where all are alike."""
+        """The cut of C for a stream-K tail; None where all tiles are computed in the same way."""
         return None
 
     def slots(self, units: int) -> int:
-        """Groups that ``units`` multiprocessors are taken to hold at once, where ``cut`` counts them."""
+        """The number of groups that ``units`` multiprocessors hold at once, as ``cut`` counts them."""
         return units
 
     def bare(self, parts: int) -> Point:
-        """The point for one part of a problem that is cut: without a cut of its own, ``parts`` groups to the k of a tile."""
+        """The configuration for the part below a ``cut``: ``parts`` groups share the k of a tile, and it is not cut again."""
         raise NotImplementedError
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
@@ -239,7 +247,7 @@ class Point:
         return self
 
     def lines(self, problem: Problem, name: str) -> int:
-        """The row stride of a copy with k fast, zeros past its k, that is made of A or B first; 0 where none is."""
+        """The row stride, in elements, of a copy of A or B contiguous along k, with zeros past k; 0 where no copy is made."""
         return 0
 
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:

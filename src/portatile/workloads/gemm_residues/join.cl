@@ -6,6 +6,11 @@
 //
 // in limbs of 30 bits: exact integers, rounded once. An element is marked, and left to residues_mend, where rounding A and B to integers may
 // have cost more than k u |A| |B|, where a row or column has an infinity or NaN, and where the sum is no normal number.
+{% if reduced %}
+//
+// Remainders r_l of V need no y_l: V = sum_l E_l r_l - Q M, where E_l is 1 modulo p_l and 0 modulo the others, and Q = round(sum_l r_l E_l / M),
+// which integers give in units of 2^-{{ turn }}.
+{% endif %}
 {% if parts == 2 %}
 // Complex numbers have three products modulo p: X = re re, Y = im im and Z of the sums of both; V is X - Y, and Z - X - Y.
 {% endif %}
@@ -22,11 +27,13 @@
         const int s = products[(3 * {{ l }} + 2) * plane] - products[3 * {{ l }} * plane] - products[(3 * {{ l }} + 1) * plane];
 {% endif %}
 {% if reduced %}
-        const int r = s * {{ entry("inverses", l, 0) }};  // of remainders, and at most three of them
+        turns += s * {{ entry("shares", l, 0) }};
+{% for t in range(wide) %}
+        v{{ t }} += (long){{ entry("idempotents", l, t) }} * s;
+{% endfor %}
 {% else %}
         const int s0 = (s << 20) >> 20, s1 = ((s - s0) << 8) >> 20, s2 = (s - s0 - (s1 << 12)) >> 24;
         const int r = s0 * {{ entry("inverses", l, 0) }} + s1 * {{ entry("inverses", l, 1) }} + s2 * {{ entry("inverses", l, 2) }};
-{% endif %}
         const float exact = as_float(MAGIC_BITS + r) - MAGIC;
         const float times = (exact * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
         const float left = exact - times * {{ entry("divisors", l) }};
@@ -35,6 +42,7 @@
 {% for t in range(wide) %}
         v{{ t }} += (long){{ entry("cofactors", l, t) }} * y;
 {% endfor %}
+{% endif %}
     }
 {%- endmacro %}
 {{ tables() }}
@@ -111,7 +119,7 @@ void residues_join(const int m, const int n, const int k, const int keep, const 
     double {{ name }} = 0.0;
     {
         long {% for t in range(wide) %}v{{ t }} = 0{{ ", " if not loop.last }}{% endfor %};
-        float turns = 0.0f;
+        {{ "int turns = 0" if reduced else "float turns = 0.0f" }};
 {% if unrolled %}
 {% for l in range(count) %}
         {{ modulo(l, name) }}
@@ -119,7 +127,7 @@ void residues_join(const int m, const int n, const int k, const int keep, const 
 {% else %}
         for (int l = 0; l < {{ count }}; ++l) {{ modulo("l", name) }}
 {% endif %}
-        const int whole = as_int(turns + MAGIC) - MAGIC_BITS;
+        const int whole = {{ "(turns + %d) >> %d" % (2 ** (turn - 1), turn) if reduced else "as_int(turns + MAGIC) - MAGIC_BITS" }};
 {% for t in range(wide) %}
         v{{ t }} -= (long){{ product[t] }} * whole;
 {% endfor %}

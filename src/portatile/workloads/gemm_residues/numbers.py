@@ -7,6 +7,7 @@ their products is less than half the product of the moduli; it follows from what
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, prod
 from typing import Any
@@ -29,6 +30,8 @@ DIGIT = 12
 """Bits of the digits that integers are taken apart into: weighted sums of five are below 2**20, of which float32 divides well enough."""
 LIMB = 30
 """Bits of the limbs that sums are put together in."""
+TURN = 19
+"""Bits of what a remainder counts in units of the moduli's product: int32 holds 15 times 384 of them, which are off by less than 0.006."""
 
 
 def centred(value: int, modulus: int) -> int:
@@ -38,8 +41,9 @@ def centred(value: int, modulus: int) -> int:
 
 
 def limbs(value: int, count: int) -> tuple[int, ...]:
-    """A number's limbs, the lowest first."""
-    return tuple(value >> (LIMB * place) & (2**LIMB - 1) for place in range(count))
+    """A number's limbs, the lowest first; the last one has its sign."""
+    last = count - 1
+    return (*(value >> (LIMB * place) & (2**LIMB - 1) for place in range(last)), value >> (LIMB * last))
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,12 @@ class Numbers:
     @cached_property
     def tables(self) -> dict[str, list[Any]]:
         """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count; ``inverses``: what the three digits of a sum
-        of bytes count, times the inverse of the cofactor; ``cofactors``: the limbs of the product of the other moduli.
+        of bytes count, times the inverse of the cofactor; ``cofactors``: the limbs of the product of the other moduli; ``idempotents``:
+        those of the number nearest to 0 that is 1 modulo p and 0 modulo the others, ``shares``: that over the product, in 2**-TURN.
         """
         whole = prod(self.moduli)
         others = [whole // p for p in self.moduli]
+        ones = [centred(other * pow(other, -1, p), whole) for p, other in zip(self.moduli, others, strict=True)]
         return {
             "divisors": [f"{p}.0f" for p in self.moduli],
             "reciprocals": [f"{1 / p:.9e}f" for p in self.moduli],
@@ -87,6 +93,8 @@ class Numbers:
                 [centred((1 << (DIGIT * t)) * pow(w, -1, p), p) for t in range(3)] for p, w in zip(self.moduli, others, strict=True)
             ],
             "cofactors": [limbs(other, self.wide) for other in others],
+            "idempotents": [limbs(one, self.wide) for one in ones],
+            "shares": [[round(Fraction(one * 2**TURN, whole))] for one in ones],
         }
 
     @property

@@ -23,7 +23,7 @@ from portatile.workloads import blocks
 from portatile.workloads.gemm import forms
 from portatile.workloads.gemm import plan as native
 from portatile.workloads.gemm.passing import ceil_div, long_scalar, scalar
-from portatile.workloads.gemm_residues.numbers import LARGEST, LONGEST, MARGIN, PRECISION, STRETCH, Numbers, numbers
+from portatile.workloads.gemm_residues.numbers import LARGEST, LONGEST, MARGIN, PRECISION, STRETCH, TURN, Numbers, numbers
 
 _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes, at a time
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
@@ -234,9 +234,17 @@ class _Steps:
         defines: dict[str, Value] = {"WGS": self.wgs}
         if self.parts == 2:
             defines["CONJUGATE_A"], defines["CONJUGATE_B"] = (-1 if self._conjugated(name) else 1 for name in "ab")
-        tables = ("inverses", "cofactors")
+        tables = ("idempotents", "shares") if self.reduced else ("inverses", "cofactors")
         tile, fast = _AGAIN[self.parts], {"a_fast": not self._transposed("a"), "b_fast": self._transposed("b")}
-        form = {"product": found.product, "wide": found.wide, "reduced": self.reduced, "tile": tile, "stretch": STRETCH, **fast}
+        form = {
+            "product": found.product,
+            "wide": found.wide,
+            "reduced": self.reduced,
+            "turn": TURN,
+            "tile": tile,
+            "stretch": STRETCH,
+            **fast,
+        }
         source = self._load("join.cl", found, defines, tables, margin=MARGIN, **form)
         marks = self._temporary("marks", m * n)
         sizes = tuple(scalar(label, value) for label, value in zip("mnk", piece.sizes, strict=True))
