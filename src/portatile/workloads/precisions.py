@@ -14,8 +14,10 @@ EMULATED: Mapping[str, str] = {"float32": "gemm_terms", **dict.fromkeys(("float6
 """By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
 REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex64", "complex128"), "gemm_residues")
 """By dtype the workload whose results are the same bits on every device, back end and run."""
-BY_ITSELF = frozenset({"float32", "float64", "complex64", "complex128"})
-"""Dtypes whose emulated product runs unasked where its workload says that it ``wins``: those whose gain was measured, on an H200."""
+BY_ITSELF = frozenset({"float32", "complex64"})
+"""Dtypes whose emulated product runs unasked where its workload says that it ``wins``: large ones take a third of the native product's time on
+an H200. Those of float64 and complex128 gain too little beside what data may cost of which most elements are computed again.
+"""
 BY_ITSELF_NOTE = "computed as with precision='emulated': faster here, and its error bound is no larger; precision='native' turns that off"
 NATIVE = "native"
 """The value of the option ``precision`` of computations that consist of products, where these are of their type's own precision."""
