@@ -15,8 +15,8 @@ EMULATED: Mapping[str, str] = {"float32": "gemm_terms", **dict.fromkeys(("float6
 REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex64", "complex128"), "gemm_residues")
 """By dtype the workload whose results are the same bits on every device, back end and run."""
 BY_ITSELF = frozenset({"float32", "complex64"})
-"""Dtypes whose emulated product runs unasked where its workload says that it ``wins``: large ones take a third of the native product's time on
-an H200. Those of float64 and complex128 gain too little beside what data may cost of which most elements are computed again.
+"""Dtypes whose emulated product runs unasked where its workload says that it ``wins``. Large ones take a third of the native product's time
+on an H200. Those of float64 and complex128 gain too little beside what data may cost of which most elements are computed again.
 """
 BY_ITSELF_NOTE = "computed as with precision='emulated': faster here, and its error bound is no larger; precision='native' turns that off"
 NATIVE = "native"
