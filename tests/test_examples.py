@@ -20,7 +20,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 3
 
 
-@pytest.mark.drawn(1 / 3)
+@pytest.mark.drawn(1 / 4)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(path)], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240)
@@ -31,6 +31,7 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
 FUNCTIONS = [name for name in portatile.__all__ if inspect.isfunction(getattr(portatile, name))]
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_docstring_example_is_true(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))

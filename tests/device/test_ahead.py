@@ -24,7 +24,7 @@ ADD = "kernel void add(global float *x) { x[get_global_id(0)] += 1; }"
 QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.0)
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("strategy", ["auto", "local"])
 @pytest.mark.usefixtures("earlier_children")
 def test_sources_are_compiled_once_and_the_default_is_timed_first(device: Device, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from portatile.workloads.gemm_batched import GemmBatched
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 EPS = {"float32": 2.0**-23, "float64": 2.0**-52}
 WORKLOAD = workloads.get("gemm_batched")
@@ -167,7 +167,7 @@ POINTS = {
 }
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("name", POINTS)
 def test_every_form_works_on_batches(device: Device, name: str) -> None:
     """Each form with random transpositions on two awkward batches: gaps, shared operands, interleaved results."""

@@ -15,7 +15,7 @@ from portatile import device
 from support.seeds import new_seed
 from support.unoptimised import environment
 
-pytestmark = pytest.mark.drawn(1 / 5)
+pytestmark = pytest.mark.drawn(1 / 8)
 
 BENCH = Path(__file__).parents[2] / "bench"
 

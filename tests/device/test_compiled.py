@@ -43,7 +43,7 @@ def close(got: NDArray, expected: NDArray) -> bool:
     return bool(np.abs(np.asarray(got, np.float64) - np.asarray(expected, np.float64)).max() <= 1e-5)
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("where", ["host", "device"])
 def test_every_workload_can_be_compiled(device: Device, name: str, where: str) -> None:

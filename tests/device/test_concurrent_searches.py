@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 def test_what_was_timed_in_company_is_told_and_timed_again(device: Device, tmp_path: Path) -> None:
     workload = workloads.get("stream")
     problem = workload.problem(dict.fromkeys(workload.sizes, 4096))

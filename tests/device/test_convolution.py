@@ -24,7 +24,7 @@ from portatile.workloads.convolution import BIGDFT, Convolution
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("convolution")
 STAGED: Config = {**BIGDFT, "FORM": "staged", "WGS": 32, "WINDOW": 4, "VECTOR": 2, "PADDING": 2}
@@ -76,7 +76,7 @@ def dense(taps: NDArray[Any], lower: int, n: int, boundary: str) -> NDArray[np.f
     return matrix
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("bank", ["single", "analysis", "synthesis"])
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_and_boundaries(device: Device, form: str, bank: str) -> None:
@@ -104,7 +104,7 @@ class ForGpus(Convolution):
         return super().plan(problem, config, replace(device, kind="gpu"))
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize(
     "case",
     [("bigdft", "zero", "single"), ("staged", "periodic", "analysis"), ("overlay", "grow", "synthesis"), ("overlay", "grow", "single")],
@@ -163,7 +163,7 @@ def test_the_peer_is_scipy(device: Device, dtype: str, random: Maker, shape: tup
         assert close(got, expected, dtype)
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("boundary", ["periodic", "zero", "grow", "shrink"])
 @pytest.mark.parametrize(("count", "lower"), [(1, 0), (5, 3), (29, -14)])
 def test_the_definition(device: Device, dtype: str, random: Maker, boundary: Boundary, count: int, lower: int) -> None:
@@ -256,7 +256,7 @@ def test_three_dimensions_into_a_buffer(device: Device) -> None:
     assert wavelets.magicfilter3d(there[0], out=results[0]).shape == (4, 5, 6)
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 def test_wavelets_transform_and_return(device: Device, dtype: str, random: Maker) -> None:
     """Synthesis undoes analysis, which keeps the norm, in one and three dimensions; with free boundaries, too."""
     for n in (2, 46):
@@ -336,7 +336,7 @@ def test_mistakes_are_told(call: Callable[[NDArray[Any]], object], message: str)
         call(np.ones((5, 4), np.float32))
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("boundaries", [("periodic",) * 3, ("grow", "zero", "shrink"), ("shrink", "grow", "periodic")])
 @pytest.mark.parametrize("bank", ["single", "analysis"])
 def test_three_passes_are_one_plan(device: Device, boundaries: tuple[Boundary, ...], bank: str) -> None:

@@ -25,7 +25,7 @@ from portatile.runtime.engine import engine_of
 from portatile.runtime.memory_limit import memory_limit
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 SHAPE = (12, 9, 16)
 MODES = {"wrap": "periodic", "grid-wrap": "periodic", "constant": "zero", "grid-constant": "zero"}
@@ -40,7 +40,7 @@ def random(purpose: str, *shape: int) -> NDArray[np.float32]:
     return np.random.default_rng(new_seed(purpose)).uniform(-1, 1, shape).astype(np.float32)
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("mode", MODES)
 def test_boundaries_by_their_names_in_scipy(device: Device, mode: Any) -> None:
     """convolve1d turns the weights round; its window is centred as that of an odd filter from -2 to 2 is."""
@@ -61,7 +61,7 @@ def test_boundaries_by_their_names_in_scipy(device: Device, mode: Any) -> None:
         assert np.array_equal(values, wavelets.synthesis(array, device=name))
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("kinds", ["any", "same two"])
 @pytest.mark.parametrize("on_device", [False, True])
 def test_a_filter_for_each_axis(device: Device, monkeypatch: pytest.MonkeyPatch, kinds: str, on_device: bool) -> None:
@@ -184,7 +184,7 @@ def test_a_volume_keeps_to_the_limit(device: Device, ledger: Ledger, monkeypatch
         assert close(got, whole)
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("two", [False, True])
 @pytest.mark.parametrize("volumes", [9.2, 3.6, 1.7])
 def test_orbitals_keep_to_the_limit(device: Device, ledger: Ledger, volumes: float, two: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("case", CALLS)
 def test_arrays_of_other_libraries(device: Device, streams: list[int], case: str) -> None:
     """On their own stream, and the result is one of them, with the values that Buffers give."""

@@ -25,7 +25,7 @@ from portatile.workloads.coulomb.reference import coordinates, potential
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.thinned(1 / 2)  # what it computes is asked of PoCL for other cases every time
+pytestmark = pytest.mark.thinned(1 / 3)  # what it computes is asked of PoCL for other cases every time
 
 WORKLOAD = workloads.get("coulomb")
 GOLDEN = Path(__file__).parents[1] / "data" / "parboil" / "cp_small_ref.txt"
@@ -82,7 +82,7 @@ def test_the_generator_is_libcs() -> None:
     assert list(islice(libc_random(1), 3)) == [1804289383, 846930886, 1681692777]
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_kernel_is_right(device: Device, name: str) -> None:
     rng = np.random.default_rng(new_seed(name))
@@ -186,7 +186,7 @@ class ForGpus(Coulomb):
         return super().plan(problem, config, replace(device, kind="gpu"))
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("chunk", [64, -64])
 @pytest.mark.parametrize("degree", [2, 3])
 @pytest.mark.parametrize(("origin", "spacing", "first"), [(0.0, 0.25, 0), (-3.0, 0.1, 40), (1.0e6, 0.01, 3), (2.0, 0.0, 0)])

@@ -14,7 +14,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 ACTIVATIONS: dict[str | None, Any] = {
     None: lambda x: x,

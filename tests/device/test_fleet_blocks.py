@@ -31,6 +31,7 @@ def test_products() -> None:
     np.testing.assert_allclose(computed(found), a @ b, atol=1e-13)
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize("boundary", ["periodic", "zero"])
 @pytest.mark.parametrize(("count", "lower"), [(5, -2), (4, 0), (3, -4), (16, -8), (1, 2)])
 def test_filters_along_the_first_axis(boundary: Any, count: int, lower: int) -> None:

@@ -21,7 +21,7 @@ from portatile.workloads.gemm.point import Point
 from support.checking import check, run
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("gemm")
 TYPES = ("float16", "bfloat16", "int8", "tfloat32", "float16:float32", "bfloat16:float32", "float8_e4m3fn", "float8_e5m2:bfloat16")

@@ -18,7 +18,7 @@ from support.checking import check
 from support.devices import on_paper
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("gemm")
 SMALL = replace(pipeline(4, (8, 4), (1, 1), 8, 2, 4), PAIRS=True)

@@ -17,7 +17,7 @@ from portatile.workloads.gemm_terms import error, points
 from support.checking import run
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("gemm_terms")
 U = 2.0**-24

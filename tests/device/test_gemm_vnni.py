@@ -14,7 +14,7 @@ from portatile.workloads.gemm.forms.vnni.point import Vnni
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("gemm")
 SMALL = Vnni(TR=6, TC=16, UNROLL=2, RASTER=8)

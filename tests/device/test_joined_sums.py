@@ -31,7 +31,7 @@ from portatile.workspaces import Workspaces, workspace
 from support.checking import check, draft, modules, run
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 GEMM = workloads.get("gemm")
 _PIPELINE = pipeline(4, (8, 8), (1, 1), 8, 2, 4)

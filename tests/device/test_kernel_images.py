@@ -16,7 +16,7 @@ from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.usefixtures("own_directories")]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.usefixtures("own_directories")]
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.0)
 WARP = """kernel void warp(read_only image2d_t from, sampler_t how, write_only image2d_t to, global float *sums, float shift) {

@@ -19,7 +19,7 @@ from portatile.workloads.gemm.forms.gpu.point import pipeline
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 M, N, K = 37, 21, 18
 

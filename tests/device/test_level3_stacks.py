@@ -15,7 +15,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 N, M, K = 9, 7, 5
 

@@ -13,7 +13,7 @@ from portatile.workloads.matmul import BASE, RUNGS, sequential
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("matmul")
 

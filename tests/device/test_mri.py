@@ -20,7 +20,7 @@ from portatile.routines.mri import mri_fhd, mri_q
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("mri")
 DATA = Path(__file__).parents[1] / "data" / "parboil"

@@ -14,7 +14,7 @@ from portatile.errors import ArgumentError
 from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, kinetic, magicfilter3d, pointwise, potential_energy
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.thinned(1 / 2)  # what it computes is asked of PoCL for other cases every time
+pytestmark = pytest.mark.thinned(1 / 3)  # what it computes is asked of PoCL for other cases every time
 
 SHAPE = (9, 6, 7)
 FREE = 15

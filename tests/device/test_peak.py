@@ -16,7 +16,7 @@ from support.checking import check
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.thinned(1 / 2)  # what it computes is asked of PoCL for other cases every time
+pytestmark = pytest.mark.thinned(1 / 3)  # what it computes is asked of PoCL for other cases every time
 
 PEAK = workloads.get("peak")
 QUANTITIES = PEAK.options["quantity"]

@@ -14,7 +14,7 @@ from portatile import Buffer, wavelets
 from portatile.device.base import Device
 from portatile.errors import UsageError
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 _NAN = np.uint32(0x7FC0ABCD)  # not the NaN that arithmetic makes
 

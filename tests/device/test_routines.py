@@ -14,7 +14,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 SEED = 20260
 EPS = {"float32": 2.0**-23, "float64": 2.0**-52}

@@ -167,7 +167,7 @@ def applied(seed: int, device: Any) -> Any:
 PLACED = (product, sum_of_products, stack, triangle, symmetric, volume, filtered, applied, potential, image)
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("which", [(0,), (1,), (0, 1, 1)], ids=["here", "there", "both"])
 @pytest.mark.parametrize("case", PLACED, ids=lambda case: case.__name__)
 def test_operands_that_lie_on_devices(

@@ -20,7 +20,7 @@ from portatile.workload import Workload
 from support.seeds import new_seed
 from support.slabs import Case, Meter, compared
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 
 def product(rng: np.random.Generator, device: str) -> np.ndarray:

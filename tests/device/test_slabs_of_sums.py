@@ -13,7 +13,7 @@ from portatile.runtime import perform, slabs
 from support.seeds import new_seed
 from support.slabs import Case, Meter, compared
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 
 @pytest.fixture(autouse=True)

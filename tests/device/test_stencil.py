@@ -20,7 +20,7 @@ from portatile.workloads import operands
 from support.checking import check, maybe
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("stencil")
 MARCH: Config = {"FORM": "march", "T1": 16, "T2": 32, "WINDOW": 4, "VECTOR": 1, "RESIDENT": 0}

@@ -15,7 +15,7 @@ from portatile.workloads.stream import ARRAYS
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 STREAM = workloads.get("stream")
 CASES = (

@@ -215,7 +215,7 @@ def test_ctrl_c_keeps_what_was_found(device: Device, tmp_path: Path) -> None:
         assert 0 <= len(store.trials()) - int(count) <= 1, "what was stored just before it need not be told; nothing told may be lost"
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 def test_two_tuners_share_a_store(device: Device, tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     processes = [launch(device, path, 12) for _ in range(2)]

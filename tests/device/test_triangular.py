@@ -18,7 +18,7 @@ from portatile.workloads import operands
 from support.checking import check, run
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("triangular")
 OPTIONS = {name: values for name, values in WORKLOAD.options.items() if name != "precision"}

@@ -17,7 +17,7 @@ from portatile.errors import ArgumentError
 from portatile.wavelets import KINETIC, analysis, analysis3d, batch, kinetic, synthesis, synthesis3d
 from support.seeds import new_seed
 
-pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 KINDS = ("periodic", "grow", "shrink")
 OTHER = {"periodic": "periodic", "grow": "shrink", "shrink": "grow"}

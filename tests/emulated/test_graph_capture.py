@@ -154,7 +154,7 @@ def queued(driver: EmulatedDriver, work: Callable[[], Any], *arrays: Any) -> tup
     return result, [(name, grid, block, tuple(map(named, arguments))) for name, grid, block, arguments in driver.log]
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize(("tensor", "name"), EVERY, indirect=["tensor"])
 def test_a_routine_is_captured_after_one_call(idle: EmulatedDriver, tensor: type, stream: Any, name: str) -> None:
     """The graph runs what the call did, on the caller's arrays."""
@@ -173,7 +173,7 @@ def test_a_routine_is_captured_after_one_call(idle: EmulatedDriver, tensor: type
     assert queued(idle, lambda: case.call(*given), *given)[1] == expected
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize(("tensor", "name"), EVERY[::2], indirect=["tensor"])
 def test_what_was_never_called_is_refused_with_the_reason(idle: EmulatedDriver, tensor: type, stream: Any, name: str) -> None:
     """Nothing of it goes into the graph, and the capture goes on."""

@@ -20,6 +20,7 @@ from portatile.workloads import precisions
 from portatile.workspaces import Workspaces
 
 
+@pytest.mark.drawn(1 / 2)
 def test_reproducible_results_are_the_same_bits_on_a_gpu(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "info", replace(gpu.info, capabilities=capabilities("sm_80")))  # the interpreter knows no warp groups
     processor = next((one.info.id for one in devices.devices() if one.info.backend == "opencl" and one.info.fp64), None)

@@ -85,6 +85,7 @@ def orbitals(where: Callable[[Any], Any], device: Any) -> Any:
     return wavelets.kinetic(psi, device=device)
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize("case", [product, lines, potential, sums, orbitals], ids=lambda case: case.__name__)
 def test_other_libraries_arrays(pair: list[Device], case: Callable[[Callable[[Any], Any], Any], Any]) -> None:
     """They lie on both GPUs by turns; the result is the library's, on the GPU of the first."""

@@ -218,7 +218,7 @@ def sources(name: str, architecture: str, chosen: str) -> list[Source]:
     return list(dict.fromkeys(step.source for step in launched if step.kernel != "gemm" or name.startswith("gemm")))
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 4)
 @needs_clang
 @pytest.mark.parametrize("name", NAMES)
 def test_every_workload_compiles(name: str) -> None:

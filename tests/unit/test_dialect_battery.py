@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=st
 GENERIC_ALLOWED = {"async_copy", "pointers_to_pointers"}
 
 
-@pytest.mark.drawn(1 / 3)
+@pytest.mark.drawn(1 / 5)
 @pytest.mark.parametrize("name", CASES)
 def test_translation(name: str) -> None:
     """It compiles, names the address space of every load and store, and computes what NumPy does."""

@@ -28,7 +28,7 @@ def test_there_are_sixty() -> None:
     assert set(REFERENCES) <= set(SAMPLES)
 
 
-@pytest.mark.drawn(1 / 3)
+@pytest.mark.drawn(1 / 5)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_address_spaces_are_known(name: str) -> None:
     """No load, store or atomic function goes to an unknown space, no function is called, no variable is made by the prelude."""
@@ -42,7 +42,7 @@ def test_address_spaces_are_known(name: str) -> None:
         assert counts[SAMPLES[name].entry.symbol].kinds.get(kind, 0) >= least, kind
 
 
-@pytest.mark.drawn(1 / 3)
+@pytest.mark.drawn(1 / 5)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_interpreter_computes_what_numpy_does(name: str) -> None:
     sample = SAMPLES[name]

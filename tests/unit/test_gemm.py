@@ -258,7 +258,7 @@ def test_unknown_workloads_are_named() -> None:
         workloads.get("gem")
 
 
-@pytest.mark.drawn(1 / 3)
+@pytest.mark.drawn(1 / 4)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize(
     ("point", "dtype"),
@@ -290,7 +290,7 @@ def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:
         assert text.count("mma.sync.aligned.m16n8k8") >= point.TRR * point.TCR * 2
 
 
-@pytest.mark.drawn(1 / 3)
+@pytest.mark.drawn(1 / 4)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize(
     ("trans_a", "trans_b", "sizes", "lanes"),

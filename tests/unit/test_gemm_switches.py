@@ -175,7 +175,7 @@ def test_rungs_are_points_of_their_spaces() -> None:
     assert course.lowered({**BASE, "LDG": True}, GPU)["LDG"] is True
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @needs_nvrtc
 @pytest.mark.parametrize(("shape", "each"), [("8x8x4", 8), ("16x8x4", 4), ("16x8x8", 2), ("16x8x16", 1)])
 def test_matrix_shapes_are_what_they_are_called(shape: str, each: int) -> None:
@@ -194,7 +194,7 @@ def test_matrix_shapes_are_what_they_are_called(shape: str, each: int) -> None:
         assert (resources.spill_stores, resources.spill_loads) == (0, 0)
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @needs_nvrtc
 @pytest.mark.parametrize(("shape", "lanes"), [("8x8x4", 4), ("16x8x4", 8), ("16x8x16", 8), ("16x8x16", 4)])
 def test_matrix_shapes_are_right_without_a_gpu(shape: str, lanes: int) -> None:
@@ -208,7 +208,7 @@ def test_matrix_shapes_are_right_without_a_gpu(shape: str, lanes: int) -> None:
     assert verdict.ok, f"{options} {sizes} double {double}: {verdict.message}"
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @needs_nvrtc
 def test_unrolling_in_part_is_right_without_a_gpu() -> None:
     rng = np.random.default_rng(new_seed("unroll"))
@@ -220,7 +220,7 @@ def test_unrolling_in_part_is_right_without_a_gpu() -> None:
     assert check(PtxDevice(), WORKLOAD, problem(18, 17, 70, "float64"), narrow.config(), rng).ok
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @needs_nvrtc
 def test_unrolling_in_part_makes_a_shorter_kernel() -> None:
     """As many multiply-adds as steps are unrolled; each product of a pair of operands is one instruction, however it is spelled."""
@@ -253,7 +253,7 @@ def test_switches_choose_the_instructions() -> None:
     assert sum(after.values()) > sum(before.values())
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @needs_nvrtc
 def test_switches_are_right_without_a_gpu() -> None:
     rng = np.random.default_rng(new_seed("switches"))

@@ -121,7 +121,7 @@ def test_contradictions_are_refused() -> None:
             WORKLOAD.plan(problem(64, 2, 64), {**base.config(), **wrong}, GPU)
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @COMPILES
 @pytest.mark.parametrize(
     ("sizes", "dtype", "trans"),
@@ -142,7 +142,7 @@ def test_defaults_spill_nothing(sizes: tuple[int, int, int], dtype: str, trans: 
     assert resources.registers * prod(launch.local_size) <= 65536
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @COMPILES
 @pytest.mark.parametrize("trans", TRANSPOSITIONS)
 def test_the_form_is_right_without_a_gpu(trans: str) -> None:

@@ -35,7 +35,7 @@ POINTS: dict[str, tuple[Point, str, tuple[int, int, int]]] = {
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @needs_nvrtc
 @pytest.mark.parametrize("name", POINTS)
 def test_the_last_group_adds_as_a_second_launch_would(name: str) -> None:
@@ -50,7 +50,7 @@ def test_the_last_group_adds_as_a_second_launch_would(name: str) -> None:
     assert one["c"].tobytes() == two["c"].tobytes()
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["tiles", "thin, k fast"])

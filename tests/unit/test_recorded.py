@@ -64,7 +64,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_the_second_call_launches_what_the_first_did(driver: FakeDriver, call: Callable[[Any, Any, Any], Any], dtype: str) -> None:

@@ -66,7 +66,7 @@ def trials_to(goal: float, name: str, seed: int, limit: int) -> int:
     return limit
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize(("name", "fraction"), [("auto", 0.4), ("gaussian", 0.4), ("genetic", 0.6), ("annealing", 0.6)])
 def test_finds_a_planted_optimum_in_fewer_trials_than_chance(name: str, fraction: float) -> None:
     times = sorted(kernel_time(config) for config in kernel_like())
@@ -180,7 +180,7 @@ def test_a_huge_space_is_not_listed(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert len(begun) == 50
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("name", MODELS)
 def test_work_per_proposal_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fits grow rarer and stay small, and the space is asked for a bounded number of configurations."""

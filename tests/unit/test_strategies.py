@@ -188,7 +188,7 @@ MEASURES: dict[str, Callable[[float], float]] = {
 }
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("exhaustive", "random")])
 def test_a_measure_may_be_zero_or_negative(name: str, measure: str) -> None:

@@ -280,7 +280,7 @@ def built(source: Source, architecture: str, form: Literal["cubin", "ptx"]) -> B
     return program.build(source, cuda_compiler.CudaTarget(architecture, form), None)
 
 
-@pytest.mark.drawn(1 / 4)
+@pytest.mark.drawn(1 / 8)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", NAMES)

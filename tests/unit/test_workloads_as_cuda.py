@@ -30,11 +30,11 @@ def share(name: str, dtype: str) -> float:
     if name in {"trmm_batched", "symm_batched", "syrk_batched", "syr2k_batched"}:
         return 1 / 12
     return (
-        1 / 3
+        1 / 5
         if dtype in ("float32", "float64")
         else 1 / 24
         if dtype.startswith(("float16", "bfloat16", "tfloat32", "float8", "int8"))
-        else 1 / 4
+        else 1 / 8
     )
 
 
