@@ -51,6 +51,7 @@ class Experiment:
     between: str = ""
     no_device: bool = False
     hosts: bool = False
+    once: bool = False
 
 
 def experiments() -> list[Experiment]:
@@ -71,7 +72,10 @@ def command(one: Experiment, devices: Sequence[Any], folder: Path) -> list[str]:
     gpu = any(device.info.kind == "gpu" for device in devices)
     files = {"folder": str(folder), "recording": str(folder / "recording.json"), "known": str(folder / "known.json")}
     words = [word.format(**files) for word in shlex.split(f"{one.words} {one.large if gpu else one.small}")]
-    ids = [device.info.id for device in devices if one.hosts or not gpu or device.info.kind == "gpu"]
+    taking = [device for device in devices if one.hosts or not gpu or device.info.kind == "gpu"]
+    if one.once:
+        taking = list({device.info.physical_id or device.info.id: device for device in reversed(taking)}.values())[::-1]
+    ids = [device.info.id for device in taking]
     if "gap" in words and gpu:
         same = [device.info.id for device in devices if device.info.physical_id == devices[0].info.physical_id]
         return [*words, "--between", *same[:2]] if len(same) > 1 else [*words, "--device", ids[0]]
