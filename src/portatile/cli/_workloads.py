@@ -53,7 +53,10 @@ class WorkloadGroup(Suggesting):
             chosen = {key: given.pop(key) for key in list(given) if key.startswith(("size_", "option_", "element_"))}
             return self.action(_problem(workload, chosen), **given)
 
-        made = Sized(workload, params=[*_problem_options(workload), *self.parameters], callback=run, help=_meaning(workload))
+        sizes = _problem_options(workload)
+        taken = {flag for parameter in sizes for flag in parameter.opts}  # of a study that is asked without a problem too: --dtype
+        own = [parameter for parameter in self.parameters if taken.isdisjoint(parameter.opts)]
+        made = Sized(workload, params=[*sizes, *own], callback=run, help=_meaning(workload))
         return self.wrapped(workload, made)
 
 
