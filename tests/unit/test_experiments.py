@@ -55,6 +55,8 @@ def test_sizes_and_devices_of_a_command(bench: Any, tmp_path: Path) -> None:
     assert bench.command(only, [cuda, other, host], tmp_path)[2:] == ["--device", "cuda:0", "--device", "opencl:0:0"]
     wide = bench.Experiment("D4.6", "study hybrid gemm", several=True, hosts=True)
     assert bench.command(wide, [cuda, host], tmp_path).count("--device") == 2
+    once = bench.Experiment("D4.6", "study hybrid gemm", several=True, hosts=True, once=True)
+    assert bench.command(once, [cuda, other, host], tmp_path)[3:] == ["--device", "cuda:0", "--device", "opencl:1:0"]
     alone = bench.Experiment("D4.6", "study strategies {recording}", no_device=True)
     assert bench.command(alone, [cuda], tmp_path) == ["study", "strategies", str(tmp_path / "recording.json")]
 

@@ -322,3 +322,10 @@ def test_the_curves_of_strategies_are_read_where_places_double() -> None:
     assert strategies.notes(rows)[0].endswith("quick (7), slow (never)")
     assert "rounding allows" in table.legend((Column("error", "place"), Column("error", "error")), [SimpleNamespace(error=0.5)])
     assert table.legend((Column("error", "error"),), [SimpleNamespace(error=None)]) == ""
+
+
+def test_text_stands_left_wherever_its_column_is() -> None:
+    shown = (Column("device", "device"), Column("size", "size"), Column("time", "seconds", "s"), Column("", "status"))
+    found = table.readable(shown, [Row("x", 1, 0.5), Row("y", 2, None, status="refused")], 3)
+    assert (found.left, found.texts) == (1, {0, 3})
+    assert [line[3] for line in found.cells] == ["", "ref"]

@@ -31,8 +31,8 @@ def tick(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """``24 %``; below ten with one decimal."""
-    figure = 100 * share
+    """``24 %``; below ten with one decimal, but never ``-0.0 %``."""
+    figure = round(100 * share, 1) + 0.0  # of a negative zero too
     return f"{figure:.0f}{NARROW}%" if abs(figure) >= 9.95 or figure == 0 else f"{figure:.1f}{NARROW}%"
 
 
@@ -50,4 +50,4 @@ def written(value: float, unit: str = "") -> str:
     """A value of an axis or a bar: ``s`` as a duration, ``%`` as a share, anything else as three digits without a unit."""
     if unit == "s":
         return "0" if value == 0 else tick(value)
-    return percent(value) if unit == "%" else f"{value:.3g}" if abs(value) < 1000 else f"{value:.6g}"
+    return percent(value).replace(f".0{NARROW}", NARROW) if unit == "%" else f"{value:.3g}" if abs(value) < 1000 else f"{value:.6g}"

@@ -310,7 +310,8 @@ def notes(rows: Sequence[PairsRow]) -> list[str]:
         if best is None:
             said.append(f"{device} ({mine[0].name}): no configuration of the map is valid: {mine[0].status}")
             continue
-        said.append(f"{device} ({best.name}): {max(row.tried for row in mine)} configurations at most for each pair{tail}")
+        most = max(row.tried for row in mine)
+        said.append(f"{device} ({best.name}): {'one configuration' if most == 1 else f'at most {most} configurations'} for each pair{tail}")
         said.append(
             f"best: {best.down}={best.down_value} {best.across}={best.across_value}: {spelled(from_json(best.config, dict[str, Value]))}"
         )

@@ -23,6 +23,7 @@ from portatile.studies.form.conduct import StudyOutcome
 
 _FOLDER = Path(__file__).parent
 _SAID = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")
+_LONGEST = 240  # letters of a cell: it may have several lines
 _LONG = 4096  # characters of a table that are worth compressing
 
 
@@ -73,7 +74,7 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
         "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
         "figures": drawn,
         "card": _picture(figures[0].draw(f"{name}-card")) if figures else "",
-        "table": table.readable(study.columns, study.shown(rows)),
+        "table": table.readable(study.columns, study.shown(rows), _LONGEST),
         "notes": study.notes(rows) if rows else [],
         "legend": table.legend(study.columns, study.shown(rows)),
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,

@@ -13,7 +13,7 @@ from portatile.records import duration, percent, to_json
 from portatile.studies.form.study import Column
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_LONGEST = 60  # letters of a status
+LONGEST = 60  # letters of a cell in a terminal
 
 
 def columns(kind: type[Any]) -> tuple[str, ...]:
@@ -51,29 +51,33 @@ def legend(shown: Sequence[Column], rows: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Readable:
-    """The rows for people: headings, of which the first ``left`` are text, and cells. Empty columns are gone."""
+    """The rows for people: headings and cells; empty columns are gone. The first ``left`` columns are text; ``texts`` are all that are."""
 
     headings: tuple[str, ...]
     left: int
+    texts: frozenset[int]
     cells: tuple[tuple[str, ...], ...]
 
 
-def readable(shown: Sequence[Column], rows: Sequence[Any]) -> Readable:
-    """The columns of a study with their units; the status of a row that is as it should be is left out."""
-    cells = [[_cell(getattr(row, column.name), column) for column in shown] for row in rows]
+def readable(shown: Sequence[Column], rows: Sequence[Any], longest: int = LONGEST) -> Readable:
+    """The columns of a study with their units, text cut to ``longest`` letters; the status of a row that is as it should be is left out."""
+    cells = [[_cell(getattr(row, column.name), column, longest) for column in shown] for row in rows]
     used = [place for place in range(len(shown)) if any(line[place] for line in cells)]
-    texts = [place for place in used if all(isinstance(getattr(row, shown[place].name), str) for row in rows)]
-    left = next((number for number, place in enumerate(used) if place not in texts), len(used))
-    return Readable(tuple(shown[place].heading for place in used), left, tuple(tuple(line[place] for place in used) for line in cells))
+    texts = frozenset(
+        number for number, place in enumerate(used) if all(isinstance(getattr(row, shown[place].name), str | None) for row in rows)
+    )
+    left = next((number for number in range(len(used)) if number not in texts), len(used))
+    headings = tuple(shown[place].heading for place in used)
+    return Readable(headings, left, texts, tuple(tuple(line[place] for place in used) for line in cells))
 
 
-def _cell(value: Any, column: Column) -> str:
+def _cell(value: Any, column: Column, longest: int) -> str:
     if value is None or (column.name == "status" and value == "ok"):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return value.splitlines()[0][:_LONGEST] if value else ""
+        return value.splitlines()[0][:longest] if value else ""
     if column.unit == "s":
         return duration(value)
     return percent(value) if column.unit == "%" else str(value) if isinstance(value, int) else written(value)
