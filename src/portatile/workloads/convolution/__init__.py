@@ -68,7 +68,7 @@ class Convolution(Workload):
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The space of all parameters; a form fixes those that it does not use."""
         axis = filtered(problem)
-        widest = (64 if device.can.wide_arithmetic else 32) if device.kind == "cpu" else 16
+        widest = (64 if device.wide_vectors else 32) if device.kind == "cpu" else 16
         facts: dict[str, Value] = {"phases": axis.phases, "ends": axis.taps - axis.phases, "widest": widest}
         filters = axis.phases * axis.filter_ld * problem.itemsize
         facts["spare"] = _most_skew(problem)
