@@ -329,3 +329,10 @@ def test_text_stands_left_wherever_its_column_is() -> None:
     found = table.readable(shown, [Row("x", 1, 0.5), Row("y", 2, None, status="refused")], 3)
     assert (found.left, found.texts) == (1, {0, 3})
     assert [line[3] for line in found.cells] == ["", "ref"]
+
+
+def test_an_element_type_is_named_once(recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]) -> None:
+    """`study phases` has the option of its own, for when no workload is named."""
+    assert main(["study", "phases", "matmul", "--help"]) == 0
+    assert capsys.readouterr().out.count("--dtype") == 1
+    assert not [warning for warning in recwarn if "more than once" in str(warning.message)]
