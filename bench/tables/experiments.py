@@ -21,21 +21,23 @@ def made(folder: Path) -> Iterator[Table]:
     found = runs("experiments", folder)
     if not found:
         return
-    newest: dict[tuple[str, str], dict[str, tuple[dict[str, Any], Run]]] = {}
+    newest: dict[str, dict[str, tuple[dict[str, Any], Run]]] = {}
+    ids: dict[str, str] = {}  # of each command, as the newest run names them
     devices: list[str] = []
     for run in found:
         name = processor(run.document["devices"][0]["name"])
         devices += [] if name in devices else [name]
         for row in run.document["rows"]:
-            of_devices = newest.setdefault((row["ids"], row["words"]), {})
+            of_devices = newest.setdefault(row["words"], {})
+            ids[row["words"]] = row["ids"]
             if name not in of_devices or _complete(row) or not _complete(of_devices[name][0]):
                 of_devices[name] = row, run
     shown = [*devices, *([] if any("NVIDIA" in name for name in devices) else [_TO_COME])]
     rows = []
-    for (ids, words), of_devices in sorted(newest.items(), key=lambda item: _order(item[0][0])):
+    for words, of_devices in sorted(newest.items(), key=lambda item: _order(ids[item[0]])):
         first = next(iter(of_devices.values()))[0]
         cells = [_seconds(of_devices[name][0]) if name in of_devices else "" for name in shown]
-        rows.append([ids, f"`portatile {words}`", _prints(first), *cells])
+        rows.append([ids[words], f"`portatile {words}`", _prints(first), *cells])
     head = ("experiment", "command", "what it answers or prints", *(f"seconds, {name}" for name in shown))
     files = frozenset(run.file for of_devices in newest.values() for _, run in of_devices.values())
     commits = ", ".join(sorted({run.commit for of_devices in newest.values() for _, run in of_devices.values()}))
