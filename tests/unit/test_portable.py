@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from portatile.cli import main
 from portatile.formats import t4
 from portatile.records import Config, DeviceInfo, canonical
 from portatile.studies import cascade, portable, recorded_portability
+from portatile.studies.form import measured_configs
 from portatile.studies.portable import Search
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import replay
@@ -127,3 +129,14 @@ def test_caches_of_kernel_tuner(tmp_path: Path) -> None:
         ("portable", "MI250", 1e-3),
     ]
     assert {row.gflops for row in rows} == {None}
+
+
+def test_alike_devices_share_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store answers for the second with the trial of the first: it counts there too, another hardware's does not."""
+    mine = trial(4, device=replace(DEVICE, id="opencl:0:0"))
+    other = trial(8, device=replace(DEVICE, id="opencl:1:0", name="another"))
+    monkeypatch.setattr(measured_configs.devices, "get", lambda name: SimpleNamespace(info=replace(DEVICE, id=name)))
+    answer = SimpleNamespace(stopped="exhausted", trials=(mine, other))
+    monkeypatch.setattr(measured_configs.tuner, "tune", lambda request, store, listener: answer)
+    found = measured_configs.measured(mine.problem, "opencl:0:1", [mine.config, other.config])
+    assert list(found.trials.values()) == [mine]

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from portatile import device as devices
 from portatile.errors import NoValidVariantError
 from portatile.records import Config, Problem, canonical
 from portatile.space import ParameterSpace
-from portatile.store import ResultStore
+from portatile.store import ResultStore, device_key
 from portatile.trials import Budget, Trial
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search import tuner
@@ -44,10 +45,12 @@ class MeasuredConfigs:
 def measured(problem: Problem, device: str, configs: Iterable[Config], how: Measuring | None = None) -> MeasuredConfigs:
     """Measure each configuration in the tuner's workers, also those outside the device's space. The user's store does not change.
 
+    Of several alike devices, which share results, one is measured and stands for all.
+
     Raises what opening the device raises.
     """
     how = how or Measuring()
-    wanted = {canonical(config): config for config in configs}
+    wanted, hardware = {canonical(config): config for config in configs}, device_key(devices.get(device).info)
     stopped = "exhausted"
     with ResultStore(how.trials) as store:
         request = tuner.TuningRequest(
@@ -67,5 +70,5 @@ def measured(problem: Problem, device: str, configs: Iterable[Config], how: Meas
             found = store.trials()
         except KeyboardInterrupt:
             stopped, found = "interrupted", store.trials()
-        mine = [trial for trial in found if trial.problem.key == problem.key and trial.device.id == device]
+        mine = [trial for trial in found if trial.problem.key == problem.key and device_key(trial.device) == hardware]
         return MeasuredConfigs({canonical(trial.config): trial for trial in mine}, stopped == "interrupted")
