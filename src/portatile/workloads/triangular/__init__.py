@@ -15,6 +15,7 @@ from portatile.workloads.triangular import reference, steps
 
 _LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
 _LONG = 512  # the order from which smaller blocks leave more to products
+_CHAIN = 256  # a GPU substitutes in systems whose order times the bytes of an element is at most this: one launch beats six there
 
 
 class Triangular(structured.TriangularOperand):
@@ -68,7 +69,8 @@ class Triangular(structured.TriangularOperand):
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """On a CPU substitution, whose vectors hold right-hand sides: as fast as products nearly.
 
-        Elsewhere small orders by substitution, which is one launch; above them inverses, which are faster and little less accurate.
+        Elsewhere small orders by substitution, which is one launch, where a work-item's chain of sums is shorter than several launches;
+        above them inverses, which are faster and little less accurate.
         Larger blocks make fewer launches, which is what a GPU asks for.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
@@ -77,11 +79,10 @@ class Triangular(structured.TriangularOperand):
             return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": 32, "PANEL": 8}
         if device.kind == "cpu":
             return _processor(problem, device)
-        group = _group(device, 256 if gpu else 64)
-        if order <= (128 if gpu else 64):
-            nb = max(16, 1 << max(order - 1, 0).bit_length())
-            return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": min(group, 64), "PANEL": 8}
-        nb = (256 if order >= 2048 else 128) if gpu else 64
+        group, whole = _group(device, 256 if gpu else 64), 1 << max(order - 1, 0).bit_length()
+        if order <= (_CHAIN // problem.itemsize if gpu else 64):
+            return {"METHOD": "substitute", "NB": max(16, whole), "IB": 8, "WGS": min(group, 64), "PANEL": 8}
+        nb = min(whole, 256 if order >= 2048 else 128) if gpu else 64
         return {"METHOD": "invert", "NB": nb, "IB": 16 if gpu else 32, "WGS": group, "PANEL": 16}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:

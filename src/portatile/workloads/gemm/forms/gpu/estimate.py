@@ -142,11 +142,13 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
 
 
 def _tiles(shape: Shape, rows: int, columns: int) -> int:
-    """Tiles that are computed: of those whose sums are shortened half, for the longest are as long as all of k."""
+    """Tiles of full sums that take as long as all tiles. Where A or B is triangular, sums are half as long as k in the mean, and the
+    multiprocessor whose tiles are the longest has half a tile more to do than that.
+    """
     down, across = ceil_div(shape.m, rows), ceil_div(shape.n, columns)
     if shape.zeros == "c":
         return sum(min(across, ((tile + 1) * rows - 1) // columns + 1) for tile in range(down))
-    return ceil_div(down * across, 2) if shape.zeros else down * across
+    return ceil_div(down * across + min(down * across, shape.units), 2) if shape.zeros else down * across
 
 
 def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:

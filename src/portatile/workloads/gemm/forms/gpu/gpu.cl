@@ -235,8 +235,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 
     const int across = (n - 1) / {{ bn }} + 1, group = (int)get_group_id(0);
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
-{% if RASTER == 0 %}
-    const int down = (m - 1) / {{ bm }} + 1, {{ first_row }} = group % down * {{ bm }}, col0 = group / down * {{ bn }};
+{% if ZEROS[:1] == "b" or RASTER == 0 %}
+    const int down = (m - 1) / {{ bm }} + 1, {{ first_row }} = group % down * {{ bm }}, {{ "col_tile" if ZEROS == "b below" else "col0" }} = group / down * {{ bn }};
 {% elif RASTER == 1 %}
     const int {{ first_row }} = group / across * {{ bm }}, col0 = group % across * {{ bn }};
 {% else %}
@@ -246,6 +246,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% if ZEROS == "a above" %}
     const int row0 = ((m - 1) / {{ bm }} - row_tile / {{ bm }}) * {{ bm }};  // the longest sums first
+{% endif %}
+{% if ZEROS == "b below" %}
+    const int col0 = (across - 1) * {{ bn }} - col_tile;  // the longest sums first
 {% endif %}
 {% if triangle %}
     // no early return: some compilers for processors lose a barrier after it
