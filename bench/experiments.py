@@ -5,9 +5,9 @@
     python bench/experiments.py --list
 
 Commands run in processes of their own, one after another, with sizes for processors or for GPUs; only the first device of each kind that a
-command cannot do without takes part. With a budget each command has a fair share of what is left, and is then interrupted like by Ctrl-C: a
-study shows and draws what it has, and what does not stop is killed. Result and page are written anew after each command. A second run on
-the same machine goes on with the studies that were interrupted. ``--gallery`` writes one page of all studies.
+command cannot do without takes part. With a budget each command has a fair share of what is left. A study is told of it; what takes
+longer is interrupted like by Ctrl-C, and shows what it has; what does not stop is killed. Result and page are written anew after each
+command. A second run on the same machine goes on with the studies that were interrupted. ``--gallery`` writes one page of all studies.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _PATIENCE = 20.0  # seconds for a command that was interrupted to show what it h
 _LONGEST = 1800.0  # seconds of a command without a budget: none may hang for ever
 _LEAST = 8.0  # seconds with which a command is begun, while there are so many
 _SPARE = 8.0  # seconds of a budget for the last one to stop, and for the page
+_STARTS = 3.0  # ... of which a study needs so many to begin, and to show what it has
+_OVER = "out of time"
 _RESUMED = "goes on where an earlier run was interrupted"
 
 
@@ -118,7 +120,8 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
     outputs = [word for kind in KINDS for word in ("-o", str(folder / f"out.{kind}"))] if study else []
     for kind in KINDS:
         (folder / f"out.{kind}").unlink(missing_ok=True)
-    done = supervised([sys.executable, "-m", "portatile", *words, *outputs], seconds, patience, {**os.environ, "COLUMNS": "200"})
+    limit = ["--budget", f"{max(seconds - _STARTS, _STARTS):.0f}s"] if study and seconds < _LONGEST and _limited(words) else []
+    done = supervised([sys.executable, "-m", "portatile", *words, *limit, *outputs], seconds, patience, {**os.environ, "COLUMNS": "200"})
     shown = shlex.join([word.replace(f"{folder}/", "") for word in words])
     row = {
         "ids": one.ids,
@@ -127,7 +130,7 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
         "prints": one.prints,
         "seconds": done.seconds,
         "code": done.code,
-        "ended": done.ended,
+        "ended": done.ended or (_OVER if any(line.startswith(f"{_OVER}: ") for line in done.out.splitlines()) else ""),
         "resumed": _RESUMED in done.told,
         "lines": len(done.out.splitlines()),
         "rows": 0,
@@ -144,6 +147,19 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
         return {**row, **(_found(words[1], folder) if study else {})}
     except Exception as error:  # whatever is wrong with one row's files, the others are not lost
         return {**row, "error": row["error"] or f"its files cannot be read: {type(error).__name__}: {error}"[:200]}
+
+
+def _limited(words: Sequence[str]) -> bool:
+    """Whether the budget of a study is its time, not that of its searches."""
+    from portatile.cli import _study_options
+    from portatile.errors import PortatileError
+    from portatile.studies.form import discover
+
+    try:
+        own = _study_options.parameters(discover.get(words[1]).options)
+    except PortatileError:  # there is no such study
+        return False
+    return not any("--budget" in option.opts for option in own)
 
 
 def _error(done: Ended) -> str:
@@ -220,7 +236,7 @@ def outcome(done: dict[str, Any], devices: Sequence[Any], folder: Path) -> Any:
         return None
     try:
         study = discover.get(words[1])
-        ended = conduct.COMPLETE if done["code"] == 0 else conduct.OUT_OF_TIME
+        ended = conduct.COMPLETE if done["code"] == 0 and not done["ended"] else conduct.OUT_OF_TIME
         asked = Asked(tuple(device for device in devices if device.info.id in done["command"]), study.options())
         made = conduct.StudyOutcome(study, asked, _decoded(study, folder), ended, 0, done["seconds"], done["command"])
         page.render([made])

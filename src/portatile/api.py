@@ -219,12 +219,12 @@ def explain(
     """
     if workload in batches.ROUTINES:
         return _of_batch(workload, dtype, device, precision, sizes)
-    problem, said = precisions.problem(checks.precision(precision), workload, dtype, sizes)
+    problem, note = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         engine = Engine(device_module.get(device))
         asked, problem = problem, problem if precision else precisions.preferred(problem, engine.device.info)
         choice = engine.choose(problem)
-        notes = [said, _note(engine, problem, choice), "" if problem is asked else precisions.BY_ITSELF_NOTE]
+        notes = [note, _note(engine, problem, choice), "" if problem is asked else precisions.BY_ITSELF_NOTE]
         notes += [host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""]
         return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
     chosen = device_module.several(device)
@@ -255,4 +255,4 @@ def _note(engine: Engine, problem: Problem, choice: Choice) -> str:
         return own
     products = [step.problem for step in workload.plan(problem, choice.config, info).steps if isinstance(step, Call)]
     of_products = Counter(_note(engine, product, engine.choose(product)) for product in products)
-    return "; ".join(f"{count} of {len(products)} products: {said}" for said, count in of_products.items() if said)
+    return "; ".join(f"{count} of {len(products)} products: {note}" for note, count in of_products.items() if note)

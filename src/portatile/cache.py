@@ -77,10 +77,10 @@ class Cache:
         """Whether the cache can store and return data; leaves no entry behind."""
         key = f"00{os.urandom(15).hex()}"  # of its own: another process may ask at the same time
         self.put(key, b"")
-        found = self.get(key) is not None
+        present = self.get(key) is not None
         with contextlib.suppress(OSError):
             self._path(key).unlink()
-        return found
+        return present
 
     def info(self) -> CacheInfo:
         """Count the entries."""
@@ -101,12 +101,12 @@ class Cache:
 
     def entries(self) -> list[tuple[float, int, Path]]:
         """When each entry was last used, its bytes and its file."""
-        found = []
+        entries = []
         for path in self.root.glob("??/*.bin"):
             with contextlib.suppress(OSError):
                 status = path.lstat()
-                found.append((status.st_mtime, status.st_size, path))
-        return found
+                entries.append((status.st_mtime, status.st_size, path))
+        return entries
 
     def _shrink(self, keep: Path) -> None:
         entries = self.entries()

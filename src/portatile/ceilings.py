@@ -14,8 +14,9 @@ import msgspec
 from portatile import settings
 from portatile.cache import replace_file
 from portatile.errors import StoreError
+from portatile.formatting import percent
 from portatile.model import BEYOND_CACHES
-from portatile.records import DeviceInfo, Problem, Value, from_json, percent, to_json
+from portatile.records import DeviceInfo, Problem, Value, from_json, to_json
 from portatile.store import device_key
 from portatile.workload import Workload
 
@@ -68,8 +69,8 @@ class Measured:
     @property
     def key(self) -> tuple[object, ...]:
         """The identity of the measured quantity: transfers of each size and kind of memory are separate quantities."""
-        apart = ("memory", "bytes") if self.name in DIRECTIONS else ("dtype", "quantity")
-        return (self.name, *(self.details.get(name) for name in apart))
+        fields = ("memory", "bytes") if self.name in DIRECTIONS else ("dtype", "quantity")
+        return (self.name, *(self.details.get(name) for name in fields))
 
 
 @dataclass(frozen=True)
@@ -244,15 +245,15 @@ def load(device: DeviceInfo) -> Ceilings | None:
     """
     path = path_of(device)
     try:
-        found = from_json(path.read_bytes(), Ceilings)
+        ceilings = from_json(path.read_bytes(), Ceilings)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError) as error:
         warnings.warn(f"the ceilings in {path} cannot be read ({error}); measure again with `portatile bench peak`", stacklevel=2)
         return None
-    if (found.device.driver, found.device.compiler) != (device.driver, device.compiler):
+    if (ceilings.device.driver, ceilings.device.compiler) != (device.driver, device.compiler):
         return None
-    return replace(found, measured=tuple(m for m in found.measured if through_memory(m, device)))
+    return replace(ceilings, measured=tuple(m for m in ceilings.measured if through_memory(m, device)))
 
 
 def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -> Ceilings:

@@ -80,14 +80,14 @@ def examine(seconds: float = TEST_SECONDS) -> Examination:
     answer = _child(("survey",), seconds, Found)
     if isinstance(answer, str):
         remedy = "remove OpenCL libraries one at a time (their .icd files, or OCL_ICD_VENDORS) to find the one that fails"
-        found = Found(findings=(Finding("broken", "discovery", answer, remedy),))
+        result = Found(findings=(Finding("broken", "discovery", answer, remedy),))
     else:
-        found = answer
-        if not found.devices:
-            lacking = Finding("broken", "devices", "no device is usable", _no_device(found.findings))
-            found = Found((), (*found.findings, lacking))
-    tests = {info.id: _tested(info.id, seconds) for info in found.devices}
-    return Examination(found.devices, (*found.findings, *_folders()), tests)
+        result = answer
+        if not result.devices:
+            lacking = Finding("broken", "devices", "no device is usable", _no_device(result.findings))
+            result = Found((), (*result.findings, lacking))
+    tests = {info.id: _tested(info.id, seconds) for info in result.devices}
+    return Examination(result.devices, (*result.findings, *_folders()), tests)
 
 
 def _no_device(findings: Sequence[Finding]) -> str:
@@ -120,13 +120,13 @@ def _child(arguments: Sequence[str], seconds: float, kind: type[R]) -> R | str:
 def _folders() -> list[Finding]:
     """Whether the cache and the result store can be written, and the store be read."""
     chosen = settings.load()
-    found = [_writable("cache folder", chosen.cache_dir, "PORTATILE_CACHE_DIR")]
-    found.append(_writable("store folder", chosen.data_dir, "PORTATILE_DATA_DIR"))
+    findings = [_writable("cache folder", chosen.cache_dir, "PORTATILE_CACHE_DIR")]
+    findings.append(_writable("store folder", chosen.data_dir, "PORTATILE_DATA_DIR"))
     if chosen.store_path is None:
-        found.append(_server())
+        findings.append(_server())
     elif _there(chosen.store_path):
-        found.append(_store(chosen.store_path))
-    return found
+        findings.append(_store(chosen.store_path))
+    return findings
 
 
 def _server() -> Finding:

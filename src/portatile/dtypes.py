@@ -172,8 +172,8 @@ def numpy_type(name: str) -> np.dtype[Any]:
     except TypeError:
         import ml_dtypes  # registers its types with NumPy
 
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return found
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return dtype
 
 
 def itemsize(dtype: str) -> int:

@@ -150,10 +150,10 @@ class Executable:
                     return None
                 args[place] = Slot(places[name], form if isinstance(form, TensorMap) else kind)
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))
-        found = self.device.ready(launches)
-        if found is not None and self._instead is not None:
-            self._places[found] = values, count
-        return found
+        ready = self.device.ready(launches)
+        if ready is not None and self._instead is not None:
+            self._places[ready] = values, count
+        return ready
 
     def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
         """Run again what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""

@@ -51,15 +51,15 @@ class GuardedMemory:
         ``reach``: as for ``changed``.
         """
         before, behind = self.changed(queue, reach)
-        told = []
+        complaints = []
         if before.size:
             elements = np.unique((before - 1) // itemsize)
-            told.append(f"{_counted(elements)} before {name}, as far as {name}[-{int(elements.max()) + 1}]")
+            complaints.append(f"{_counted(elements)} before {name}, as far as {name}[-{int(elements.max()) + 1}]")
         if behind.size:
             elements = np.unique(behind // itemsize)
             last = self.nbytes // itemsize + int(elements.max())
-            told.append(f"{_counted(elements)} behind {name}, as far as {name}[{last}]")
-        return f"wrote {' and '.join(told)}, which has {self.nbytes // itemsize}" if told else None
+            complaints.append(f"{_counted(elements)} behind {name}, as far as {name}[{last}]")
+        return f"wrote {' and '.join(complaints)}, which has {self.nbytes // itemsize}" if complaints else None
 
     def release(self) -> None:
         """Give the memory back."""

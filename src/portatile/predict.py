@@ -58,10 +58,10 @@ class Prediction:
 
     def candidates(self) -> list[Candidate]:
         """The configurations by predicted slowness, the fastest first; equal ones by distance, then by time."""
-        found: dict[str, list[Trial]] = {}
+        by_config: dict[str, list[Trial]] = {}
         for _, trial in self._rows:
-            found.setdefault(canonical(trial.config), []).append(trial)
-        return sorted(map(self._candidate, found.values()), key=lambda candidate: candidate.slowness)
+            by_config.setdefault(canonical(trial.config), []).append(trial)
+        return sorted(map(self._candidate, by_config.values()), key=lambda candidate: candidate.slowness)
 
     def default(self) -> float:
         """How much slower than the best the workload's default should be here: by the defaults of other problems, where they were

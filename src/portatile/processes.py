@@ -11,10 +11,10 @@ from pathlib import Path
 def environment() -> dict[str, str]:
     """The parent's environment, in which a portatile that is not installed is found too."""
     root = str(Path(__file__).parent.parent)
-    found = dict(os.environ)
+    variables = dict(os.environ)
     if root not in (*site.getsitepackages(), site.getusersitepackages()):
-        found["PYTHONPATH"] = os.pathsep.join(filter(None, (root, found.get("PYTHONPATH"))))
-    return found
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
+    return variables
 
 
 def fate(code: int | None) -> str:

@@ -38,11 +38,11 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
     name = key(source, target)
     if cache is not None and (raw := cache.get(name)) is not None:
         try:
-            found = _decode(raw)
+            cached = _decode(raw)
         except msgspec.DecodeError:
-            found = None  # written by another version of the record
-        if found is not None and found.entries:
-            return replace(found, seconds={"cache": time.perf_counter() - started})
+            cached = None  # written by another version of the record
+        if cached is not None and cached.entries:
+            return replace(cached, seconds={"cache": time.perf_counter() - started})
     looked = time.perf_counter()
     lowered, entries = target.lower(source)
     ready = time.perf_counter()

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from portatile import notebooks, predict, workloads
-from portatile.records import Config, DeviceInfo, Plan, Problem, canonical, duration, spelled
+from portatile.formatting import duration, spelled
+from portatile.records import Config, DeviceInfo, Plan, Problem, canonical
 from portatile.trials import Trial
 from portatile.workload import Workload
 
@@ -89,7 +90,7 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     First come those of this very problem, then, device by device, those of other problems.
     """
     exact: list[tuple[int, Trial]] = []
-    alike: list[Trial] = []  # the same but for where the operands lie
+    same_problem: list[Trial] = []  # the same but for where the operands lie
     near: dict[tuple[int, bool, str], list[tuple[float, Trial]]] = {}  # device by device, the most like ours first
     space = workload.space(problem, device)
     for trial in results:
@@ -103,17 +104,17 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
         if strange <= _ALIKE and trial.problem.key == problem.key:
             exact.append((strange, trial))
             continue
-        apart = 0.0 if trial.problem.key == problem.key else _distance(workload, trial.problem, problem)
-        if strange == 0 and apart <= _LAYOUT:
-            alike.append(trial)
-        elif apart <= REACH:
+        distance = 0.0 if trial.problem.key == problem.key else _distance(workload, trial.problem, problem)
+        if strange == 0 and distance <= _LAYOUT:
+            same_problem.append(trial)
+        elif distance <= REACH:
             their = trial.device
             key = (0, False, "") if strange == 0 else (strange, their.driver != device.driver, f"{their.name}, {their.platform}")
-            near.setdefault(key, []).append((apart, trial))
+            near.setdefault(key, []).append((distance, trial))
     for _, trial in sorted(exact, key=lambda row: (row[1].cold, row[0], row[1].rank)):
         if trial.config in space:
             yield Choice(trial.config, "tuned", f"tuned for this problem on {device.name}", trial), True
-    for trial in sorted(alike, key=lambda trial: (trial.cold, trial.rank)):
+    for trial in sorted(same_problem, key=lambda trial: (trial.cold, trial.rank)):
         if trial.config in space:
             yield Choice(trial.config, "near problem", f"tuned on this device for {_sizes(trial)} in another layout", trial), True
     default = math.inf  # its slowness, by the most like device that knows
@@ -158,8 +159,8 @@ def _distance(workload: Workload, one: Problem, other: Problem) -> float:
     """The workload's distance, slightly increased where only the layout differs; infinite for a problem of another version of it."""
     if one.sizes.keys() != other.sizes.keys() or one.options.keys() != other.options.keys():
         return math.inf
-    apart = workload.distance(one, other)
-    return apart + _LAYOUT if math.isfinite(apart) else apart
+    distance = workload.distance(one, other)
+    return distance + _LAYOUT if math.isfinite(distance) else distance
 
 
 def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
@@ -174,7 +175,7 @@ def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
     if same_back_end and theirs.name == ours.name and same_chip:
         return 0
     likeness = (same_code, theirs.name == ours.name, theirs.vendor == ours.vendor, same_back_end)
-    return 1 + sum(weight for alike, weight in zip(likeness, (8, 4, 2, 1), strict=True) if not alike)
+    return 1 + sum(weight for equal, weight in zip(likeness, (8, 4, 2, 1), strict=True) if not equal)
 
 
 def _registers(processor: DeviceInfo) -> tuple[bool, bool]:

@@ -58,18 +58,23 @@ def load() -> Settings:
     if limit < 0:
         raise UsageError(f"PORTATILE_CACHE_MAX_MB={megabytes!r} is not a number of megabytes; write for example 512")
     device, pyopencl_ctx = selection()
-    data_dir = _folder(env.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile")
+    folder = data_dir()
     named = env.get("PORTATILE_STORE") or ""
     return Settings(
         device=device,
         pyopencl_ctx=pyopencl_ctx,
         cache_dir=_folder(env.get("PORTATILE_CACHE_DIR")) or platformdirs.user_cache_path("portatile"),
         cache_max_bytes=limit,
-        data_dir=data_dir,
+        data_dir=folder,
         ocl_icd_vendors=env.get("OCL_ICD_VENDORS") or None,
         debug=debug(),
-        store=named if "://" in named else _folder(named) or data_dir / "results.sqlite",
+        store=named if "://" in named else _folder(named) or folder / "results.sqlite",
     )
+
+
+def data_dir() -> Path:
+    """The folder of results, rates and studies, as ``load`` finds it."""
+    return _folder(os.environ.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile")
 
 
 def _folder(named: str | None) -> Path | None:
@@ -102,8 +107,8 @@ _raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else
 
 def selection() -> tuple[str | None, str | None]:
     """``device`` and ``pyopencl_ctx`` alone, which every call of a routine needs: in a microsecond, where ``load`` takes 30."""
-    said = _raw_environment
-    if said is not None and b"PORTATILE_DEVICE" not in said and b"PYOPENCL_CTX" not in said:  # most programs, in a tenth of that
+    raw = _raw_environment
+    if raw is not None and b"PORTATILE_DEVICE" not in raw and b"PYOPENCL_CTX" not in raw:  # most programs, in a tenth of that
         return None, None
     return os.environ.get("PORTATILE_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None
 
@@ -121,12 +126,12 @@ def nbytes(text: str, what: str) -> int:
     """Bytes from ``500M``, ``1.5G`` or a number; raises UsageError, which begins with ``what``, for anything else."""
     factor = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
     try:
-        found = int(float(text if factor is None else text[:-1]) * (factor or 1))
+        number = int(float(text if factor is None else text[:-1]) * (factor or 1))
     except (ValueError, OverflowError):
-        found = 0
-    if found < 1:
+        number = 0
+    if number < 1:
         raise UsageError(f"{what} is not a positive number of bytes; write for example 500M or 1.5G")
-    return found
+    return number
 
 
 def search_path() -> str:
@@ -177,8 +182,8 @@ def _shelter() -> Path:
         folder = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}{f'-{number}' if number else ''}")
         with suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
-            about = folder.lstat()
-            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022:
+            status = folder.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
                 return folder
     made, owner = tempfile.mkdtemp(prefix="portatile-"), os.getpid()
     atexit.register(lambda: shutil.rmtree(made, ignore_errors=True) if os.getpid() == owner else None)

@@ -154,8 +154,8 @@ def _gemm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     alpha, beta, trans_a, trans_b, device, precision = ctx.rest
 
     def product(left: Tensor, right: Tensor, trans_left: str, trans_right: str, like: Tensor) -> Tensor:
-        found = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, precision=precision, device=device)
-        return found.sum_to_size(like.shape)
+        gradient = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, precision=precision, device=device)
+        return gradient.sum_to_size(like.shape)
 
     gradient = gradient.contiguous()
     of_a = of_b = of_c = None
@@ -200,9 +200,9 @@ def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         if trans != "N":  # the transpose of M's
             first, second = second, first
         letters = ("N", "T") if side == "L" else ("T", "N")
-        whole = gemm(first, second, alpha=-1.0, trans_a=letters[0], trans_b=letters[1], precision=precision, device=device)
+        product = gemm(first, second, alpha=-1.0, trans_a=letters[0], trans_b=letters[1], precision=precision, device=device)
         away = 1 if diag == "U" else 0
-        of_a = whole.tril(-away) if uplo == "L" else whole.triu(away)
+        of_a = product.tril(-away) if uplo == "L" else product.triu(away)
     return of_a, alpha * y, *(None,) * len(ctx.rest)
 
 
@@ -242,8 +242,8 @@ def _adjoint(filtered: Callable[..., Tensor]) -> Callable[[Any, Tensor], tuple[A
     def gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         taps, lower, boundary, device = ctx.rest
         last = lower + len(taps) - 1
-        found = filtered(gradient, taps[::-1], lower=-last, boundary=cast(Boundary, _ADJOINT[boundary]), device=device)
-        return found, None, None, None, None
+        gradient_of_psi = filtered(gradient, taps[::-1], lower=-last, boundary=cast(Boundary, _ADJOINT[boundary]), device=device)
+        return gradient_of_psi, None, None, None, None
 
     return gradients
 

@@ -11,7 +11,8 @@ from typing import Literal
 
 from portatile import notebooks
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Layout, Problem, Resources, duration, spelled
+from portatile.formatting import duration, spelled
+from portatile.records import Config, DeviceInfo, Layout, Problem, Resources
 
 Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skipped"]
 

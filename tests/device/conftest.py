@@ -7,17 +7,22 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from portatile import device as devices
 from portatile import processes, program
-from portatile.device import devices, findings
+from portatile.device import findings
 from portatile.device.base import Device, Queue
 from portatile.device.module import Module
+from portatile.device.opencl.device import ClDevice
 from portatile.records import Binary, Source
-from portatile.runtime import deferred, perform
+from portatile.runtime import deferred, forecast, perform
+from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
+from portatile.wavelets import batch
 from support import checking, unoptimised
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
@@ -45,7 +50,7 @@ def _take_share() -> None:
 
 
 _take_share()
-FOUND = {device.info.id: device for device in devices() if "oclgrind" not in device.info.platform.lower()}
+FOUND = {device.info.id: device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()}
 MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else ["gpu"]
 
 
@@ -132,3 +137,34 @@ def all_near(monkeypatch: pytest.MonkeyPatch) -> None:
     """However disturbed the machine is, all valid variants of a search race."""
     monkeypatch.setattr(ranking, "NEAR", 1e6)
     monkeypatch.setattr(ranking, "NEAR_DEFAULT", 1e6)
+
+
+@pytest.fixture(scope="session")  # a process has one device of an id
+def twins() -> Iterator[tuple[Device, Device]]:
+    """A CPU taken as two devices, each with a context of its own: one reaches the host's memory, to the other everything is copied."""
+    first = next((one for one in devices.devices() if isinstance(one, ClDevice) and one.info.kind == "cpu"), None)
+    if first is None:
+        pytest.skip("no CPU through OpenCL")
+    second = type(first)("opencl:9:0", first.cl_device)
+    second.info = replace(second.info, unified_memory=False)
+    yield first, second
+    second.release()
+
+
+@pytest.fixture
+def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Their ids, which select them."""
+    every = [*devices.devices(), twins[1]]
+    monkeypatch.setattr(devices, "devices", lambda: every)
+    known = devices.get
+
+    def get(selector: str | None = None) -> Device:
+        return twins[1] if selector == twins[1].info.id else known(selector)
+
+    monkeypatch.setattr(devices, "get", get)
+    monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")  # however quick the small problems here are, they are shared
+    monkeypatch.setattr(forecast, "_TINY", 0)
+    monkeypatch.setattr(forecast, "_LITTLE", 0.0)
+    monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)  # however slow a device is for a moment, it takes part
+    monkeypatch.setattr(batch, "_settled", {})
+    return [one.info.id for one in twins]

@@ -38,7 +38,12 @@ def test_back_ends_of_the_same_hardware() -> None:
     other, elsewhere = replace(row, device="b:0", language="CUDA C++", kernel=2e-3), replace(row, device="c:0", physical_id="cpu:0")
     failed = replace(row, device="b:0", algorithm="global", kernel=None)
     rows = scaling.finish([row, other, elsewhere, failed])
-    assert [row.ratio for row in rows] == [1.5, 1.0, None, None]
+    assert {(row.device, row.algorithm): row.ratio for row in rows} == {
+        ("a:0", "local"): 1.5,
+        ("b:0", "local"): 1.0,
+        ("c:0", "local"): None,
+        ("b:0", "global"): None,
+    }
     chart = scaling.figures(rows)[-1]
     assert chart.title == "Back ends of the same hardware"
     assert [one.name for one in chart.series] == ["a:0 local (OpenCL C)", "b:0 local (CUDA C++)"]

@@ -13,6 +13,8 @@ from portatile import Buffer, device, wavelets
 from portatile.device.base import Device, Rows
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.runtime import forecast
+from portatile.runtime.pieces import Pieces
+from portatile.wavelets import batch
 from support.cuda_driver import EmulatedDriver
 
 
@@ -21,6 +23,9 @@ def pair(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     other = device.get("cuda:1")
     other.target = CudaTarget(other.info.architecture, "ptx")
     monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")
+    monkeypatch.setattr(forecast, "_LITTLE", 0.0)
+    monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)
+    monkeypatch.setattr(batch, "_settled", {})
     return [gpu, other]
 
 
@@ -99,3 +104,11 @@ def test_other_libraries_arrays(pair: list[Device], case: Callable[[Callable[[An
     assert isinstance(found, Tensor)
     assert found.kept.device in pair
     np.testing.assert_allclose(found.kept.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_orbitals_on_the_host_are_sent_and_fetched_by_turns(pair: list[Device]) -> None:
+    """While one is computed the next is sent; every result lies at its place, also where two GPUs share the batch."""
+    psi = drawn(2, 2, 2, 2)
+    expected = [wavelets.kinetic(Buffer.from_numpy(one, pair[0])).numpy() for one in psi]
+    for chosen in ("cuda:0", [one.info.id for one in pair]):
+        np.testing.assert_array_equal(wavelets.kinetic(psi, device=chosen), expected)

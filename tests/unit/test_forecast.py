@@ -141,10 +141,26 @@ def test_one_disturbed_time_of_a_split_does_not_settle_it(problem: Problem) -> N
     for one in chosen:
         for _ in range(2):
             forecast.learn_alone(one, task, one.alone)
-    for made, seconds in ((True, 1.0), (True, 0.1), (False, 0.03)):  # two runs that made pieces ready, then a disturbed one
-        forecast.learn_together(chosen, task, seconds, {}, seconds, made=made)
+    for making, seconds in ((0.5, 1.0), (0.06, 0.1), (0.0, 0.03)):  # two runs that made pieces ready, then a disturbed one
+        forecast.learn_together(chosen, task, seconds, {}, seconds, making=making)
     assert forecast.of(chosen, task).together == Expected(0.03, True)
     assert computed(chosen, problem, 0.006) == "", "it is tried again"
     assert computed(chosen, problem, 0.006) == "", "and was faster"
     forecast.learn_together(chosen, task, 0.05, {}, 0.05)
     assert computed(chosen, problem, 0.05) == "cuda:0"
+
+
+def test_who_would_do_little_is_left_out(problem: Problem) -> None:
+    """The rates alone say so: nothing is cut or tried, and ``explain`` names the part. A measured split decides otherwise."""
+    flops = workloads.get("gemm").flops(problem)
+    chosen = [simulated(0, 1e-2, flops / 1e-2), simulated(1, 1.0, flops)]
+    task = forecast.shared(chosen, problem)
+    told = forecast.of(chosen, task)
+    assert told.settled
+    assert told.why == "cuda:0 computes it alone: the others would do 0.99 % of it, which sharing would cost"
+    almost = forecast.of([chosen[0], simulated(1, 0.2, flops / 0.2)], task)
+    assert not almost.settled
+    for _ in range(2):
+        forecast.learn_alone(chosen[0], task, 1e-2)
+        forecast.learn_together(chosen, task, 9e-3, {}, 9e-3)
+    assert forecast.of(chosen, task).quickest == "", "it was measured to be faster"

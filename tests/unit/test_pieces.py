@@ -68,3 +68,54 @@ def test_shares_follow_the_rates() -> None:
     assert first is not None
     assert second is not None
     assert 4 < (first[1] - first[0]) / (second[1] - second[0]) < 20
+
+
+def test_a_slow_device_leaves_the_end_to_the_fast_one() -> None:
+    """It takes nothing that it would finish last, and computes all the same where the fast one fails."""
+    pieces = Pieces(64, 1, {"fast": 100.0, "slow": 1.0})
+    first = pieces.take("fast", 60)
+    assert first is not None
+    assert pieces.take("slow", 60, wait=False) is None
+    taken: list[tuple[int, int] | None] = []
+    waiting = threading.Thread(target=lambda: taken.append(pieces.take("slow", 64)))
+    waiting.start()
+    pieces.back(*first)
+    pieces.drop("fast")
+    waiting.join(60)
+    assert taken[0] is not None
+    seconds, busy = in_time(64, 1, {"fast": 100.0, "slow": 1.0})
+    assert seconds == pytest.approx(0.64)
+    assert busy["slow"] == 0
+
+
+def test_pieces_have_few_widths() -> None:
+    """What was made ready for one call suits the next, whose rates differ a little."""
+    widths = set()
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        pieces = Pieces(2**21, 1, {"fast": 1e8 * float(rng.uniform(0.8, 1.2)), "slow": 1e7 * float(rng.uniform(0.8, 1.2))})
+        while (piece := pieces.take(("fast", "slow")[int(rng.integers(2))], 2**19, wait=False)) is not None and piece[1] < 2**21:
+            widths.add(piece[1] - piece[0])
+            pieces.done("fast", 0, 0.0)
+    assert len(widths) < 100
+
+
+def test_a_cold_rate_counts_until_there_is_another() -> None:
+    pieces = Pieces(1000, 1, {"one": 0.0})
+    for _ in range(3):
+        assert pieces.take("one", 10) is not None
+    pieces.done("one", 10, 1.0, cold=True)
+    assert (pieces.rates, pieces.shown) == ({"one": 10.0}, {})
+    pieces.done("one", 10, 1e-9, cold=True)
+    assert pieces.rates["one"] == pytest.approx(22.5), "it was under way beside the first"
+    pieces.done("one", 10, 0.1)
+    assert pieces.rates == pieces.shown == {"one": pytest.approx(100.0)}
+
+
+def test_pieces_that_end_together_do_not_hide_a_rate() -> None:
+    """Two are under way at once: the second one's result is there when the first one's is."""
+    for known in (0.0, 100.0):
+        pieces = Pieces(10**6, 1, {"one": known})
+        for number in range(40):
+            pieces.done("one", 10, 0.2 if number % 2 == 0 else 1e-7)
+        assert pieces.rates["one"] == pytest.approx(100.0, rel=0.15)

@@ -12,7 +12,8 @@ import pytest
 from portatile import strategies, workloads
 from portatile.cli import main
 from portatile.errors import ArgumentError, NoValidVariantError, UnknownNameError
-from portatile.records import duration, to_json
+from portatile.formatting import duration
+from portatile.records import to_json
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import replay, tuner
 from support.recordings import OTHER, recorded, recording, write

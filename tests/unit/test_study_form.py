@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 
 from portatile.cli import main
+from portatile.cli import study as study_command
 from portatile.errors import UnknownNameError
 from portatile.figures.bars import BarChart
-from portatile.studies import strategies
+from portatile.records import Config, Problem
+from portatile.studies import memory, strategies
 from portatile.studies.form import discover, gallery, page, table
 from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
 from portatile.studies.form.journal import Journal
@@ -245,6 +247,42 @@ def test_the_command_keeps_and_shows_what_it_has(tmp_path: Path, capsys: pytest.
     assert main(["study", "invented", "-o", str(path)]) == 0
     assert measured == [1, 2, 3, 4]
     assert path.read_text().count("\n") == 5
+
+
+@pytest.mark.parametrize("study", [one for one in discover.studies().values() if one.problem == "none"], ids=lambda study: study.name)
+def test_every_command_has_one_budget(study: Study) -> None:
+    """Its time, or that of its searches."""
+    command = study_command._command(study)
+    assert ["--budget" in one.opts for one in command.params].count(True) == 1
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_command_ends_in_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(run: Run) -> Iterator[Row]:
+        for row in measure(run):
+            time.sleep(0.01)
+            yield row
+
+    monkeypatch.setattr(discover, "studies", lambda: {"invented": replace(STUDY, measure=slow)})
+    assert main(["study", "invented", "--budget", "1ms"]) == 0
+    assert "out of time: 1 row" in capsys.readouterr().out
+    assert main(["study", "invented", "--budget", "10"]) == 2
+    assert "is no time" in capsys.readouterr().err
+
+
+def test_a_product_that_would_take_longer_than_is_left_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a smaller one of the same kernel on the same device; what is not known is tried."""
+
+    def product(device: Any, problem: Problem, config: Config, repeat: int) -> memory.MemoryRow:
+        row = memory._blank(DEVICE, problem, config)
+        return replace(row, kernel=1e-6 * problem.sizes["m"] ** 3, status="ok")
+
+    monkeypatch.setattr(memory, "product", product)
+    device: Any = SimpleNamespace(info=DEVICE)
+    run = Run((device,), memory.MemoryRequest((10, 100, 1000), (4, 8), repeat=1), until=time.monotonic() + 600)
+    rows = [row for row in memory.measure(replace(run, known=lambda row: row.device == "host")) if row.algorithm != "sequential"]
+    assert [(row.size, row.block) for row in rows[:4]] == [(10, 8), (10, 8), (10, 4), (10, 4)]
+    assert {row.size: row.status for row in rows} == {10: "ok", 100: "ok", 1000: "left out: 2000 s are too long"}
 
 
 @pytest.mark.usefixtures("invented")

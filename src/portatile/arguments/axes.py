@@ -22,12 +22,12 @@ _OTHERS = ("reflect", "grid-mirror", "mirror", "nearest")
 
 def kind_of(boundary: Any) -> str:
     """The boundary by portatile's name; raises ArgumentError for one that there is not."""
-    found = _NAMES.get(boundary) if isinstance(boundary, str) else None
-    if found is None:
+    kind = _NAMES.get(boundary) if isinstance(boundary, str) else None
+    if kind is None:
         advice = ": pad the array, for example by numpy.pad, and use shrink" if boundary in _OTHERS else ""
         known = "periodic (SciPy's wrap, grid-wrap), zero (SciPy's constant, grid-constant, with cval 0), grow, shrink"
         raise ArgumentError(f"boundary={boundary!r} is not one of {known}{advice}")
-    return found
+    return kind
 
 
 def kinds(boundary: Boundary | Sequence[Boundary], axes: int = AXES) -> tuple[str, ...]:
@@ -39,10 +39,10 @@ def for_each(given: Any, what: str, axes: int = AXES) -> tuple[Any, ...]:
     """One value for each axis, from one for all or from a sequence; raises ArgumentError for a sequence of another length."""
     if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)) or (isinstance(given, np.ndarray) and given.ndim == 0):
         return (given,) * axes
-    found = tuple(given)
-    if len(found) != axes:
-        raise ArgumentError(f"{len(found)} {what} for {axes} axes; give one for all or one for each")
-    return found
+    values = tuple(given)
+    if len(values) != axes:
+        raise ArgumentError(f"{len(values)} {what} for {axes} axes; give one for all or one for each")
+    return values
 
 
 def one_filter(taps: ArrayLike) -> NDArray[Any]:
@@ -57,13 +57,13 @@ def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
     """One filter for all axes, or one for each, which need not be equally long: rows of taps."""
     refuse_masks(taps, "taps")
     try:
-        whole = np.asarray(taps)
+        array = np.asarray(taps)
     except ArgumentError:  # a Buffer, which says what to do
         raise
     except ValueError:  # rows of different lengths
-        whole = None
-    if whole is not None and whole.ndim < 2:
-        return (one_filter(whole),) * AXES
+        array = None
+    if array is not None and array.ndim < 2:
+        return (one_filter(array),) * AXES
     rows = tuple(taps)  # type: ignore[arg-type]
     if len(rows) != AXES:
         raise ArgumentError(f"{len(rows)} filters for {AXES} axes; taps is one-dimensional, for all axes, or a sequence of such, for each")

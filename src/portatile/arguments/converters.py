@@ -44,8 +44,8 @@ class _Numpy(Converter):
     """The host's arrays."""
 
     def dtype(self, array: Any) -> np.dtype[Any] | None:
-        found: np.dtype[Any] = array.dtype
-        return found.newbyteorder("=") if not found.isnative else found
+        dtype: np.dtype[Any] = array.dtype
+        return dtype.newbyteorder("=") if not dtype.isnative else dtype
 
     def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
         return np.array(array, dtype, order="C", subok=False)

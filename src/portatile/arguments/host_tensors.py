@@ -75,12 +75,12 @@ def _array(tensor: Any) -> Any:
     name = str(tensor.dtype).removeprefix("torch.")
     try:
         plain = tensor.detach().resolve_conj().resolve_neg()
-        found = plain.view(getattr(torch, _BITS[name])).numpy().view(ELEMENTS[name].numpy) if name in _BITS else plain.numpy()
+        array = plain.view(getattr(torch, _BITS[name])).numpy().view(ELEMENTS[name].numpy) if name in _BITS else plain.numpy()
     except (RuntimeError, TypeError) as error:
         raise ArgumentError(f"a tensor that NumPy cannot read: {error}") from None
     if tensor.is_conj() or tensor.is_neg():
-        found.flags.writeable = False
-    return found
+        array.flags.writeable = False
+    return array
 
 
 def _tensor(array: Any) -> Any:

@@ -216,9 +216,9 @@ def form(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[b
 
 def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
     """What ``form`` says of a matrix; raises ArgumentError, with how to copy it, where kernels cannot read it."""
-    found = form(shape, strides, size)
-    if found is not None:
-        return found
+    stored = form(shape, strides, size)
+    if stored is not None:
+        return stored
     copied = f"portatile.Buffer.from_numpy({name}.numpy())" if on_device else f"numpy.ascontiguousarray({name})"
     raise ArgumentError(
         f"{name} has shape {shape} and strides {strides} bytes; one dimension must be contiguous and the other have a "

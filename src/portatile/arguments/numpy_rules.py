@@ -82,15 +82,15 @@ def multiplied_in(
     if one is None or other is None:
         return None
     try:
-        found = one if one == other else np.result_type(one, other)
+        result = one if one == other else np.result_type(one, other)
     except TypeError:
         return None
-    if found.kind in _COUNTED and asked not in RESULTS.get(name_of(found), ()):
-        found = np.dtype(np.float64)
-    if cast and asked is not None and asked in RESULTS and asked not in RESULTS.get(name_of(found), ()):
+    if result.kind in _COUNTED and asked not in RESULTS.get(name_of(result), ()):
+        result = np.dtype(np.float64)
+    if cast and asked is not None and asked in RESULTS and asked not in RESULTS.get(name_of(result), ()):
         kind = ELEMENTS[asked].numpy
-        found = kind if np.can_cast(found, kind, "same_kind") else found
-    return found if name_of(found) in RESULTS else None
+        result = kind if np.can_cast(result, kind, "same_kind") else result
+    return result if name_of(result) in RESULTS else None
 
 
 def _name(dtype: np.dtype[Any] | None) -> str:
@@ -130,18 +130,18 @@ def _kind(array: Any) -> str:
 
 def _library(a: Any, b: Any, out: Any) -> Converter | None:
     """The one library that all arrays are of; None where one is of an unknown kind. Raises ArgumentError where they differ."""
-    found = [converter_of(a), converter_of(b)]
-    if None in found:
+    converters = [converter_of(a), converter_of(b)]
+    if None in converters:
         return None
     kinds = f"a is {_kind(a)}, b {_kind(b)}"
     if out is not None:
-        found.append(converter_of(out))
+        converters.append(converter_of(out))
         kinds += f", out {_kind(out)}"
-        if found[-1] is None:
+        if converters[-1] is None:
             raise matrices.unknown(out, "out")
-    if any(one is not found[0] for one in found):
+    if any(one is not converters[0] for one in converters):
         raise ArgumentError(f"the arrays lie in different places ({kinds}); move them to one, by Buffer.from_numpy or .numpy()")
-    return found[0]
+    return converters[0]
 
 
 def _shapes(a: tuple[int, ...], b: tuple[int, ...]) -> _Shapes:
@@ -183,11 +183,11 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, given: tuple[Any, 
     have, shape = tuple(out.shape), shapes.given
     if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):
         raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
-    kind, found = library.dtype(out), np.result_type(*(library.dtype(array) for array in given))
+    kind, result = library.dtype(out), np.result_type(*(library.dtype(array) for array in given))
     if _name(kind) in RESULTS[name_of(dtype)]:
         return
-    if kind is None or not np.can_cast(found, kind, "same_kind"):
-        raise ArgumentError(f"out has dtype {out.dtype}; results of {found} are not cast to that: pass another array for the result")
+    if kind is None or not np.can_cast(result, kind, "same_kind"):
+        raise ArgumentError(f"out has dtype {out.dtype}; results of {result} are not cast to that: pass another array for the result")
 
 
 def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:

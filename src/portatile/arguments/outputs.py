@@ -148,12 +148,12 @@ def apart(out: Matrix, other: Matrix, name: str) -> None:
 
 def overlap(one: Matrix, other: Matrix) -> bool:
     """Whether two matrices may share memory."""
-    mine, yours = one.array, other.array
-    if not isinstance(mine, Buffer) and not isinstance(yours, Buffer):
-        return np.may_share_memory(mine, yours)
-    if not isinstance(mine, Buffer) or not isinstance(yours, Buffer):
+    one_array, yours = one.array, other.array
+    if not isinstance(one_array, Buffer) and not isinstance(yours, Buffer):
+        return np.may_share_memory(one_array, yours)
+    if not isinstance(one_array, Buffer) or not isinstance(yours, Buffer):
         return False
-    if mine.memory is not yours.memory and not isinstance(mine.memory.handle, int):  # without addresses
+    if one_array.memory is not yours.memory and not isinstance(one_array.memory.handle, int):  # without addresses
         return False
     (memory, first, last), (other_memory, other_first, other_last) = _extent(one), _extent(other)
     return memory == other_memory and first < other_last and other_first < last
@@ -181,8 +181,8 @@ def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
     if not source.on_device and not target.on_device:
         return Begin(target.array.T if target.transposed else target.array, source.array.T if source.transposed else source.array)
     packed = source.stride == source.columns and target.stride == target.columns
-    alike = source.on_device and target.on_device and packed and source.transposed == target.transposed
-    if not alike or source.array.device is not target.array.device:
+    same_layout = source.on_device and target.on_device and packed and source.transposed == target.transposed
+    if not same_layout or source.array.device is not target.array.device:
         raise ArgumentError(f"{name} and out must lie on one device, packed and in the same order; or pass out={name} to overwrite it")
     return Begin(target.array, source.array)
 

@@ -91,11 +91,11 @@ def products(given: Given[Array]) -> Products[Array]:
         return Products(result, None, [])
     if overlaps_itself(target):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
-    found = [_product(views, given.trans) for views in batches(batch, (stack_a, stack_b, target))]
+    listed = [_product(views, given.trans) for views in batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
         begin = copying(_whole(c, shape, kind, "c"), target)
-    return Products(result, begin, found)
+    return Products(result, begin, listed)
 
 
 def merged(product: Product) -> Product:
@@ -110,23 +110,23 @@ def stack_of(array: Any, name: str, types: tuple[str, ...] = FACTORS) -> _Stack:
     """The operand as NumPy array or Buffer of two or more dimensions, of one of the types; raises ArgumentError for others."""
     if isinstance(array, np.ndarray):
         refuse_masks(array, name)
-        found: _Stack = array
+        stack: _Stack = array
     elif isinstance(array, Buffer) or is_cuda_array(array):
-        found = Buffer.wrap(array)
+        stack = Buffer.wrap(array)
     else:
         raise matrices.unknown(array, name)
-    if found.ndim < 2:
-        raise ArgumentError(f"{name} has shape {found.shape}; it must be a matrix or a stack of them")
-    check_dtype(found.dtype, name, types)
-    return found
+    if stack.ndim < 2:
+        raise ArgumentError(f"{name} has shape {stack.shape}; it must be a matrix or a stack of them")
+    check_dtype(stack.dtype, name, types)
+    return stack
 
 
 def _whole(array: Any, shape: tuple[int, ...], kind: np.dtype[Any], name: str) -> _Stack:
-    found = stack_of(array, name, ALL)
-    if found.shape != shape or found.dtype != kind:
-        have = f"has shape {found.shape} and dtype {found.dtype}"
+    stack = stack_of(array, name, ALL)
+    if stack.shape != shape or stack.dtype != kind:
+        have = f"has shape {stack.shape} and dtype {stack.dtype}"
         raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {kind}")
-    return found
+    return stack
 
 
 def overlaps_itself(array: _Stack) -> bool:
@@ -242,8 +242,8 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
     for place, size in enumerate(sizes):
         forward = all(strides[place] >= 0 and strides[place] % itemsize == 0 for strides in steps)
         axes = sorted([*extents, (steps[-1][place], size)])
-        apart = axes[0][0] > 0 and all(one[0] * (one[1] - 1) < other[0] for one, other in pairwise(axes))
-        if forward and apart:
+        disjoint = axes[0][0] > 0 and all(one[0] * (one[1] - 1) < other[0] for one, other in pairwise(axes))
+        if forward and disjoint:
             fitting.append((size, place))
     return max(fitting)[1] if fitting else None
 

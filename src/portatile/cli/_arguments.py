@@ -128,9 +128,9 @@ def _sampler(word: str) -> Sampler:
 
 def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: str, rng: np.random.Generator) -> Array:
     if match := _RANDOM.fullmatch(fill):
-        whole = dtype.kind in "iu"
-        low, high = (float(match[1]), float(match[2])) if match[1] else (0.0, 100.0 if whole else 1.0)
-        return rng.integers(int(low), int(high), shape, dtype) if whole else rng.uniform(low, high, shape).astype(dtype)
+        integral = dtype.kind in "iu"
+        low, high = (float(match[1]), float(match[2])) if match[1] else (0.0, 100.0 if integral else 1.0)
+        return rng.integers(int(low), int(high), shape, dtype) if integral else rng.uniform(low, high, shape).astype(dtype)
     if fill == "index":
         return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
     if fill in ("zeros", "ones"):

@@ -16,9 +16,10 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
+from portatile.formatting import duration, percent
 from portatile.measure.phases import PhasesRequest, PhaseTimes, split
 from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, MatrixProduct
-from portatile.records import duration, percent, to_json
+from portatile.records import to_json
 from portatile.studies import counters as study
 from portatile.studies.form.table import readable
 
@@ -94,11 +95,7 @@ def matmul(
         raise click.UsageError(f"{output}: C is written as .txt, .npy or .npz")
     if output is not None:
         _files.writable(output)
-    said = click.get_current_context().get_parameter_source("algorithm")
-    named = {"--algorithm": said is not click.core.ParameterSource.DEFAULT, "--rung": rung is not None, "--preset": preset is not None}
-    if sum(named.values()) > 1:
-        flags = " and ".join(flag for flag, given in named.items() if given)
-        raise UsageError(f"{flags} exclude one another: leave out one of them")
+    _check_choice(rung, preset)
     switches = tuple(name for name, on in (("LDG", ldg), ("SHUFFLE", shuffle), ("PLAIN", plain)) if on)
     if switches and algorithm == "host":
         raise UsageError(f"--{switches[0].lower()} is for kernels: leave it out, or choose another --algorithm")
@@ -110,16 +107,30 @@ def matmul(
         return
     with _cold_compiler() if cold else nullcontext():
         done, operands = split(PhasesRequest(product.choose, _selector(device, platform, cpu), cold, repeat, seed))
-    shapes = workloads.get(done.problem.workload).shapes(done.problem)
     if output is not None:
+        shapes = workloads.get(done.problem.workload).shapes(done.problem)
         _write(output, {name: operands[name][: shape[0] * shape[1]].reshape(shape) for name, shape in shapes.items()})
+    counted = study.rows(devices.get(done.device.id), done.problem, done.config) if counters else None
+    _show(product, done, counted, output, as_json)
+
+
+def _check_choice(rung: int | None, preset: str | None) -> None:
+    """Raise UsageError where more than one of algorithm, rung and preset is given."""
+    source = click.get_current_context().get_parameter_source("algorithm")
+    named = {"--algorithm": source is not click.core.ParameterSource.DEFAULT, "--rung": rung is not None, "--preset": preset is not None}
+    if sum(named.values()) > 1:
+        flags = " and ".join(flag for flag, given in named.items() if given)
+        raise UsageError(f"{flags} exclude one another: leave out one of them")
+
+
+def _show(product: MatrixProduct, done: PhaseTimes, counted: list[study.CountersRow] | None, output: Path | None, as_json: bool) -> None:
+    """Print the times, and the hardware counters where they were asked for, as a table or as JSON."""
     best = min((done.seconds["kernel"], *done.again))
     rate = product.flops / best / 1e9
-    counted = study.rows(devices.get(done.device.id), done.problem, done.config) if counters else []
     if as_json:
-        told = {"title": product.title, "total": done.total, "kernel_best": best, "gflops": rate}
-        told |= {"counters": counted} if counters else {}
-        print(to_json({**told, "output": str(output) if output else None, "split": done}).decode())
+        record = {"title": product.title, "total": done.total, "kernel_best": best, "gflops": rate}
+        record |= {"counters": counted} if counted is not None else {}
+        print(to_json({**record, "output": str(output) if output else None, "split": done}).decode())
         return
     _print(product, done, best, rate)
     if counted:
@@ -160,9 +171,9 @@ def _selector(device: str | None, platform: int | None, cpu: bool) -> str | None
         return device
     if device is None:
         return "cpu"
-    found = devices.get(device)
-    if found.info.kind != "cpu":
-        raise DeviceNotFoundError(f"{found.info.id} ({found.info.name}) is a {found.info.kind}, not a CPU; leave --cpu or --device out")
+    info = devices.get(device).info
+    if info.kind != "cpu":
+        raise DeviceNotFoundError(f"{info.id} ({info.name}) is a {info.kind}, not a CPU; leave --cpu or --device out")
     return device
 
 

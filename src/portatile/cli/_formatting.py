@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from portatile import ceilings, workloads
+from portatile.formatting import rate, spelled
 from portatile.kernel.definition import PREFIX as OWN
-from portatile.records import Problem, rate, spelled
+from portatile.records import Problem
 from portatile.trials import Trial, own_speed
 from portatile.workload import Workload
 
@@ -23,8 +24,8 @@ def brief(problem: Problem) -> str:
     """The workload's name and its shape, without what is as usual: options with their first value, a user's own kernel's version."""
     workload = known(problem)
     usual = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
-    told = problem.options.items() if workload is not None or not problem.workload.startswith(OWN) else ()
-    options = {name: value for name, value in told if usual.get(name) != value}
+    shown = problem.options.items() if workload is not None or not problem.workload.startswith(OWN) else ()
+    options = {name: value for name, value in shown if usual.get(name) != value}
     return " ".join(filter(None, (problem.workload, spelled(problem.sizes), problem.dtype, spelled(options))))
 
 
@@ -35,13 +36,13 @@ def known(problem: Problem) -> Workload | None:
 
 def speed(trial: Trial, workload: Workload | None) -> str:
     """The speed of a valid trial in its workload's unit, as its search stored it of a user's own kernel; empty for another tuner's."""
-    found = own_speed(trial.conditions, trial.comparable) if workload is None else workload.speed(trial.problem, trial.comparable)
-    return "" if found is None else rate(*found)
+    speed_and_unit = own_speed(trial.conditions, trial.comparable) if workload is None else workload.speed(trial.problem, trial.comparable)
+    return "" if speed_and_unit is None else rate(*speed_and_unit)
 
 
 def ceiling(trial: Trial, workload: Workload | None) -> str:
     """The share of the ceiling that binds a valid trial: ``73 % memory``; empty where it is not known."""
     if workload is None or trial.status != "ok":
         return ""
-    found = ceilings.binding(ceilings.load(trial.device), ceilings.work_of(workload, trial.problem), trial.comparable)
-    return "" if found is None else str(found)
+    binding = ceilings.binding(ceilings.load(trial.device), ceilings.work_of(workload, trial.problem), trial.comparable)
+    return "" if binding is None else str(binding)

@@ -23,14 +23,14 @@ def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool =
 
     Of a problem that was timed with warm and with cold caches, the one that ``cold`` asks for.
     """
-    found = replay.recordings(path)
-    fitting = [recording for recording in found if _fits(recording, problem, device)]
+    recordings = replay.recordings(path)
+    fitting = [recording for recording in recordings if _fits(recording, problem, device)]
     asked = [recording for recording in fitting if recording.cold == cold]
     fitting = asked if asked or cold else fitting
     if len(fitting) == 1:
         return fitting[0]
     there = "".join(
-        f"\n  {recording.name}: {_console.counted(len(recording.trials), 'configuration')}" for recording in (fitting or found)[:20]
+        f"\n  {recording.name}: {_console.counted(len(recording.trials), 'configuration')}" for recording in (fitting or recordings)[:20]
     )
     if not fitting:
         raise UsageError(f"{path} holds no trials of that problem and device; it holds:{there or ' none'}")
@@ -60,8 +60,8 @@ def without_workload(group: WorkloadGroup, replayed: Replayed) -> WorkloadGroup:
         context = click.get_current_context()
         recorded = given["recorded"]
         if context.invoked_subcommand is not None:
-            said = next((name for name in given if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT), None)
-            if said is not None:
+            typed = next((name for name in given if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT), None)
+            if typed is not None:
                 raise UsageError(f"write options after the workload: portatile tune {context.invoked_subcommand} ...")
             return own() if own is not None else None
         if recorded is None:

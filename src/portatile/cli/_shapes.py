@@ -17,8 +17,9 @@ from portatile import workloads
 from portatile.cli import _console, _formatting, _options, _tune_output
 from portatile.cli._workloads import Sized, WorkloadGroup, option_value
 from portatile.errors import UsageError
+from portatile.formatting import duration, percent
 from portatile.measure import first_ceilings
-from portatile.records import DeviceInfo, Problem, duration, percent, to_json
+from portatile.records import DeviceInfo, Problem, to_json
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget
 from portatile.tuning.search import held_out, shapes, tuner
@@ -75,8 +76,8 @@ class _Shaped(Sized):
             options = {name: option_value(self.workload, name, text) for name, text in spelled.items()}
             given["device"] = _options.one_device(given["device"])
             problems = shapes.read(path, self.workload, element_type, options, element_precision)
-            if said := precisions.computed(element_precision, self.workload.name, element_type).note:
-                _console.note(said)
+            if note := precisions.computed(element_precision, self.workload.name, element_type).note:
+                _console.note(note)
             _tune(workloads.get(problems[0].workload), problems, **given)
 
         return click.Command(self.name, params=[file, *own], callback=run, help=self.help)
@@ -88,11 +89,11 @@ def _tune(
     request = shapes.ShapesRequest(problems, device, Budget.parse(budget), strategy, seed, resume=not fresh)
     first_ceilings.ensure(devices.get(device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
-        found = shapes.tune(request, store, watch)
+        result = shapes.tune(request, store, watch)
     if as_json:
-        click.echo(_document(found, workload))
+        click.echo(_document(result, workload))
     else:
-        _print(found, workload)
+        _print(result, workload)
 
 
 class _Watch:
@@ -124,9 +125,9 @@ class _Watch:
             self._printed = step, time.monotonic()
 
 
-def _print(found: shapes.ShapesResult, workload: Workload) -> None:
+def _print(tuned: shapes.ShapesResult, workload: Workload) -> None:
     rows = []
-    for result in found.results:
+    for result in tuned.results:
         faster = f"{result.default.comparable / result.best.comparable:.2f} x" if result.default.status == "ok" else ""
         rows.append(
             [
@@ -139,31 +140,37 @@ def _print(found: shapes.ShapesResult, workload: Workload) -> None:
             ]
         )
     if rows:
-        device = found.results[0].device
+        device = tuned.results[0].device
         _console.out.print(f"{workload.name} on {device.name} ({device.platform}, {device.id})\n", markup=False)
         _console.out.print(_console.table("", ("shape", "time", "speed", "speed-up", "winner found", "best warm start"), rows))
-        if warm := _warm(found.results):
+        if warm := _warm(tuned.results):
             _console.out.print(warm, markup=False)
-    for problem in found.unreached:
+    for problem in tuned.unreached:
         _console.out.print(f"not reached: {_formatting.shape(problem)}", markup=False)
-    _console.out.print(f"\nwinners measured on the other shapes: {found.crossed} of {found.wanted}; {found.seconds:.1f} s", markup=False)
-    print_regrets(found.regrets)
+    _console.out.print(f"\nwinners measured on the other shapes: {tuned.crossed} of {tuned.wanted}; {tuned.seconds:.1f} s", markup=False)
+    print_regrets(tuned.regrets)
 
 
-def print_regrets(found: Mapping[str, Sequence[Regret]]) -> None:
+def print_regrets(by_device: Mapping[str, Sequence[Regret]]) -> None:
     """Print a row for each rule, and the shapes with the largest regret of the selection."""
-    if not any(found.values()):
+    if not any(by_device.values()):
         _console.out.print("no regret known: that needs two shapes or more with several configurations each", markup=False)
         return
     rows = []
-    for name, regrets in found.items():
-        told = held_out.summary(regrets)
+    for name, regrets in by_device.items():
+        summary = held_out.summary(regrets)
         rows.append(
-            [_RULES.get(name, name), percent(told.mean, 1), percent(told.worst, 1), str(len(regrets) - told.unknown), str(told.unknown)]
+            [
+                _RULES.get(name, name),
+                percent(summary.mean, 1),
+                percent(summary.worst, 1),
+                str(len(regrets) - summary.unknown),
+                str(summary.unknown),
+            ]
         )
     _console.out.print("\neach shape held out: how much longer the chosen configuration takes than the shape's best")
     _console.out.print(_console.table("", ("rule", "mean", "worst", "shapes", "not measured"), rows))
-    worst = sorted((r for r in found["dispatcher"] if r.value is not None), key=lambda regret: -(regret.value or 0.0))[:3]
+    worst = sorted((r for r in by_device["dispatcher"] if r.value is not None), key=lambda regret: -(regret.value or 0.0))[:3]
     for regret in worst:
         _console.out.print(f"  {_formatting.shape(regret.problem)}: {percent(regret.value, 1)}", markup=False)
 
@@ -178,19 +185,19 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
     documents = []
     for place, ((name, _), info) in enumerate(sorted(pairs.items())):
         with _console.err.status(f"holding out each shape of {name}"):
-            found = shapes.regrets(workloads.get(name), store, info)
+            regrets = shapes.regrets(workloads.get(name), store, info)
         if as_json:
-            documents.append({"workload": name, "device": info, "regrets": regrets_document(found)})
+            documents.append({"workload": name, "device": info, "regrets": regrets_document(regrets)})
         else:
             _console.out.print(f"{chr(10) * bool(place)}{name} on {info.name} ({info.platform})", markup=False)
-            print_regrets(found)
+            print_regrets(regrets)
     if as_json:
         click.echo(to_json(documents).decode())
     elif not pairs:
         _console.out.print("no stored result matches; begin with: portatile tune gemm --shapes FILE", markup=False)
 
 
-def _document(found: shapes.ShapesResult, workload: Workload) -> str:
+def _document(tuned: shapes.ShapesResult, workload: Workload) -> str:
     table = [
         {
             "problem": result.problem,
@@ -203,17 +210,17 @@ def _document(found: shapes.ShapesResult, workload: Workload) -> str:
             "found_at": result.found_at,
             "found_by": result.found_by,
         }
-        for result in found.results
+        for result in tuned.results
     ]
-    device = found.results[0].device if found.results else None
-    rest = {"unreached": found.unreached, "crossed": found.crossed, "wanted": found.wanted, "seconds": found.seconds}
-    return to_json({"device": device, "shapes": table, **rest, "regrets": regrets_document(found.regrets)}).decode()
+    device = tuned.results[0].device if tuned.results else None
+    rest = {"unreached": tuned.unreached, "crossed": tuned.crossed, "wanted": tuned.wanted, "seconds": tuned.seconds}
+    return to_json({"device": device, "shapes": table, **rest, "regrets": regrets_document(tuned.regrets)}).decode()
 
 
-def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]:
+def regrets_document(by_device: Mapping[str, Sequence[Regret]]) -> dict[str, object]:
     """Every rule's summary and its regrets, for JSON."""
     document: dict[str, object] = {}
-    for name, regrets in found.items():
+    for name, regrets in by_device.items():
         each = [{"problem": r.problem, "config": r.config, "seconds": r.seconds, "best": r.best, "regret": r.value} for r in regrets]
         known = held_out.summary(regrets)
         measured = known.unknown < len(regrets)

@@ -20,9 +20,9 @@ def parameters(kind: type[Any]) -> list[click.Parameter]:
     hints = get_type_hints(kind)
     made: list[click.Parameter] = []
     for field in fields(kind):
-        told = field.metadata.get("option")
-        if isinstance(told, Option):
-            made.append(_parameter(field.name, hints[field.name], field.default, told))
+        option = field.metadata.get("option")
+        if isinstance(option, Option):
+            made.append(_parameter(field.name, hints[field.name], field.default, option))
     return made
 
 
@@ -36,12 +36,12 @@ def chosen(kind: type[Any], given: dict[str, Any]) -> Any:
 def numbers(text: str, name: str) -> tuple[int, ...]:
     """Numbers separated by commas, each whole and at least 1."""
     try:
-        found = tuple(int(part) for part in text.split(","))
+        values = tuple(int(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or min(found) < 1:
+        values = ()
+    if not values or min(values) < 1:
         raise UsageError(f"{name} {text!r} is no list of sizes; write for example 128,256")
-    return found
+    return values
 
 
 def _value(name: str, kind: Any, value: Any) -> Any:
@@ -52,16 +52,16 @@ def _value(name: str, kind: Any, value: Any) -> Any:
     return "" if kind is str and value is None else value
 
 
-def _parameter(name: str, kind: Any, default: Any, told: Option) -> click.Parameter:
+def _parameter(name: str, kind: Any, default: Any, option: Option) -> click.Parameter:
     inner = f"{_PREFIX}{name}"
-    if told.argument:
+    if option.argument:
         return click.Argument([inner], nargs=-1, metavar=f"{name.upper()}...", type=click.Path(path_type=Path, exists=True))
-    flags = [flag for flag in told.names if flag.startswith("-")] or [f"--{name.replace('_', '-')}"]
-    common: Mapping[str, Any] = {"help": told.help, "metavar": told.metavar}
+    flags = [flag for flag in option.names if flag.startswith("-")] or [f"--{name.replace('_', '-')}"]
+    common: Mapping[str, Any] = {"help": option.help, "metavar": option.metavar}
     if kind is bool:
-        return click.Option([*flags, inner], is_flag=True, help=told.help)
-    if told.count:
-        return click.Option([*flags, inner], nargs=told.count, **common)
+        return click.Option([*flags, inner], is_flag=True, help=option.help)
+    if option.count:
+        return click.Option([*flags, inner], nargs=option.count, **common)
     if kind == tuple[str, ...]:
         return click.Option([*flags, inner], multiple=True, default=list(default), **common)
     if kind == tuple[Path, ...]:
@@ -69,12 +69,12 @@ def _parameter(name: str, kind: Any, default: Any, told: Option) -> click.Parame
     if kind == tuple[int, ...]:
         return click.Option([*flags, inner], default=",".join(map(str, default)), show_default=bool(default), **common)
     typed: Any = str
-    if told.choices:
-        typed = click.Choice(told.choices)
+    if option.choices:
+        typed = click.Choice(option.choices)
     elif kind in (int, int | None):
-        typed = click.IntRange(min=None if told.least is None else int(told.least))
+        typed = click.IntRange(min=None if option.least is None else int(option.least))
     elif kind in (float, float | None):
-        typed = click.FloatRange(min=told.least)
+        typed = click.FloatRange(min=option.least)
     elif kind in (Path, Path | None):
         typed = click.Path(path_type=Path, exists=True)
     shown = None if default == "" else default

@@ -36,10 +36,10 @@ def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
             oclgrind: bool,
             as_json: bool,
         ) -> int | None:
-            found = t1.read(Path(name))
-            kernel = Kernel.from_t1(found)
-            said = click.get_current_context().get_parameter_source("budget") is not click.core.ParameterSource.DEFAULT
-            limit = Budget.parse(budget) if said or found.budget is None else found.budget
+            specification = t1.read(Path(name))
+            kernel = Kernel.from_t1(specification)
+            budget_given = click.get_current_context().get_parameter_source("budget") is not click.core.ParameterSource.DEFAULT
+            limit = Budget.parse(budget) if budget_given or specification.budget is None else specification.budget
             request = kernel.request(limit, _options.one_device(device), strategy, seed, not fresh)
             return tuned(kernel, _tune_output.measured(request, cold, no_model, objective), as_json, oclgrind)
 

@@ -12,7 +12,8 @@ import msgspec
 from portatile import ceilings, model, workloads
 from portatile.cli import _console
 from portatile.errors import UsageError
-from portatile.records import Config, DeviceInfo, Problem, canonical, duration
+from portatile.formatting import duration
+from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.trials import Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.search import foreign_starts, tuner
@@ -61,10 +62,10 @@ def lines(result: tuner.TuningResult) -> Iterator[str]:
     """Lines on the intervals, or on why there was no final comparison; and on what the model and early stops saved."""
     if result.finalists and result.finalists[0].standing is not None:
         winner = result.finalists[0]
-        rounds, found = len(winner.samples), Counter(_beside_winner(trial, winner) for trial in result.finalists)
+        rounds, places = len(winner.samples), Counter(_beside_winner(trial, winner) for trial in result.finalists)
         sure = min(ranking.confidence(len(trial.samples)) for trial in result.finalists)
-        equal = f"; = {found['equal']} equal to the winner within the noise" if found["equal"] else ""
-        unclear = f"; ~ {found['open']} not separated from the winner ({rounds} rounds)" if found["open"] else ""
+        equal = f"; = {places['equal']} equal to the winner within the noise" if places["equal"] else ""
+        unclear = f"; ~ {places['open']} not separated from the winner ({rounds} rounds)" if places["open"] else ""
         yield f"{len(result.finalists)} finalists compared: [ ] holds the median with {100 * sure:.0f} % confidence{equal}{unclear}"
     if result.unraced:
         yield f"no final comparison: {result.unraced}; the order of nearly equal configurations may be chance"
@@ -107,10 +108,10 @@ def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
 
 def others(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
     """The configurations that other tuners found, which are tried first; prints how many there are."""
-    found = foreign_starts.starts(workloads.get(problem.workload), problem, info)
-    if found:
-        _console.note(f"tried first: {_console.counted(len(found), 'configuration')} near what imported results of other tuners say")
-    return found
+    starts = foreign_starts.starts(workloads.get(problem.workload), problem, info)
+    if starts:
+        _console.note(f"tried first: {_console.counted(len(starts), 'configuration')} near what imported results of other tuners say")
+    return starts
 
 
 def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
@@ -126,16 +127,16 @@ def ceiling_document(result: tuner.TuningResult, workload: Workload | None) -> d
     """The ceiling that binds the winner and the share of it that it reaches; None where it is not known."""
     best = result.best
     work = None if workload is None else ceilings.work_of(workload, result.problem)
-    found = None if work is None else ceilings.binding(ceilings.load(result.device), work, best.comparable)
-    return {"ceiling": None if found is None else found.name, "share_of_ceiling": None if found is None else found.share}
+    binding = None if work is None else ceilings.binding(ceilings.load(result.device), work, best.comparable)
+    return {"ceiling": None if binding is None else binding.name, "share_of_ceiling": None if binding is None else binding.share}
 
 
 def document(result: tuner.TuningResult) -> list[dict[str, Any]]:
     """The finalists for a program, in the order of their places."""
-    found = []
+    documents = []
     for trial in result.finalists:
         if trial.standing is not None:
             certain = {"rounds": len(trial.samples), "confidence": ranking.confidence(len(trial.samples))}
             times = {"seconds_per_run": trial.comparable, "interval": trial.interval}
-            found.append({"config": trial.config, **asdict(trial.standing), **times, **certain})
-    return found
+            documents.append({"config": trial.config, **asdict(trial.standing), **times, **certain})
+    return documents

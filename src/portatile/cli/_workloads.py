@@ -34,9 +34,9 @@ class WorkloadGroup(Suggesting):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """The sub-command of a file, made by ``of_file``, or of a workload."""
-        found = self.of_file(args[0])
-        if found is not None:
-            return args[0], found, args[1:]
+        command = self.of_file(args[0])
+        if command is not None:
+            return args[0], command, args[1:]
         return super().resolve_command(ctx, [workloads.resolved(args[0]), *args[1:]])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -118,24 +118,24 @@ def _halves(workload: Workload) -> tuple[str, str]:
 
 
 def _problem_options(workload: Workload) -> list[click.Parameter]:
-    found: list[click.Parameter] = []
+    options: list[click.Parameter] = []
     for size, meaning in workload.sizes.items():
         shown = f"{meaning[:1].upper()}{meaning[1:].removesuffix('.')}."
-        found.append(click.Option([_flag(size), f"size_{size}"], type=click.IntRange(min=1), required=True, help=shown, metavar="N"))
+        options.append(click.Option([_flag(size), f"size_{size}"], type=click.IntRange(min=1), required=True, help=shown, metavar="N"))
     dtypes = click.Choice(workload.dtypes)
-    found.append(
+    options.append(
         click.Option(["--dtype", "element_type"], type=dtypes, default=workload.dtypes[0], show_default=True, help="Element type.")
     )
     for option, values in workload.options.items():
         kind, shown = _choice(values)
         flags = [_flag(option), f"option_{option}"]
-        found.append(click.Option(flags, type=kind, default=_spell(values[0]), show_default=True, metavar=shown))
+        options.append(click.Option(flags, type=kind, default=_spell(values[0]), show_default=True, metavar=shown))
     if "precision" not in workload.options and precisions.choices(workload.name):  # another workload forms the product then
         values = (precisions.NATIVE, *precisions.choices(workload.name))
         kind, shown = _choice(values)
         text = "How the product is formed; the default is in its type's own precision."
-        found.append(click.Option(["--precision", "element_precision"], type=kind, default=precisions.NATIVE, help=text, metavar=shown))
-    return found
+        options.append(click.Option(["--precision", "element_precision"], type=kind, default=precisions.NATIVE, help=text, metavar=shown))
+    return options
 
 
 def _choice(values: Sequence[Value]) -> tuple[click.ParamType[Any], str]:
@@ -157,9 +157,9 @@ def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
         elif kind == "option":
             options[name] = option_value(workload, name, given)
     precision = str(chosen.get("element_precision") or options.pop("precision", precisions.NATIVE))
-    problem, said = precisions.problem(precision, workload.name, chosen["element_type"], {**options, **sizes})
-    if said:
-        _console.note(said)
+    problem, note = precisions.problem(precision, workload.name, chosen["element_type"], {**options, **sizes})
+    if note:
+        _console.note(note)
     return problem
 
 

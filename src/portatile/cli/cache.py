@@ -35,13 +35,13 @@ def command() -> None:
 @_options.document("Print one JSON document.")
 def info(as_json: bool) -> None:
     """Show where the cache is, how many kernels it holds, and its limit."""
-    found = cache.default().info()
+    summary = cache.default().info()
     if as_json:
-        click.echo(to_json({"folder": str(found.path), "entries": found.entries, "bytes": found.nbytes, "limit": found.limit}))
+        click.echo(to_json({"folder": str(summary.path), "entries": summary.entries, "bytes": summary.nbytes, "limit": summary.limit}))
         return
-    _console.out.print(f"folder   {found.path}", markup=False)
-    _console.out.print(f"entries  {found.entries}")
-    _console.out.print(f"size     {_console.nbytes(found.nbytes)} of at most {_console.nbytes(found.limit)}")
+    _console.out.print(f"folder   {summary.path}", markup=False)
+    _console.out.print(f"entries  {summary.entries}")
+    _console.out.print(f"size     {_console.nbytes(summary.nbytes)} of at most {_console.nbytes(summary.limit)}")
 
 
 @command.command()
@@ -113,16 +113,16 @@ def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
 
 def _read(file: Path) -> list[CachedConfig]:
     try:
-        found = msgspec.convert(limits.decoded(limits.raw(file)), type=list[CachedConfig] | CachedConfig)
+        configs = msgspec.convert(limits.decoded(limits.raw(file)), type=list[CachedConfig] | CachedConfig)
     except ArgumentError:
         raise
     except (ValueError, msgspec.MsgspecError) as error:
         raise UsageError(f"{file}: {error}. It must hold objects with 'problem' and 'config', as `portatile tune --json` prints") from None
-    return found if isinstance(found, list) else [found]
+    return configs if isinstance(configs, list) else [configs]
 
 
 def _winners(info: DeviceInfo) -> list[CachedConfig]:
     with store.ResultStore.reader() as results:
-        mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(info)]
+        trials = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(info)]
     ours = set(workloads.names())  # a user's own kernel compiles where it is defined
-    return [CachedConfig(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]
+    return [CachedConfig(trial.problem, trial.config) for trial in trials if trial.problem.workload in ours]

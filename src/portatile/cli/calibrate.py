@@ -74,19 +74,19 @@ def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[lis
     path = calibration.timings_file(info, folder) if output is None else output.with_name(f"{output.stem}-timings.json")
     made = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": calibration.revision()}
     with _console.bar("configurations timed", 0) as advance:
-        found = calibration.collect(info, seconds, path, made, advance)
-    _console.say(f"timed {_console.counted(len(found.shapes), 'shape')}; {path}")
-    return _stored(found, path, made["command"], output)
+        collected = calibration.collect(info, seconds, path, made, advance)
+    _console.say(f"timed {_console.counted(len(collected.shapes), 'shape')}; {path}")
+    return _stored(collected, path, made["command"], output)
 
 
 def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
-    found, said = timings.read(refit), f"portatile calibrate gemm --refit {refit.name}"
+    collected, origin = timings.read(refit), f"portatile calibrate gemm --refit {refit.name}"
     if judge is None or output is not None:
-        return _stored(found, refit, said, output)
-    fitted, other = calibration.fitted(found, refit, said), timings.read(judge)
-    if other.device.can.language != found.device.can.language:
+        return _stored(collected, refit, origin, output)
+    fitted, other = calibration.fitted(collected, refit, origin), timings.read(judge)
+    if other.device.can.language != collected.device.can.language:
         raise UsageError(
-            f"{refit} was timed through {found.device.can.language}, {judge} through {other.device.can.language}: not comparable"
+            f"{refit} was timed through {collected.device.can.language}, {judge} through {other.device.can.language}: not comparable"
         )
     rows = _judged(other, fitted.model)
     if judge != refit:
@@ -94,9 +94,9 @@ def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[lis
     return rows, [fitted.model]
 
 
-def _stored(found: timings.Timings, path: Path, said: str, output: Path | None) -> tuple[list[Row], list[Model]]:
-    fitted = calibration.fitted(found, path, said)
-    own = costs.own_file(found.device.name, found.device.can.language, settings.load().data_dir)
+def _stored(collected: timings.Timings, path: Path, origin: str, output: Path | None) -> tuple[list[Row], list[Model]]:
+    fitted = calibration.fitted(collected, path, origin)
+    own = costs.own_file(collected.device.name, collected.device.can.language, settings.load().data_dir)
     target = own if output is None else output
     model = fitted.model
     if output is not None and output.exists() and output.stat().st_size:
@@ -105,27 +105,27 @@ def _stored(found: timings.Timings, path: Path, said: str, output: Path | None) 
             model = replace(model, made={**before.made, **model.made}, costs={**before.costs, **model.costs})
     calibration.write(target, model)
     _console.err.print(f"the model is in {target}", markup=False, soft_wrap=True)
-    return _rows(found.device, fitted), [model]
+    return _rows(collected.device, fitted), [model]
 
 
 def _rows(device: DeviceInfo, fitted: calibration.Fitted) -> list[Row]:
     name = _named(device)
     return [
         _row(of, name, dtype, judged)
-        for dtype, (before, after, held) in fitted.judged.items()
-        for of, judged in (("what was known", before), (name, after), (f"{name}, other shapes", held))
+        for dtype, (before, after, held_out) in fitted.judged.items()
+        for of, judged in (("what was known", before), (name, after), (f"{name}, other shapes", held_out))
     ]
 
 
-def _judged(found: timings.Timings, model: Model | None) -> list[Row]:
+def _judged(collected: timings.Timings, model: Model | None) -> list[Row]:
     """A model on timings; without one, what would choose on their device now."""
     rows = []
     for dtype in ("float32", "float64"):
-        known = costs.known(found.device, dtype) if model is None else model.of(found.device.can.language, dtype)
-        cases = calibration.cases_of(found, dtype)
+        known = costs.known(collected.device, dtype) if model is None else model.of(collected.device.can.language, dtype)
+        cases = calibration.cases_of(collected, dtype)
         if known is not None and cases:
-            of = "what is known" if model is None else f"{model.device}, {found.device.can.language}"
-            rows.append(_row(of, _named(found.device), dtype, fit.judge(cases, known)))
+            of = "what is known" if model is None else f"{model.device}, {collected.device.can.language}"
+            rows.append(_row(of, _named(collected.device), dtype, fit.judge(cases, known)))
     return rows
 
 

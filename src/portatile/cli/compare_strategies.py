@@ -11,7 +11,8 @@ from portatile import workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.figures import svg
-from portatile.records import duration, percent, to_json
+from portatile.formatting import duration, percent
+from portatile.records import to_json
 from portatile.studies.convergence import FRACTIONS, Comparison, Curve, StrategiesRequest, compare
 from portatile.studies.strategies import USUAL, chart, names_of
 from portatile.trials import Budget
@@ -49,10 +50,10 @@ def command(
     limit = None if budget is None else Budget.parse(budget)
     if path is not None:
         _files.writable(path)
-    found = _usable([recording for file in files for recording in replay.recordings(file)], files, workload)
+    usable = _usable([recording for file in files for recording in replay.recordings(file)], files, workload)
     made = []
-    with _console.bar("replaying", len(found) * len(chosen) * repeats) as advance:
-        for recording in found:
+    with _console.bar("replaying", len(usable) * len(chosen) * repeats) as advance:
+        for recording in usable:
             made.append(compare(StrategiesRequest(recording, chosen, repeats, limit, seed), advance))
     if path is not None:
         path.write_text(svg.document([chart(comparison) for comparison in made]), encoding="utf-8")
@@ -76,14 +77,14 @@ def _usable(recordings: list[Recording], files: tuple[Path, ...], workload: str 
     chosen = [recording for recording in recordings if name in (None, recording.problem.workload)]
     if not chosen:
         raise UnknownNameError(f"workload in {there}", str(workload), sorted({recording.problem.workload for recording in recordings}))
-    found = [recording for recording in chosen if any(trial.status == "ok" for trial in recording.trials)]
-    if not found:
+    usable = [recording for recording in chosen if any(trial.status == "ok" for trial in recording.trials)]
+    if not usable:
         raise UsageError(f"no recorded configuration in {there} is valid")
     for recording in chosen:
-        if recording not in found:
+        if recording not in usable:
             tried = _console.counted(len(recording.trials), "configuration")
             _console.err.print(f"left out {recording.name}: none of {tried} is valid", markup=False, soft_wrap=True)
-    return found
+    return usable
 
 
 def _print(comparison: Comparison) -> None:

@@ -13,7 +13,8 @@ from portatile.cli._resources import figured, figures
 from portatile.device.backend import BackEnd, Product
 from portatile.device.target import Target
 from portatile.errors import DeviceNotFoundError, UsageError
-from portatile.records import Binary, Entry, Resources, duration, to_json
+from portatile.formatting import duration
+from portatile.records import Binary, Entry, Resources, to_json
 
 _COLUMNS = ("kernel", "parameters", "work-group")
 _BACKENDS = device.backends()
@@ -120,10 +121,10 @@ def _target(backend: BackEnd, arch: str | None, selector: str | None, product: P
     if not backend.offline:
         if arch is not None:
             raise UsageError(f"--arch goes with a compiler that needs no device; an {backend.title} device is named with --device")
-        found = device.get(selector or backend.name)
-        if found.info.backend != backend.name:
-            raise UsageError(f"{found.info.id} is no {backend.title} device; leave out --device to compile for {_FIRST.title}")
-        return found.target
+        opened = device.get(selector or backend.name)
+        if opened.info.backend != backend.name:
+            raise UsageError(f"{opened.info.id} is no {backend.title} device; leave out --device to compile for {_FIRST.title}")
+        return opened.target
     if arch is None:
         here = device.get(selector).info if selector is not None else None
         found_here = [here] if here else [one.info for one in device.devices() if one.info.backend == backend.name]

@@ -9,7 +9,8 @@ from portatile import doctor, repair, settings
 from portatile.cli import _console, _options
 from portatile.doctor import Examination
 from portatile.errors import UsageError
-from portatile.records import duration, to_json
+from portatile.formatting import duration
+from portatile.records import to_json
 
 _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]broken[/]"}
 
@@ -30,27 +31,31 @@ def command(as_json: bool, seconds: float, mend: bool) -> int:
     if mend:
         return _repair(as_json)
     with _console.err.status("running one kernel on every device"):
-        found = doctor.examine(seconds)
+        examination = doctor.examine(seconds)
     if as_json:
-        click.echo(to_json({"ok": found.healthy, "findings": found.findings, "devices": found.devices, "tests": found.tests}))
+        click.echo(
+            to_json(
+                {"ok": examination.healthy, "findings": examination.findings, "devices": examination.devices, "tests": examination.tests}
+            )
+        )
     else:
-        _print(found)
-    return 0 if found.healthy else 1
+        _print(examination)
+    return 0 if examination.healthy else 1
 
 
-def _print(found: Examination) -> None:
-    for finding in found.findings:
+def _print(examination: Examination) -> None:
+    for finding in examination.findings:
         _console.out.print(f"{_MARKS[finding.level]}  {escape(finding.subject)}: {escape(finding.detail)}")
         if finding.level != "ok" and finding.remedy:
             _console.out.print(f"        -> {escape(finding.remedy)}")
-    for info in found.devices:
-        test = found.tests[info.id]
+    for info in examination.devices:
+        test = examination.tests[info.id]
         if test.message:
             _console.out.print(f"{_MARKS['broken']}  {info.id} ({escape(info.name)}): {escape(test.message)}")
         else:
             spent = ", ".join(f"{phase} {duration(value)}" for phase, value in test.seconds.items())
             _console.out.print(f"{_MARKS['ok']}  {info.id} ({escape(info.name)}): one kernel compiled, ran and was right ({spent})")
-    _console.out.print("nothing is broken" if found.healthy else "something is broken: see above")
+    _console.out.print("nothing is broken" if examination.healthy else "something is broken: see above")
 
 
 def _repair(as_json: bool) -> int:

@@ -13,8 +13,9 @@ from portatile import workloads
 from portatile.cli import _console, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.formats import t4
+from portatile.formatting import spelled
 from portatile.kernel import PREFIX
-from portatile.records import DeviceInfo, Problem, Value, spelled
+from portatile.records import DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.store import Query, ResultStore, device_key, shipped
 from portatile.trials import Trial
@@ -141,8 +142,8 @@ def _chooser(device: str | None) -> Callable[[DeviceInfo], bool]:
     """Whether a trial's device is meant: an id means that device of this machine, for another machine gave it to another."""
     if device is None:
         return lambda info: True
-    for found in devices.devices():
-        if found.info.id == device.strip().lower():
-            key = device_key(found.info)
+    for candidate in devices.devices():
+        if candidate.info.id == device.strip().lower():
+            key = device_key(candidate.info)
             return lambda info: device_key(info) == key
     return lambda info: any(device.lower() in text.lower() for text in (info.name, info.platform))

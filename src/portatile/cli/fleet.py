@@ -48,11 +48,11 @@ def worker(address: str, device: str | tuple[str, ...] | None, compilers: int | 
 def list_devices(address: str, as_json: bool) -> None:
     """List the devices of a fleet and who has them."""
     with members.connected(address) as fleet:
-        found, compilers = fleet.members(), fleet.compilers()
+        joined, compilers = fleet.members(), fleet.compilers()
     if as_json:
-        click.echo(to_json({"members": found, "compilers": compilers}).decode())
+        click.echo(to_json({"members": joined, "compilers": compilers}).decode())
         return
-    rows = [(one.host, one.device.id, one.device.name, one.device.driver, where) for where, one in sorted(found.items()) if one.device]
+    rows = [(one.host, one.device.id, one.device.name, one.device.driver, where) for where, one in sorted(joined.items()) if one.device]
     _console.out.print(_console.table("", ("host", "device", "name", "driver", "worker"), rows, left=5))
     _console.out.print(
         f"{_console.counted(len(rows), 'device')}; {_console.counted(compilers, 'text')} can be compiled at once", markup=False

@@ -31,9 +31,9 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
     files = tuple(file for file in files if file not in others)
     if not files:
         return
-    found = [trial for file in _console.track(files, "reading") for trial in import_results.read(file)]
+    trials = [trial for file in _console.track(files, "reading") for trial in import_results.read(file)]
     with ResultStore(path) if path is not None else ResultStore.default() as store, _console.err.status("filling the store"):
-        arrived = import_results.add(store, found, [one.info for one in device.devices()])
+        arrived = import_results.add(store, trials, [one.info for one in device.devices()])
     for one in arrived:
         name = f"{one.device.name} ({one.device.backend}, {one.device.platform})"
         known = f", {one.known} were there" if one.known else ""

@@ -12,7 +12,8 @@ import msgspec
 from portatile import workloads
 from portatile.cli import _console, _formatting, _options
 from portatile.errors import PortatileError, UnknownNameError, UsageError
-from portatile.records import canonical, duration, spelled
+from portatile.formatting import duration, spelled
+from portatile.records import canonical
 from portatile.store import Query, ResultStore, device_key
 from portatile.trials import Trial
 from portatile.workload import Workload
@@ -55,8 +56,8 @@ def command(
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(chosen), indent=1 if chosen else 0))
     elif not chosen:
-        what = "nothing" if workload is None and device is None else "nothing of that workload and device is"
-        _console.out.print(f"{what} in {where}; fill it with: portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False)
+        subject = "nothing" if workload is None and device is None else "nothing of that workload and device is"
+        _console.out.print(f"{subject} in {where}; fill it with: portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False)
     else:
         _print(_groups(chosen))
 

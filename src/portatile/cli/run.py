@@ -15,8 +15,9 @@ from portatile.cli import _console, _files, _options
 from portatile.cli._arguments import SYNTAX, Array, arguments
 from portatile.cli._kernels import KernelFile, entry_called, kernel_file
 from portatile.errors import ArgumentError, UnknownNameError, UsageError, reason
+from portatile.formatting import duration
 from portatile.measure.isolated_run import KernelArgument, KernelRun, RunOutcome, run
-from portatile.records import Entry, Size3, duration, to_json
+from portatile.records import Entry, Size3, to_json
 
 _WIDEST = 256  # work-items of a work-group that is not given
 _SHOWN = 4
@@ -117,15 +118,15 @@ def _group(global_size: Size3) -> Size3:
 
 def _saves(saves: tuple[str, ...], entry: Entry) -> dict[str, Path]:
     arrays = [p.name for p in entry.parameters if p.kind in ("buffer", "image")]
-    found = {}
+    files = {}
     for save in saves:
         name, _, path = save.partition("=")
         if name not in arrays:
             raise UnknownNameError("array parameter", name, arrays)
         if not path.endswith(".npy"):
             raise ArgumentError(f"-o {save!r} is not NAME=FILE.npy")
-        found[name] = _files.writable(Path(path))
-    return found
+        files[name] = _files.writable(Path(path))
+    return files
 
 
 def _report(argument: KernelArgument, outcome: RunOutcome, other: RunOutcome | None, tolerance: float) -> dict[str, Any]:

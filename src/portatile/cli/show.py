@@ -16,7 +16,8 @@ from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workl
 from portatile.device.target import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Resources, Source, Value, spelled
+from portatile.formatting import spelled
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Resources, Source, Value
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.store import known_results
@@ -203,12 +204,12 @@ def _resources(subject: _Subject, target: Target) -> None:
 
 def _instructions(target: Target, texts: Sequence[str]) -> None:
     """A line for each family of instructions in each kernel, as they stand in the text: a loop's body counts once."""
-    found: dict[str, dict[str, Counter[str]]] = {}
+    counts: dict[str, dict[str, Counter[str]]] = {}
     for text in texts:
         for instruction in target.instructions(text):
-            found.setdefault(instruction.function, {}).setdefault(instruction.family, Counter())[instruction.kind] += 1
+            counts.setdefault(instruction.function, {}).setdefault(instruction.family, Counter())[instruction.kind] += 1
     rows = []
-    for kernel, families in found.items():
+    for kernel, families in counts.items():
         for family, kinds in sorted(families.items(), key=lambda item: -item[1].total()):
             named = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS)) + (", ..." if len(kinds) > _KINDS else "")
             rows.append((kernel, family, named, str(kinds.total())))

@@ -76,9 +76,7 @@ def everything(budget: str | None, selectors: tuple[str, ...], output: Path, fre
     if output.suffix != ".html":
         raise UsageError(f"{output}: all studies together are a page; write it as .html")
     StudyOutput((output,))
-    seconds = None if budget is None else Budget.parse(budget).seconds
-    if budget is not None and seconds is None:
-        raise UsageError(f"--budget {budget!r} is no time; write for example 30m")
+    seconds = _seconds(budget)
     chosen = _devices(selectors, "all")
     with _terminated_like_interrupted():
         made = gallery.gallery(discover.studies().values(), chosen, Conditions(fresh, seconds), _titled)
@@ -88,6 +86,14 @@ def everything(budget: str | None, selectors: tuple[str, ...], output: Path, fre
     _console.out.print(_console.table("", ("study", "rows", "time", ""), rows, left=1))
     _console.out.print(f"page: {output}", markup=False)
     return _INTERRUPTED if made.interrupted else 0
+
+
+def _seconds(budget: str | None) -> float | None:
+    """The time that a user allows; raises UsageError for a number of trials."""
+    seconds = None if budget is None else Budget.parse(budget).seconds
+    if budget is not None and seconds is None:
+        raise UsageError(f"--budget {budget!r} is no time; write for example 30m")
+    return seconds
 
 
 def _titled(study: Study) -> Listener:
@@ -102,6 +108,8 @@ def _command(study: Study) -> click.Command:
         which = {"best": "the best one", "all": "all of them", "each": _ONCE, "any": _ONCE}[study.devices]
         text = f"Device, as `portatile devices` names it; repeat. Default: {which}."
         own.append(click.Option(_DEVICE, multiple=True, help=text))
+    if not any("--budget" in option.opts for option in own):  # the searches of a few studies have one of their own
+        own.append(click.Option(["--budget", "limit"], metavar="BUDGET", help="Time for it: 30s. Without: as long as it takes."))
     own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
     hint = f"`portatile study {study.name} WORKLOAD --help` lists sizes and options.\n\n" if study.problem == "needed" else ""
     text = f"{study.question}\n\n{hint}Experiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
@@ -123,11 +131,11 @@ def _command(study: Study) -> click.Command:
 
 
 def _run(study: Study, problem: Problem | None, given: dict[str, Any]) -> int:
-    options = _study_options.chosen(study.options, given)
+    options, seconds = _study_options.chosen(study.options, given), _seconds(given.get("limit"))
     target = StudyOutput(given["outputs"], given["as_json"], given["as_csv"])
     asked = Asked(_devices(given.get("selectors", ()), study.devices), options, problem)
     with _terminated_like_interrupted(), _progress(study) as listener:
-        outcome = conduct.conduct(study, asked, Conditions(given["fresh"]), listener)
+        outcome = conduct.conduct(study, asked, Conditions(given["fresh"], seconds), listener)
     target.give(outcome)
     return _INTERRUPTED if outcome.ended == conduct.INTERRUPTED else 0
 
@@ -143,8 +151,8 @@ def _devices(selectors: Sequence[str], usual: str) -> tuple[Device, ...]:
         named = [devices.get()]
     if not named and usual in ("each", "any"):
         named = list(devices.several(devices.EVERY))
-    found = named or [device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()]
-    return tuple({device.info.id: device for device in found}.values())
+    chosen = named or [device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()]
+    return tuple({device.info.id: device for device in chosen}.values())
 
 
 @contextmanager

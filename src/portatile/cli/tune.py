@@ -19,9 +19,10 @@ from portatile import strategies, workloads
 from portatile.cli import _console, _formatting, _options, _replay, _shapes, _t1, _tune_output
 from portatile.cli._workloads import per_workload
 from portatile.errors import UsageError
+from portatile.formatting import duration, percent
 from portatile.kernel import Kernel
 from portatile.measure import first_ceilings
-from portatile.records import Config, DeviceInfo, Problem, duration, percent, to_json
+from portatile.records import Config, DeviceInfo, Problem, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import many_devices, races, replay, tuner
@@ -199,7 +200,7 @@ command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _
 def document(result: tuner.TuningResult, workload: Workload | None) -> str:
     """The result as one JSON document: the content of the table, and every trial. `portatile cache warm` reads it."""
     flops = None if workload is None else workload.flops(result.problem)
-    found = {
+    record = {
         "problem": result.problem,
         "config": result.best.config,
         "device": result.device,
@@ -221,7 +222,7 @@ def document(result: tuner.TuningResult, workload: Workload | None) -> str:
         "other_searches": result.others,
         "trials": [asdict(trial) | {"problem": None, "device": None} for trial in result.trials],
     }
-    return to_json(found).decode()
+    return to_json(record).decode()
 
 
 class _Left(ProgressColumn):

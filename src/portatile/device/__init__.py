@@ -72,17 +72,17 @@ if hasattr(os, "register_at_fork"):  # a driver's threads do not come along: the
 @lru_cache(maxsize=1)
 def backends() -> Mapping[str, BackEnd]:
     """The back ends by name, the preferred one first: every folder in this one. None of their files is loaded."""
-    folders = [found.name for found in pkgutil.iter_modules(__path__) if found.ispkg]
+    folders = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     made: list[BackEnd] = [importlib.import_module(f"{__name__}.{name}").BACKEND for name in folders]
     return {backend.name: backend for backend in sorted(made, key=lambda backend: -backend.rank)}
 
 
 def private_caches(folder: Path) -> dict[str, str]:
     """The environment of a process whose drivers keep what they compile under ``folder``, which is made, and find it there."""
-    found = {name: folder / name.lower() for name in _CACHE_FOLDERS}
-    for path in found.values():
+    folders = {name: folder / name.lower() for name in _CACHE_FOLDERS}
+    for path in folders.values():
         path.mkdir(parents=True, exist_ok=True)
-    return {**{name: str(path) for name, path in found.items()}, "XDG_CACHE_HOME": str(folder), "PYOPENCL_NO_CACHE": "1"}
+    return {**{name: str(path) for name, path in folders.items()}, "XDG_CACHE_HOME": str(folder), "PYOPENCL_NO_CACHE": "1"}
 
 
 def devices() -> list[Device]:
@@ -109,9 +109,9 @@ def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
     asked = [one for one in backends().values() if one.offline and backend in (None, one.name)]
     plain = architecture.rstrip("af") if architecture.startswith("sm_") else architecture
     for one in asked:
-        for found in _survey(one.name).devices:
-            if found.info.architecture.rstrip("af") == plain:
-                return found.info
+        for described in _survey(one.name).devices:
+            if described.info.architecture.rstrip("af") == plain:
+                return described.info
         if (known := one.datasheet(architecture)) is not None:
             return known
     title = backends()[backend].title if backend is not None else "GPU"
@@ -120,14 +120,14 @@ def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
 
 def _survey(name: str) -> Survey:
     """The survey of one back end, made once; no other back end is loaded for it. Raises UsageError where too few files may be open."""
-    found = _surveys.get(name)
-    if found is None:
+    survey = _surveys.get(name)
+    if survey is None:
         with _lock:
-            found = _surveys.get(name)
-            if found is None:
+            survey = _surveys.get(name)
+            if survey is None:
                 open_files.check()
-                found = _surveys[name] = backends()[name].survey()
-    return found
+                survey = _surveys[name] = backends()[name].survey()
+    return survey
 
 
 def get(selector: str | None = None) -> Device:
@@ -164,13 +164,13 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
     if isinstance(selector, str):
         if selector.strip().lower() != EVERY:
             return (get(selector),)
-        found: dict[str, Device] = {}
+        chosen: dict[str, Device] = {}
         for one in sorted(devices(), key=_rank, reverse=True):
             if not _is_checker(one):
-                found.setdefault(one.info.physical_id, one)
-        if not found:
+                chosen.setdefault(one.info.physical_id, one)
+        if not chosen:
             raise DeviceNotFoundError(_listing("there is no device"))
-        return tuple(found.values())
+        return tuple(chosen.values())
     if not isinstance(selector, Sequence):
         check(selector)
     named = [get(one) for one in selector]
@@ -203,9 +203,9 @@ def _match(selector: str, message: str) -> Device:
         for device in _survey(name).devices:
             if device.info.id == wanted:
                 return device
-    found = devices()
-    matching = [device for device in found if wanted and any(wanted in text.lower() for text in _names(device.info))]
-    matching += [device for device in found if wanted in (device.info.backend, device.info.kind)]
+    candidates = devices()
+    matching = [device for device in candidates if wanted and any(wanted in text.lower() for text in _names(device.info))]
+    matching += [device for device in candidates if wanted in (device.info.backend, device.info.kind)]
     if not matching:
         raise DeviceNotFoundError(_listing(message))
     return max(matching, key=lambda device: (not _is_checker(device), *_rank(device)))
@@ -216,12 +216,12 @@ def _match_pyopencl(text: str) -> Device:
     platform, _, rest = text.partition(":")
     device = rest.split(",")[0] or "0"
     message = f"no device matches PYOPENCL_CTX={text!r}"
-    found = [d for d in devices() if d.info.backend == "opencl" and _is_named(platform, d.info.id.split(":")[1], d.info.platform)]
+    candidates = [d for d in devices() if d.info.backend == "opencl" and _is_named(platform, d.info.id.split(":")[1], d.info.platform)]
     if rest:
-        found = [d for d in found if _is_named(device, d.info.id.split(":")[2], d.info.name)]
-    if not found:
+        candidates = [d for d in candidates if _is_named(device, d.info.id.split(":")[2], d.info.name)]
+    if not candidates:
         raise DeviceNotFoundError(_listing(message))
-    return found[0]
+    return candidates[0]
 
 
 def _is_named(wanted: str, number: str, name: str) -> bool:

@@ -79,8 +79,8 @@ class BackEnd:
 
     def survey(self) -> Survey:
         """Look for devices; cheap, creates no context. From ``survey.py``."""
-        found: Survey = self._file("survey").survey()
-        return found
+        survey: Survey = self._file("survey").survey()
+        return survey
 
     def target(self, architecture: str, product: str = "") -> Target:
         """A compiler that needs no device, for one of ``products`` (default: the first). From ``compiler.py``.

@@ -33,15 +33,15 @@ def restored(log: str, text: str, file: str) -> str:
 
 def _lines(text: str, file: str) -> dict[tuple[str, int], str]:
     """Every line of the text by file and number, as its ``#line`` directives count them."""
-    found, number = {}, 1
+    lines, number = {}, 1
     for line in text.splitlines():
         directive = _DIRECTIVE.match(line)
         if directive is not None:
             number, file = int(directive["line"]), directive["file"] or file
         else:
-            found[file, number] = line
+            lines[file, number] = line
             number += 1
-    return found
+    return lines
 
 
 def _place(made: str, caret: int, own: str) -> int | None:
@@ -49,8 +49,8 @@ def _place(made: str, caret: int, own: str) -> int | None:
     word = _WORD.match(made, caret)
     if word is None:
         return None
-    there = [found.start() for found in _WORD.finditer(made) if found[0] == word[0]]
-    mine = [found.start() for found in _WORD.finditer(own) if found[0] == word[0]]
-    if len(mine) == 1:
-        return mine[0]
-    return mine[there.index(caret)] if len(mine) == len(there) and caret in there else None
+    in_made = [match.start() for match in _WORD.finditer(made) if match[0] == word[0]]
+    in_own = [match.start() for match in _WORD.finditer(own) if match[0] == word[0]]
+    if len(in_own) == 1:
+        return in_own[0]
+    return in_own[in_made.index(caret)] if len(in_own) == len(in_made) and caret in in_made else None

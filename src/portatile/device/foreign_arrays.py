@@ -19,9 +19,9 @@ LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers 
 
 def in_cuda_memory(array: Any) -> bool:
     """Whether an object that is neither a NumPy array nor a Buffer lies in CUDA memory by its own account."""
-    told = getattr(array, "is_cuda", None)  # PyTorch's tensors; what they say below takes 5 us
-    if told is not None:
-        return bool(told)
+    is_cuda = getattr(array, "is_cuda", None)  # PyTorch's tensors; what they say below takes 5 us
+    if is_cuda is not None:
+        return bool(is_cuda)
     if hasattr(array, "__cuda_array_interface__"):
         return True
     place = getattr(array, "__dlpack_device__", None)

@@ -117,18 +117,18 @@ class Counts:
 
 def instructions(text: str) -> Iterator[Instruction]:
     """Every instruction of a PTX text, in order."""
-    text = _LINE_INFO.sub("", _COMMENT.sub(lambda found: '""' if found.group(1) else " ", text))
+    text = _LINE_INFO.sub("", _COMMENT.sub(lambda match: '""' if match.group(1) else " ", text))
     place = 0
-    while found := _FUNCTION.search(text, place):
-        opening, ending = text.find("{", found.end()), text.find(";", found.end())
+    while match := _FUNCTION.search(text, place):
+        opening, ending = text.find("{", match.end()), text.find(";", match.end())
         if opening < 0 or 0 <= ending < opening:  # a declaration without a body
-            place = found.end()
+            place = match.end()
             continue
         place = _closing(text, opening)
         for statement in text[opening + 1 : place].split(";"):
             name = _name(statement)
             if name:
-                yield Instruction(found.group(2), name)
+                yield Instruction(match.group(2), name)
 
 
 def count(listed: Iterable[Instruction]) -> Counts:
@@ -156,10 +156,10 @@ def functions(text: str) -> dict[str, Counts]:
 def _closing(text: str, opening: int) -> int:
     """The place of the brace that closes the one at ``opening``; the end of an unfinished text."""
     depth = 0
-    for found in re.compile("[{}]").finditer(text, opening):
-        depth += 1 if found.group() == "{" else -1
+    for brace in re.compile("[{}]").finditer(text, opening):
+        depth += 1 if brace.group() == "{" else -1
         if depth == 0:
-            return found.start()
+            return brace.start()
     return len(text)
 
 
@@ -168,5 +168,5 @@ def _name(statement: str) -> str:
     statement = statement.lstrip("{} \t\r\n")
     while label := _LABEL.match(statement):
         statement = statement[label.end() :].lstrip("{} \t\r\n")
-    found = _STATEMENT.match(statement)
-    return found.group(1) if found else ""
+    match = _STATEMENT.match(statement)
+    return match.group(1) if match else ""

@@ -18,15 +18,15 @@ def parse(log: str) -> dict[str, Resources]:
     facts: dict[str, dict[str, int]] = {}
     entry = function = ""
     for line in log.splitlines():
-        if found := _ENTRY.search(line):
-            entry = found.group(1)
+        if match := _ENTRY.search(line):
+            entry = match.group(1)
             facts[entry] = {}
-        elif found := _FUNCTION.search(line):
-            function = found.group(1)
-        elif (found := _STACK.search(line)) and function in facts:
-            stack, stores, loads = map(int, found.groups())
+        elif match := _FUNCTION.search(line):
+            function = match.group(1)
+        elif (match := _STACK.search(line)) and function in facts:
+            stack, stores, loads = map(int, match.groups())
             facts[function] |= {"stack": stack, "spill_stores": stores, "spill_loads": loads}
-        elif (found := _REGISTERS.search(line)) and entry in facts:
+        elif (match := _REGISTERS.search(line)) and entry in facts:
             shared = _SHARED.search(line)
-            facts[entry] |= {"registers": int(found.group(1)), "local_memory": int(shared.group(1)) if shared else 0}
+            facts[entry] |= {"registers": int(match.group(1)), "local_memory": int(shared.group(1)) if shared else 0}
     return {name: Resources(**values) for name, values in facts.items()}

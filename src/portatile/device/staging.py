@@ -35,6 +35,7 @@ class _Staging:
         self.lock = threading.Lock()
         self.blocks = [device.pinned(_BLOCK) for _ in range(_BLOCKS)]
         self.read: list[Event | None] = [None] * _BLOCKS
+        self.turn = 0  # the block that the next piece takes: copies that follow one another do not wait for the same one
 
 
 _kept: dict[Device, _Staging] = {}
@@ -89,16 +90,17 @@ def _pays(device: Device, array: NDArray[Any]) -> bool:
 
 def _staging(device: Device) -> _Staging:
     with _making:
-        found = _kept.get(device)
-        if found is None or found.generation != device.generation:
-            found = _kept[device] = _Staging(device)
-        return found
+        staging = _kept.get(device)
+        if staging is None or staging.generation != device.generation:
+            staging = _kept[device] = _Staging(device)
+        return staging
 
 
 def _pieces(staging: _Staging, nbytes: int) -> Iterator[tuple[int, int, NDArray[np.uint8]]]:
     """The pieces of a copy: each with its block's number, its first byte, and the block."""
-    for number, low in enumerate(range(0, nbytes, _BLOCK)):
-        yield number % _BLOCKS, low, staging.blocks[number % _BLOCKS]
+    for low in range(0, nbytes, _BLOCK):
+        place, staging.turn = staging.turn, (staging.turn + 1) % _BLOCKS
+        yield place, low, staging.blocks[place]
 
 
 def _free(staging: _Staging, place: int) -> None:

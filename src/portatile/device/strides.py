@@ -57,7 +57,7 @@ def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int
     if 0 in shape:
         return (itemsize,) * len(wanted)
     old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
-    found = [itemsize] * len(wanted)
+    result = [itemsize] * len(wanted)
     first, new = 0, 0  # of a group
     while first < len(old):
         last, end, have, want = first + 1, new + 1, old[first][0], wanted[new]
@@ -70,10 +70,10 @@ def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int
             return None
         step = old[last - 1][1]
         for place in range(end - 1, new - 1, -1):
-            found[place] = step
+            result[place] = step
             step *= wanted[place]
         first, new = last, end
-    return tuple(found)
+    return tuple(result)
 
 
 def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

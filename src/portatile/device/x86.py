@@ -50,10 +50,10 @@ def instructions(assembly: str) -> Iterator[X86]:
     """Every instruction of a listing, in order."""
     function = ""
     for line in assembly.splitlines():
-        if found := _FUNCTION.match(line):
-            function = found.group(1)
-        elif found := _INSTRUCTION.match(line):
-            family, kind = _sort(found.group(1), found.group(2).partition("#")[0].strip())
+        if match := _FUNCTION.match(line):
+            function = match.group(1)
+        elif match := _INSTRUCTION.match(line):
+            family, kind = _sort(match.group(1), match.group(2).partition("#")[0].strip())
             yield X86(function, family, kind)
 
 

@@ -65,21 +65,21 @@ class _Gathering:
                 span += 1
             if span < len(hidden) and hidden[span][0] <= match.start(1):
                 continue  # inside a comment
-            found, end = "", match.end()
+            expanded, end = "", match.end()
             if match[1] == "include":
                 header = self._find(match[2], file, before + done + text[place : match.start()])
                 if header is None:
                     continue
-                found, shifted = "", True
+                expanded, shifted = "", True
                 if header not in (*outer, file):
                     inner = "".join(self._guarded(header, (*outer, file), before + done + text[place : match.start()]))
-                    found = f"#line 1 {quoted(str(header))}\n{inner}\n"
+                    expanded = f"#line 1 {quoted(str(header))}\n{inner}\n"
                 following = text.count("\n", 0, end) + 2
             elif match[1] in ("else", "elif", "endif") and shifted:  # where the branch before was not taken, neither were its #line
-                found, following = f"{match.group()}\n", text.count("\n", 0, end) + 2
+                expanded, following = f"{match.group()}\n", text.count("\n", 0, end) + 2
             else:
                 continue
-            piece = f"{text[place : match.start()]}{found}#line {following} {quoted(str(file))}"
+            piece = f"{text[place : match.start()]}{expanded}#line {following} {quoted(str(file))}"
             done += piece
             yield piece
             place = end
@@ -113,12 +113,12 @@ class _Gathering:
         # a header that is not there is the preprocessor's to report, where the text includes it
         directives = "\n".join(match.group() for match in _ANY.finditer(before) if not re.match(r"[ \t]*#[ \t]*include\b", match.group()))
         probe = f"{directives}\nportatile_header {written}\n" + "#endif\n" * depth
-        found = re.search(r"^portatile_header (.*)$", preprocess(probe, file, self._defines, "opencl"), re.MULTILINE)
-        return found[1] if found else ""
+        header = re.search(r"^portatile_header (.*)$", preprocess(probe, file, self._defines, "opencl"), re.MULTILINE)
+        return header[1] if header else ""
 
 
 @cache
 def _pyopencl() -> tuple[Path, ...]:
     """The folder of the headers inside the pyopencl package, which is not imported for it."""
-    found = find_spec("pyopencl")
-    return (Path(found.origin).parent / "cl",) if found is not None and found.origin else ()
+    spec = find_spec("pyopencl")
+    return (Path(spec.origin).parent / "cl",) if spec is not None and spec.origin else ()

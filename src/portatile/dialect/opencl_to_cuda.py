@@ -84,7 +84,7 @@ def translate(
     byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for
     what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
-    standards = [("__OPENCL_C_VERSION__", found[1] + found[2] + "0") for option in options if (found := _STANDARD.fullmatch(option))]
+    standards = [("__OPENCL_C_VERSION__", match[1] + match[2] + "0") for option in options if (match := _STANDARD.fullmatch(option))]
     plain = preprocess(with_headers(text, file), file, {**dict(standards), **defines})
     places = Places(plain, file)
     try:

@@ -77,8 +77,8 @@ class _Pass(LinearPreprocessor):
         self._places = places
 
     def on_error(self, file: str, line: int, msg: str) -> None:
-        if found := re.search(r"Could not evaluate .* \(passed to evaluator: '(.*)'\)", msg, re.DOTALL):
-            msg = f"#if: {found[1].strip()!r} is not an expression of integers"
+        if expression := re.search(r"Could not evaluate .* \(passed to evaluator: '(.*)'\)", msg, re.DOTALL):
+            msg = f"#if: {expression[1].strip()!r} is not an expression of integers"
         raise CompileError(f"{self._places.at(line)}: {msg}")
 
     def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
@@ -110,14 +110,14 @@ def _without_comments(text: str) -> str:
     """``text`` with blanks for comments and every line in its place."""
 
     def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        if not found.startswith("/"):
-            return found
+        comment = match.group()
+        if not comment.startswith("/"):
+            return comment
         start = text.rfind("\n", 0, match.start()) + 1
         while start > 1 and text[start - 2] == "\\":
             start = text.rfind("\n", 0, start - 1) + 1
         newline = "\\\n" if text[start : match.start()].lstrip().startswith("#") else "\n"  # a directive goes on
-        return " " + newline * found.count("\n")
+        return " " + newline * comment.count("\n")
 
     return _COMMENT_OR_STRING.sub(blank, _SPLIT_WORD.sub(r"\1\\\n", text))
 

@@ -18,21 +18,21 @@ _IN_C = re.compile(rf"//[^\n]*|/\*.*?\*/|{_STRING}", re.DOTALL)
 
 def without_comments(text: str, suffix: str) -> str:
     """The text of a ``.py`` or ``.h`` file without comments, docstrings, blank lines and spaces at the ends of lines."""
-    bare = "".join(_of_python(text)) if suffix == ".py" else _IN_C.sub(lambda found: " " if found[0][0] == "/" else found[0], text)
+    bare = "".join(_of_python(text)) if suffix == ".py" else _IN_C.sub(lambda match: " " if match[0][0] == "/" else match[0], text)
     return "\n".join(filter(None, map(str.rstrip, bare.split("\n"))))
 
 
 def _of_python(text: str) -> Iterator[str]:
     """What is neither a comment nor a statement that is a string."""
     at = depth = 0  # of brackets
-    for found in _IN_PYTHON.finditer(text):
-        code = text[at : found.start()]
-        at = found.end()
+    for match in _IN_PYTHON.finditer(text):
+        code = text[at : match.start()]
+        at = match.end()
         depth += sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
-        statement = depth == 0 and not text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
+        statement = depth == 0 and not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
         yield code
-        if not statement and found[0][0] != "#":
-            yield found[0]
+        if not statement and match[0][0] != "#":
+            yield match[0]
     yield text[at:]
 
 

@@ -73,8 +73,10 @@ class BarChart:
             if value is None:
                 continue
             top, end = y + place * _BAR, x.at(value)
-            said = f"{group}, {self.series[place]}: {written(value, self.unit)}" if len(self.series) > 1 else f"{group}: {self._say(value)}"
-            marks.append(svg.mark(svg.bar(min(zero, end), max(zero, end), top + 1, _BAR - 2), said, svg.hue(place)))
+            label = (
+                f"{group}, {self.series[place]}: {written(value, self.unit)}" if len(self.series) > 1 else f"{group}: {self._say(value)}"
+            )
+            marks.append(svg.mark(svg.bar(min(zero, end), max(zero, end), top + 1, _BAR - 2), label, svg.hue(place)))
             parts.append(svg.text(max(end, zero) + 6, top + 11, written(value, self.unit), "start", "value"))
         return parts, marks
 
@@ -82,9 +84,9 @@ class BarChart:
         marks, so_far = [], 0.0
         for place, value in enumerate(values):
             if value:
-                said = f"{group}, {self.series[place]}: {written(value, self.unit)}"
+                label = f"{group}, {self.series[place]}: {written(value, self.unit)}"
                 left, right = x.at(so_far), x.at(so_far + value)
-                marks.append(svg.mark(f"M{left:.2f} {y:.1f}H{right:.2f}V{y + _STACK:.1f}H{left:.2f}Z", said, svg.hue(place)))
+                marks.append(svg.mark(f"M{left:.2f} {y:.1f}H{right:.2f}V{y + _STACK:.1f}H{left:.2f}Z", label, svg.hue(place)))
                 so_far += value
         return [svg.text(x.at(so_far) + 6, y + _STACK / 2 + 4, written(so_far, self.unit), "start", "value")], marks
 

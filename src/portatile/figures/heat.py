@@ -49,8 +49,8 @@ class Heat:
             y = _TOP + _ROW * line
             parts.append(svg.text(left - 8, y + 19, word, "end", "label"))
             for place, cell in enumerate(cells):
-                said = f"{self.down} {word}, {self.across} {self.columns[place]}: {cell.text}. {cell.note}".strip()
-                marks.append(_square(cell, said, left + step * place, y, step))
+                label = f"{self.down} {word}, {self.across} {self.columns[place]}: {cell.text}. {cell.note}".strip()
+                marks.append(_square(cell, label, left + step * place, y, step))
         size = max(left + step * len(self.columns) + 8, 320.0), _TOP + _ROW * len(self.rows) + 6
         return svg.chart(svg.Caption(name, self.title, self.text), *size, parts, marks)
 
@@ -69,8 +69,8 @@ def ink(share: float | None) -> Colour:
     return (255, 255, 255) if share is not None and share > 0.55 else (51, 51, 51)
 
 
-def _square(cell: Cell, said: str, x: float, y: float, step: float) -> str:
+def _square(cell: Cell, label: str, x: float, y: float, step: float) -> str:
     fill, pen = (f"rgb({red},{green},{blue})" for red, green, blue in (colour(cell.share), ink(cell.share)))
     box = f'<rect x="{x + 1:.0f}" y="{y + 1:.0f}" width="{step - 2:.0f}" height="{_ROW - 2:.0f}" rx="3" fill="{fill}"/>'
     word = f'<text x="{x + step / 2:.0f}" y="{y + 19:.0f}" text-anchor="middle">{escape(cell.text)}</text>'
-    return f'<g class="cell" tabindex="0" role="img" fill="{pen}"><title>{escape(said)}</title>{box}{word}</g>'
+    return f'<g class="cell" tabindex="0" role="img" fill="{pen}"><title>{escape(label)}</title>{box}{word}</g>'

@@ -19,8 +19,8 @@ _PROGRAMS = ("rsvg-convert", "cairosvg", "inkscape", *_BROWSERS)
 def renderer() -> str:
     """The program that will draw; raises UsageError with what to install where there is none."""
     for name in _PROGRAMS:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     raise UsageError("no program here makes a .png of a figure; write .svg, or install one of rsvg-convert, cairosvg, inkscape, chromium")
 
 

@@ -12,8 +12,8 @@ def digits(value: float) -> str:
         return f"{value:.3g}"
     if abs(value) < 1:
         return f"{value:#.3g}"
-    whole = len(str(int(abs(float(f"{value:.3g}")))))
-    return f"{value:.{max(3 - whole, 0)}f}"
+    integer_digits = len(str(int(abs(float(f"{value:.3g}")))))
+    return f"{value:.{max(3 - integer_digits, 0)}f}"
 
 
 def duration(seconds: float) -> str:

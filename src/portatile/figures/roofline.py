@@ -37,7 +37,7 @@ class Kernel:
 
     intensity: float
     speed: float
-    said: str
+    label: str
     link: str
     series: int
 
@@ -61,7 +61,7 @@ class Roofline:
         for place, roof in enumerate(self.roofs):
             parts += _roof(roof, place, x, y, taken)
         marks = [
-            svg.link(svg.symbol(one.series, x.at(one.intensity), y.at(one.speed)), one.said, one.link, svg.hue(one.series))
+            svg.link(svg.symbol(one.series, x.at(one.intensity), y.at(one.speed)), one.label, one.link, svg.hue(one.series))
             for one in self.kernels
         ]
         return svg.chart(svg.Caption(name, self.title, self.text), _WIDTH, top + _PLOT + _BOTTOM, parts, marks)

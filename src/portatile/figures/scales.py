@@ -56,9 +56,9 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for nice in ((1, 2, 5), (1, 3), (1,)):
-        found = [mantissa * 10.0**power for power in decades for mantissa in nice if low <= mantissa * 10.0**power <= high]
-        if len(found) <= most:
+        ticks = [mantissa * 10.0**power for power in decades for mantissa in nice if low <= mantissa * 10.0**power <= high]
+        if len(ticks) <= most:
             break
-    if len(found) < 2:  # less than a decade: round figures are further apart than the ends
-        found = [value for value in _linear_ticks(low, high, most) if value > 0]
-    return found[:: -(-len(found) // most)] if found else [low, high]
+    if len(ticks) < 2:  # less than a decade: round figures are further apart than the ends
+        ticks = [value for value in _linear_ticks(low, high, most) if value > 0]
+    return ticks[:: -(-len(ticks) // most)] if ticks else [low, high]

@@ -21,7 +21,7 @@ class Dot:
 
     share: float
     began: float | None
-    said: str
+    label: str
     link: str
     series: int = 0
 
@@ -62,7 +62,7 @@ class ShareChart:
                 middle, here = y + high - _AIR / 2 - _LANE / 2 - lane * _LANE, x.at(min(dot.share, x.high))
                 if dot.began is not None and 0 < dot.began < dot.share * 0.98:
                     parts.append(f'<path class="tail{svg.hue(dot.series)}" d="M{x.at(dot.began):.1f} {middle:.1f}H{here:.1f}"/>')
-                marks.append(svg.link(svg.symbol(dot.series, here, middle), dot.said, dot.link, svg.hue(dot.series)))
+                marks.append(svg.link(svg.symbol(dot.series, here, middle), dot.label, dot.link, svg.hue(dot.series)))
             y += high
         return svg.chart(svg.Caption(name, self.title, self.text), _WIDTH, bottom + _BOTTOM, parts, marks)
 
@@ -70,11 +70,11 @@ class ShareChart:
 def _lanes(dots: tuple[Dot, ...], x: Scale) -> list[int]:
     """The lane of each dot in ascending order of shares: the lowest where it covers no other; few lanes, however many there are."""
     ends: list[float] = []
-    found: list[int] = []
+    lanes: list[int] = []
     for dot in sorted(dots, key=lambda one: one.share):
         place = x.at(min(dot.share, x.high))
         lane = next((number for number, end in enumerate(ends) if end <= place), len(ends))
-        lane = lane if lane < _LANES else found[-1] - 1 if found[-1] else _LANES - 1
+        lane = lane if lane < _LANES else lanes[-1] - 1 if lanes[-1] else _LANES - 1
         ends[lane : lane + 1] = [place + _DOT]
-        found.append(lane)
-    return found
+        lanes.append(lane)
+    return lanes

@@ -60,20 +60,20 @@ def text(x: float, y: float, words: str, anchor: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def mark(path: str, said: str, kind: str = "") -> str:
-    """A shape that stands for a value, which ``said`` tells; ``kind`` adds to its class, with a space before it."""
-    return f'<path class="mark{kind}" tabindex="0" role="img" d="{path}"><title>{escape(said)}</title></path>'
+def mark(path: str, label: str, kind: str = "") -> str:
+    """A shape that stands for a value, which ``label`` tells; ``kind`` adds to its class, with a space before it."""
+    return f'<path class="mark{kind}" tabindex="0" role="img" d="{path}"><title>{escape(label)}</title></path>'
 
 
-def link(path: str, said: str, target: str, kind: str = "") -> str:
+def link(path: str, label: str, target: str, kind: str = "") -> str:
     """A shape that stands for a value and leads to ``target``, a place on its page."""
-    shape = f'<path d="{path}"><title>{escape(said)}</title></path>'
+    shape = f'<path d="{path}"><title>{escape(label)}</title></path>'
     return f'<a class="mark{kind}" tabindex="0" href="{escape(target, quote=True)}">{shape}</a>'
 
 
-def point(x: float, y: float, said: str) -> str:
+def point(x: float, y: float, label: str) -> str:
     """A round mark."""
-    return f'<circle class="mark" tabindex="0" role="img" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(said)}</title></circle>'
+    return f'<circle class="mark" tabindex="0" role="img" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(label)}</title></circle>'
 
 
 def bar(left: float, right: float, top: float, height: float) -> str:
@@ -127,8 +127,8 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
         parts.append(f'<text class="said" x="{_MARGIN:.0f}" y="{top + 4:.0f}">{escape(line)}</text>')
         top += 16
     size = f'viewBox="0 0 {width + 2 * _MARGIN:.0f} {top:.0f}" width="{width + 2 * _MARGIN:.0f}" height="{top:.0f}"'
-    said = escape("; ".join(figure.title for figure in figures), quote=True)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{said}">'
+    titles = escape("; ".join(figure.title for figure in figures), quote=True)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{titles}">'
     return f'{head}<style>{_paper_style()}</style><rect class="ground" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
 
 
@@ -150,11 +150,11 @@ def _paper_style() -> str:
     sheet = style()
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet.partition("@media")[0]))
     rules = "\n".join(line for line in sheet.splitlines() if line.startswith(".chart "))
-    filled = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], rules)
+    filled = re.sub(r"var\(--([\w-]+)\)", lambda match: colours[match[1]], rules)
     return _DOCUMENT % colours + filled
 
 
 def _size(drawn: str) -> tuple[float, float]:
-    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)
-    assert found is not None
-    return float(found[1]), float(found[2])
+    match = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)
+    assert match is not None
+    return float(match[1]), float(match[2])

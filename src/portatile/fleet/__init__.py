@@ -1,5 +1,5 @@
-"""Tuning over many machines, on Dask distributed (extra ``cluster``): workers say what devices they have, and trials go to those that fit.
+"""Tuning over many machines, on Dask distributed (extra ``cluster``).
 
-What is sent is data: problems, configurations, kernel texts, binaries. Every worker runs the ordinary tuner, whose children open the device
-and whose watchdog ends what hangs.
+Workers advertise their devices, and trials go to workers with the device in question. Only data travel: problems, configurations, kernel
+texts, binaries. Every worker runs the ordinary tuner, whose child processes open the device and whose watchdog ends a kernel that hangs.
 """

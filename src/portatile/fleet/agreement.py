@@ -1,4 +1,4 @@
-"""Whether workers with the same device measure alike: each evaluates the default, and those that differ are found."""
+"""Agreement between workers with the same device: each evaluates the default, and workers whose times differ are identified."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Member:
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """A digest of the package's files: machines whose kernels, rules or records differ must not share a search."""
+    """A digest of the package's files. Machines with different kernels, rules or records must not share a search."""
     root = Path(__file__).parent.parent
     files = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".cl", ".h", ".json") and path.is_file())
     return digest(*(f"{path.relative_to(root).as_posix()}\n{digest(path.read_text(encoding='utf-8'))}" for path in files))[:16]
@@ -52,7 +52,7 @@ def compiles() -> str:
 
 
 def _advertised(worker: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """A worker's resource, its version, and its device or that it compiles; None for a worker of somebody else."""
+    """A worker's resource, its version, and its device (or that it compiles); None for a worker of another program."""
     for name in worker["resources"]:
         match name.split("-"):
             case [own, version, what] if own == _OURS:
@@ -67,17 +67,17 @@ class Fleet:
         """Connect. Raises UsageError where there is no scheduler."""
         self.address = address
         self._known: dict[str, DeviceInfo] = {}  # by tag
-        self._workers: Mapping[str, Any] = {}  # those that the scheduler knew last
+        self._workers: Mapping[str, Any] = {}  # as the scheduler last reported them
         self.client = _connect(address)
         _quarantine(self.client)
 
     def close(self) -> None:
-        """Let go of the scheduler; the workers stay."""
+        """Disconnect from the scheduler; the workers stay."""
         with suppress(Exception):
             self.client.close(timeout=2)
 
     def reconnect(self) -> None:
-        """Wait for a scheduler that is gone, and connect anew. Raises DeviceError where it does not come back."""
+        """Wait for a scheduler that has gone, and connect again. Raises DeviceError where it does not come back."""
         self.close()
         until = time.monotonic() + _RETURN_SECONDS
         while True:
@@ -97,7 +97,7 @@ class Fleet:
 
     def members(self) -> Mapping[str, Member]:
         """Our workers by address, the last known ones while the scheduler is gone. Raises UsageError where some run another portatile."""
-        found, different = {}, set()
+        members, different = {}, set()
         for address, worker in self._present().items():
             if (advertised := _advertised(worker)) is None:
                 continue
@@ -105,32 +105,32 @@ class Fleet:
             if other != version():
                 different.add(worker["host"])
             elif what == _COMPILES:
-                found[address] = Member(worker["host"])
+                members[address] = Member(worker["host"])
             elif (info := self._device(name)) is not None:
-                found[address] = Member(worker["host"], info)
+                members[address] = Member(worker["host"], info)
         if different:
             raise UsageError(
                 f"another portatile runs on {', '.join(sorted(different))}: its files differ from those here. "
                 "Install the same version on all machines, and start the workers there again"
             )
-        return found
+        return members
 
     def choose(self, selector: str | None) -> DeviceInfo:
         """The device to tune on: of those that the selector names, or of all, GPUs first, the kind of which there are most.
 
         Raises DeviceNotFoundError, which lists what there is.
         """
-        found: dict[str, list[DeviceInfo]] = {}
+        matching: dict[str, list[DeviceInfo]] = {}
         for member in self.members().values():
             if member.device is not None and (selector is None or _named(member.device, selector)):
-                found.setdefault(tag(member.device), []).append(member.device)
-        if not found:
+                matching.setdefault(tag(member.device), []).append(member.device)
+        if not matching:
             there = sorted(
                 {f"{one.device.id} ({one.device.name}, {one.host})" for one in self.members().values() if one.device is not None}
             )
-            what = "has no device" if selector is None else f"has no device that matches {selector!r}"
-            raise DeviceNotFoundError(f"the fleet at {self.address} {what}; there is: {', '.join(there) or 'none'}")
-        return max(found.values(), key=lambda group: (group[0].kind != "cpu", len(group)))[0]
+            problem = "has no device" if selector is None else f"has no device that matches {selector!r}"
+            raise DeviceNotFoundError(f"the fleet at {self.address} {problem}; there is: {', '.join(there) or 'none'}")
+        return max(matching.values(), key=lambda group: (group[0].kind != "cpu", len(group)))[0]
 
     def with_device(self, info: DeviceInfo) -> Mapping[str, Member]:
         """The workers with this device, by address."""
@@ -143,26 +143,26 @@ class Fleet:
 
     def submit(self, function: Callable[..., Any], *args: Any, **where: Any) -> Any:
         """A task's future; where the scheduler is gone, one that was cancelled. ``where`` is as Dask's ``Client.submit`` takes it."""
-        found = self._asked(lambda: self.client.submit(function, *args, **where))
-        return _cancelled() if found is None else found
+        future = self._asked(lambda: self.client.submit(function, *args, **where))
+        return _cancelled() if future is None else future
 
     def ended_by(self, what: str) -> int:
-        """How many workers are gone that said last that they begin this. Dask's own count has all that waited there, too."""
+        """The number of lost workers whose last report was that they begin this. Dask's own count includes tasks that waited there."""
         begun = self._asked(lambda: self.client.get_metadata([_BEGUN], default={})) or {}
         return sum(last == what for worker, last in begun.items() if worker not in self._present())
 
     def cancel(self, futures: Iterable[Any]) -> None:
-        """Take tasks back; nothing where the scheduler is gone."""
+        """Cancel tasks; does nothing if the scheduler has gone."""
         self._asked(lambda: self.client.cancel([future for future in futures if not isinstance(future, Future)]))
 
     def _present(self) -> Mapping[str, Any]:
-        """What the scheduler knows of all workers by address; what it knew last while it is gone."""
-        told = self._asked(lambda: self.client.scheduler_info(n_workers=-1))
-        self._workers = told.get("workers", self._workers) if told else self._workers
+        """The scheduler's facts about all workers by address; the last known ones while it is gone."""
+        scheduler = self._asked(lambda: self.client.scheduler_info(n_workers=-1))
+        self._workers = scheduler.get("workers", self._workers) if scheduler else self._workers
         return self._workers
 
     def _asked(self, question: Callable[[], Any]) -> Any:
-        """What the scheduler answers; None where it is gone, for which Dask has no one error."""
+        """The scheduler's answer; None if it has gone, for which Dask raises several kinds of errors."""
         try:
             return question()
         except OSError:
@@ -173,12 +173,12 @@ class Fleet:
             return None
 
     def _device(self, name: str) -> DeviceInfo | None:
-        """What is registered under a tag; None where its worker is just about to."""
+        """The device registered under a tag; None if its worker has not registered it yet."""
         if name not in self._known:
-            found = self._asked(lambda: self.client.get_metadata([_OURS, name], default=None))
-            if found is None:
+            device = self._asked(lambda: self.client.get_metadata([_OURS, name], default=None))
+            if device is None:
                 return None
-            self._known[name] = from_json(found, DeviceInfo)
+            self._known[name] = from_json(device, DeviceInfo)
         return self._known[name]
 
 
@@ -228,7 +228,7 @@ def require() -> Any:
 
 
 def begins(what: str) -> None:
-    """Tell the scheduler what this worker does next, before it does it: if it ends there, that is why. Nothing outside a worker."""
+    """Tell the scheduler what this worker does next: if the worker then ends, this step is the reason. Does nothing outside of workers."""
     distributed = require()
     try:
         worker = distributed.get_worker()
@@ -252,7 +252,7 @@ async def register(address: str, infos: Sequence[DeviceInfo]) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[Fleet]:
-    """A fleet, let go of in the end."""
+    """A fleet, disconnected at the end of the block."""
     fleet = Fleet(address)
     try:
         yield fleet
@@ -266,5 +266,5 @@ def described(error: BaseException) -> str:
 
 
 def key_of(*parts: object) -> str:
-    """A task's name: of what it computes, so that two clients that ask the same share the answer."""
+    """A task's name, which depends only on what it computes: two clients with the same request share the result."""
     return f"portatile-{digest(canonical([str(part) for part in parts]))[:24]}"

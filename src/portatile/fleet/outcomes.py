@@ -1,4 +1,4 @@
-"""What a search on a fleet has found so far, what is left of its budget, and what its caller is told of both."""
+"""The results of a search on a fleet so far, what is left of its budget, and the progress that its caller is told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portatile.records import Config, DeviceInfo, canonical
 from portatile.trials import Status, Trial
 from portatile.tuning.search.request import Progress, Stopped, TuningRequest, TuningResult, no_valid_message
 
-_FINAL = 0.2  # share of the budget that is kept for the final comparison, as far as that needs it
+_FINAL = 0.2  # share of the budget that is reserved for the final comparison, if that needs it
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Outcomes:
     failures: Counter[Status] = field(default_factory=Counter)
 
     def keep(self, trial: Trial) -> None:
-        """Count one more."""
+        """Add one trial."""
         self.trials[canonical(trial.config)] = trial
         if trial.status == "ok" and (self.best is None or trial.median < self.best.median):
             self.best = trial

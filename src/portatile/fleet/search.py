@@ -1,8 +1,8 @@
-"""A search whose trials run on a fleet: the strategy here proposes as many configurations as the fleet can evaluate at once.
+"""A search whose trials run on a fleet: the strategy, in this process, proposes as many configurations as the fleet can evaluate.
 
-Every worker with the device first evaluates the default. Those that disagree about it by more than the noise are left out. Dask tries the
-trial of a worker that is killed on another one; a configuration that ends two workers is a crash that is stored, for all. Results are
-stored here as they come; a scheduler that is restarted is given again what was under way.
+Every worker with the device first evaluates the default. Workers whose times for it differ by more than the noise are left
+out. If a worker is killed, Dask tries its trial on another one; a configuration that ends two workers is stored as a crash. Results are
+stored in this process as they arrive. A restarted scheduler receives again what was under way.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Stopped, TuningRequest, TuningResult
 
 _WAIT = 0.2  # seconds between two looks at the fleet
-_RESULT_SECONDS = 3.0  # for which the result of a finished task is waited for: its worker may have gone with it
+_RESULT_SECONDS = 3.0  # to wait for the result of a finished task: its worker may have gone with the result
 _GONE = 60.0  # seconds for which workers may all be gone
-_ATTEMPTS = 3  # of a trial that fails for no reason of its own
+_ATTEMPTS = 3  # at a trial that fails for a reason other than its configuration
 _AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later choice knows more results
 
 
@@ -80,7 +80,7 @@ class _Task:
 
 @dataclass
 class _Search:
-    """One search: ``run``, then ``result``; what is under way, and who agrees with whom."""
+    """One search: ``run``, then ``result``. It holds what is under way, and which workers agree."""
 
     request: TuningRequest
     fleet: Fleet
@@ -119,7 +119,7 @@ class _Search:
             return "interrupted"
 
     def close(self) -> None:
-        """Take back what is queued, and end the workers' sessions."""
+        """Cancel what is queued, and end the workers' sessions."""
         with suppress(Exception):
             self.fleet.cancel(task.future for task in self.under_way.values())
             self.fleet.client.run(session.close, workers=list(self.fleet.with_device(self.info)), on_error="ignore")
@@ -141,13 +141,13 @@ class _Search:
         }
 
     def _begin_default(self) -> None:
-        """Have the default evaluated by every worker there is, and wait for the first that is done."""
+        """Have every worker evaluate the default, and wait for the first result."""
         while canonical(self.default) not in self.found.trials:
             self._meet_workers()
             self._collect()
 
     def _meet_workers(self) -> None:
-        """Workers that are new, from the start or late, evaluate the default, each its own time.
+        """Have each new worker evaluate the default, whenever it joins.
 
         Raises DeviceError where there has been none for a while.
         """
@@ -235,14 +235,14 @@ class _Search:
         self.under_way[key] = _Task(config, source, future, attempts, worker, allowed)
 
     def _allowed(self) -> tuple[str, ...]:
-        """The workers that agree, where some do not; nothing where every worker with the device may: Dask then knows of late ones too."""
+        """The workers that agree, if some do not. Empty if every worker may evaluate: Dask then includes late ones."""
         present = self.fleet.with_device(self.info)
         if not self.apart & present.keys():
             return ()
         return tuple(address for address in self.defaults if address in present and address not in self.apart)
 
     def _collect(self) -> None:
-        """Take what has finished, waiting a moment for it; give a fleet that came back what was under way."""
+        """Collect what has finished, after a short wait; resubmit what was under way to a fleet that has come back."""
         until = time.monotonic() + min(_WAIT, max(self.found.seconds_left(), 0.0) + 0.01)
         while not any(task.future.done() for task in self.under_way.values()) and time.monotonic() < until:
             time.sleep(0.005)
@@ -257,35 +257,35 @@ class _Search:
             if task.future.done():
                 del self.under_way[key]
                 self._finished(key, task)
-            elif task.allowed and not self.fleet.with_device(self.info).keys() & set(task.allowed):  # all of them went
+            elif task.allowed and not self.fleet.with_device(self.info).keys() & set(task.allowed):  # all of them have gone
                 del self.under_way[key]
                 self.fleet.cancel([task.future])
                 if not task.worker:
                     self._submit(key, task.config, attempts=task.attempts)
 
     def _finished(self, key: str, task: _Task) -> None:
-        """A task's outcome: a trial, a configuration that ends workers, or something that is tried again."""
+        """Handle a task's outcome: a trial, a configuration that ends workers, or a failure to be retried."""
         distributed = members.require()
         try:
             trial = from_json(task.future.result(timeout=_RESULT_SECONDS), Trial)
         except distributed.KilledWorker as error:
             self._killed(key, task, str(error.task))
             return
-        except (CancelledError, OSError, TimeoutError):  # the scheduler went, or the result went with its worker
+        except (CancelledError, OSError, TimeoutError):  # the scheduler has gone, or the result has gone with its worker
             if not task.worker:
                 self._submit(key, task.config, attempts=task.attempts)
             return
         except Exception as error:  # what a worker raised
-            told = members.described(error)
+            message = members.described(error)
             if task.worker:
                 self.apart.add(task.worker)
-                self.defaults[task.worker] = self._failed(task, "crash", told)
-                warnings.warn(f"a worker is left out: {told}", RuntimeWarning, stacklevel=2)
+                self.defaults[task.worker] = self._failed(task, "crash", message)
+                warnings.warn(f"a worker is left out: {message}", RuntimeWarning, stacklevel=2)
                 self._give_up(error)
             elif task.attempts < _ATTEMPTS:
                 self._submit(key, task.config, attempts=task.attempts + 1)
             else:
-                self._take(self._failed(task, "crash", told))
+                self._take(self._failed(task, "crash", message))
             return
         if task.worker:
             self._met(task.worker, trial)
@@ -293,7 +293,7 @@ class _Search:
             self._take(trial)
 
     def _killed(self, key: str, task: _Task, ended: str) -> None:
-        """Workers ended while a task was on them: it is quarantined if it is why, and tried again if it only waited there.
+        """Handle a task whose workers ended: it is quarantined if it ended them, and retried if it only waited there.
 
         ``ended``: the name of Dask's task, which may be that of the compilation before it. Raises DeviceError where the default is why.
         """
@@ -323,8 +323,8 @@ class _Search:
             self.apart.add(other)
             ratio = self.defaults[other].median / median(one.median for one in self.defaults.values())
             where = self.fleet.members()[other].host if other in self.fleet.members() else other
-            told = f"a worker on {where} takes {ratio:.2f} times as long as the others for the default"
-            warnings.warn(f"{told}: it is left out of this search", RuntimeWarning, stacklevel=2)
+            message = f"a worker on {where} takes {ratio:.2f} times as long as the others for the default"
+            warnings.warn(f"{message}: it is left out of this search", RuntimeWarning, stacklevel=2)
 
     def _failed(self, task: _Task, status: Status, message: str) -> Trial:
         return Trial(self.request.problem, dict(task.config), self.info, task.source, status, message=message, time=now())
@@ -370,7 +370,7 @@ class _Search:
         return sum(not task.worker for task in self.under_way.values())
 
     def _slots(self) -> int:
-        """How many trials are worth having under way: one for each worker that agrees, and what is compiled ahead for them."""
+        """The number of trials to keep under way: one for each worker that agrees, and those that are compiled ahead for them."""
         agreed = [address for address in self.fleet.with_device(self.info) if address in self.defaults and address not in self.apart]
         ahead = self.fleet.compilers() if device.backends()[self.info.backend].offline else 0
         return max(len(agreed), 1) + min(ahead, _AHEAD * len(agreed))

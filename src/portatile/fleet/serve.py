@@ -1,6 +1,6 @@
 """The fleet's processes: a scheduler, the workers of a machine (one for each device, one that compiles), or all of them on this machine.
 
-A worker has a nanny, which starts it again when it was killed. When the scheduler goes, the workers wait for the next one at its address.
+A worker has a nanny, which starts it again when it was killed. When the scheduler goes, the workers wait for a new one at the same address.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, 
 
 def _options(resources: dict[str, int], threads: int, device: str) -> dict[str, Any]:
     environment = {**processes.environment(), "PORTATILE_DEVICE": device}
-    # no memory limit: operands lie in shared memory, which Dask cannot see; no dashboard of each worker
+    # no memory limit, because operands lie in shared memory, which Dask cannot see; no dashboard for each worker
     return {"nthreads": threads, "resources": resources, "env": environment, "memory_limit": 0, "dashboard": False}
 
 
 def spare_cores(infos: Sequence[DeviceInfo]) -> int:
-    """Texts that a machine may compile at once: none where a processor is timed, because that would disturb the clock."""
+    """Kernel texts that a machine may compile at once: none where a processor is timed, because compiling would disturb the times."""
     if any(info.kind == "cpu" for info in infos):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

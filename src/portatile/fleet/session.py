@@ -1,7 +1,7 @@
-"""A search's part on a worker: the ordinary tuner in a thread, which evaluates what it is sent, and at the end holds the final comparison.
+"""A search's part on a worker: the ordinary tuner, in a thread, evaluates what it is sent and holds the final comparison.
 
 The tuner's children open the device, check and time; they end with the worker, and their watchdog ends a kernel that hangs. A session
-lasts from task to task, so that device, operands and reference are prepared once, and ends when nothing comes for some minutes.
+lives from task to task, so that device, operands and reference are prepared once, and ends when nothing comes for some minutes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def finish(order: bytes, configs: bytes) -> bytes:
 def compile_texts(sources: bytes, info: bytes) -> Binaries:
     """Compile kernel texts for a device that need not be here; those that do not compile are left to the worker that has it."""
     target, kept = device.target(from_json(info, DeviceInfo)), cache.default()
-    found: list[tuple[str, bytes]] = []
+    binaries: list[tuple[str, bytes]] = []
     for source in from_json(sources, list[Source]):
         try:
             program.build(source, target, kept)
@@ -81,8 +81,8 @@ def compile_texts(sources: bytes, info: bytes) -> Binaries:
             continue
         name = program.key(source, target)
         if (data := kept.get(name)) is not None:
-            found.append((name, data))
-    return found
+            binaries.append((name, data))
+    return binaries
 
 
 def close() -> None:
@@ -110,7 +110,7 @@ class _Session:
 
     @property
     def alive(self) -> bool:
-        """Whether it evaluates what comes."""
+        """Whether it accepts configurations."""
         return not (self._ended or self._stopped)
 
     def evaluate(self, config: Config) -> Trial:
@@ -135,7 +135,7 @@ class _Session:
 
     def close(self) -> None:
         """End without one; waits for the children."""
-        with self._news:  # who waits for a trial is told at once
+        with self._news:  # a thread that waits for a trial is notified at once
             self._stopped = self._closed = True
             self._news.notify_all()
         self._wanted.put(None)
@@ -159,7 +159,7 @@ class _Session:
         )
         try:
             self._result = tuner.tune(request, ResultStore(None), self._listen)
-        except Exception as error:  # it is raised where somebody waits
+        except Exception as error:  # raised again in the thread that waits
             self._error = error
         except KeyboardInterrupt:  # ours, before there was a valid trial
             pass
@@ -187,7 +187,9 @@ class _Session:
                 return
             if (key := canonical(config)) not in self._trials:  # the default is evaluated before anything comes
                 yield [config]
-                while key not in self._trials:  # what was sent is an earlier trial, and to wait for the next would stop this one
+                while (
+                    key not in self._trials
+                ):  # the trial that was sent is an earlier one; waiting for another configuration here would be a deadlock
                     yield []
 
 

@@ -49,7 +49,7 @@ def read(document: object) -> list[Known]:
     """
     assert isinstance(document, dict)
     sections = document["sections"] if isinstance(document.get("sections"), list) else [document]
-    found = []
+    configs = []
     for place, raw in enumerate(sections):
         at = f"$.sections[{place}]" if "sections" in document else "$"
         try:
@@ -62,8 +62,8 @@ def read(document: object) -> list[Known]:
         for number, result in enumerate(section.results):
             config, spent = _result(section, result, f"{at}.results[{number}]")
             if valid(spent):
-                found.append(Known(f"CLBlast's {family}", device, _PRECISIONS.get(section.precision, ""), sizes, config, 1e-3 * spent))
-    return found
+                configs.append(Known(f"CLBlast's {family}", device, _PRECISIONS.get(section.precision, ""), sizes, config, 1e-3 * spent))
+    return configs
 
 
 def _result(section: _Section, result: object, at: str) -> tuple[Config, float]:

@@ -65,9 +65,13 @@ def parse(data: bytes | str) -> object:
         reason = error
     except ValueError as error:
         raise ArgumentError(f"this cannot be read: {error}") from None
-    whole = text.rstrip().rstrip(",")
-    entries = (whole, whole[: whole.rfind("}") + 1], whole[: whole.rfind("},") + 1])
-    for repaired in (whole + "}", *(kept + "}}" for kept in entries)):
+    text_without_comma = text.rstrip().rstrip(",")
+    entries = (
+        text_without_comma,
+        text_without_comma[: text_without_comma.rfind("}") + 1],
+        text_without_comma[: text_without_comma.rfind("},") + 1],
+    )
+    for repaired in (text_without_comma + "}", *(kept + "}}" for kept in entries)):
         try:
             return limits.decoded(repaired)
         except ValueError:
@@ -96,9 +100,9 @@ def trials(document: object) -> list[Trial]:
     """
     if isinstance(document, dict) and "codes" in document:
         return _compact(msgspec.convert(document, _Compact))
-    found = msgspec.convert(document, _Cache)
-    task, info = other_tuners.problem(found.kernel_name, found.problem_size), other_tuners.device(found.device_name)
-    return [_entry(key, entry, found.tune_params_keys, task, info) for key, entry in found.cache.items()]
+    cache = msgspec.convert(document, _Cache)
+    task, info = other_tuners.problem(cache.kernel_name, cache.problem_size), other_tuners.device(cache.device_name)
+    return [_entry(key, entry, cache.tune_params_keys, task, info) for key, entry in cache.cache.items()]
 
 
 def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, info: DeviceInfo) -> Trial:
@@ -122,17 +126,17 @@ def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, 
     return other_tuners.trial(task, info, config, status, samples, spent)
 
 
-def _compact(found: _Compact) -> list[Trial]:
-    names, count = list(found.params), len(found.times)
-    if len(found.codes) != count * len(names) or len(found.costs) != count:
+def _compact(cache: _Compact) -> list[Trial]:
+    names, count = list(cache.params), len(cache.times)
+    if len(cache.codes) != count * len(names) or len(cache.costs) != count:
         raise ArgumentError(f"{count} times want {count * len(names)} codes and {count} costs - at `$.codes`")
-    task = other_tuners.problem(str(found.meta.get("kernel") or found.name), found.meta.get("problem_size"))
-    info = other_tuners.device(str(found.meta.get("device") or found.name))
+    task = other_tuners.problem(str(cache.meta.get("kernel") or cache.name), cache.meta.get("problem_size"))
+    info = other_tuners.device(str(cache.meta.get("device") or cache.name))
     made = []
-    for row, (time, cost) in enumerate(zip(found.times, found.costs, strict=True)):
-        codes = found.codes[row * len(names) : (row + 1) * len(names)]
+    for row, (time, cost) in enumerate(zip(cache.times, cache.costs, strict=True)):
+        codes = cache.codes[row * len(names) : (row + 1) * len(names)]
         try:
-            config = {name: found.params[name][code] for name, code in zip(names, codes, strict=True)}
+            config = {name: cache.params[name][code] for name, code in zip(names, codes, strict=True)}
         except IndexError:
             raise ArgumentError(f"a position beyond the parameter's values - at `$.codes[{row * len(names)}]`") from None
         good = time is not None and math.isfinite(time)

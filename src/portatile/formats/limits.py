@@ -77,9 +77,9 @@ def _whole(digits: str) -> int:
 def _content(path: Path, most: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        about = os.fstat(descriptor)
-        piped = stat.S_ISFIFO(about.st_mode)
-        if stat.S_ISDIR(about.st_mode) or not (stat.S_ISREG(about.st_mode) or piped):
+        status = os.fstat(descriptor)
+        piped = stat.S_ISFIFO(status.st_mode)
+        if stat.S_ISDIR(status.st_mode) or not (stat.S_ISREG(status.st_mode) or piped):
             raise ArgumentError(f"{path} is neither a file nor a pipe")
         parts: list[bytes] = []
         size = 0

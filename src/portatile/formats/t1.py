@@ -173,13 +173,13 @@ class _Reader(Fields):
             if given is not None and not isinstance(given, list):
                 self.fail(f"{_KERNEL}.GridDiv{name} is {given!r}; it must be a list of expressions")
         if problem and any(divisors):
-            found = []
+            global_size = []
             for axis, size in enumerate(problem):
                 group = local[axis] if axis < len(local) else "1"
                 by = divisors[axis]
                 terms = [self.expression(str(term), f"{_KERNEL}.GridDiv{_AXES[axis]}", self.parameters) for term in by or (group,)]
-                found.append(f"ceil({size} / ({' * '.join(f'({term})' for term in terms)})) * ({group})")
-            return tuple(found)
+                global_size.append(f"ceil({size} / ({' * '.join(f'({term})' for term in terms)})) * ({group})")
+            return tuple(global_size)
         sizes = self.get(self.kernel, _KERNEL, "GlobalSize", Mapping)
         items = self._axes(sizes, f"{_KERNEL}.GlobalSize", self.parameters)
         kind = self.kernel.get("GlobalSizeType", "OpenCL")
@@ -249,12 +249,12 @@ class _Reader(Fields):
     def _raw(self, file: Path, at: str, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         try:
             size = limits.regular(file).stat().st_size
-            found = np.fromfile(file, dtype) if size == count * dtype.itemsize else np.empty(size // dtype.itemsize, dtype)
+            array = np.fromfile(file, dtype) if size == count * dtype.itemsize else np.empty(size // dtype.itemsize, dtype)
         except (OSError, ValueError) as error:
             self.fail(f"{at}.DataSource {file} cannot be read: {reason(error)}")
-        if found.size != count:
-            self.fail(f"{at}.DataSource {file} holds {found.size} numbers of type {dtype}, not {count}")
-        return found
+        if array.size != count:
+            self.fail(f"{at}.DataSource {file} holds {array.size} numbers of type {dtype}, not {count}")
+        return array
 
     def _dtype(self, kind: str, at: str) -> tuple[np.dtype[Any], int]:
         """The element type and how many elements one of the file's has."""
@@ -284,7 +284,7 @@ class _Reader(Fields):
 
     def _references(self, names: Sequence[Any], values: Sequence[Any]) -> dict[int, Reference]:
         """The references by the place of the argument. AbsoluteDifference, a bound on the sum of all differences, is applied to each."""
-        found: dict[int, Reference] = {}
+        references: dict[int, Reference] = {}
         for entry, at in self.list(self.kernel, _KERNEL, "ReferenceArguments"):
             target = self.get(entry, at, "TargetName", str)
             if target not in names or not isinstance(values[names.index(target)], np.ndarray):
@@ -295,8 +295,8 @@ class _Reader(Fields):
                 self.fail(f"{at}: ValidationMethod must be one of {', '.join(_METHODS)}, ValidationThreshold a number of 0 or more")
             wanted = self._filled(entry, at, values[place].dtype, values[place].size)
             relative = method == "SideBySideRelativeComparison"
-            found[place] = Reference(wanted, threshold if relative else 0.0, 0.0 if relative else threshold)
-        return found
+            references[place] = Reference(wanted, threshold if relative else 0.0, 0.0 if relative else threshold)
+        return references
 
     def _budget(self) -> Budget | None:
         """The file's budget; a fraction of the space is counted out."""

@@ -43,7 +43,7 @@ _STATUS: dict[Invalidity, Status] = {
 # The format names one, and the tool that writes most of such files another.
 _COMPILATION = ("compilation_time", "compilation")
 _PHASES = {**dict.fromkeys(_COMPILATION, "compile"), "benchmark": "run", "framework": "framework", "validation": "check"}
-_SAID = ("problem", "device", "config", "samples", "time")  # of a Trial: what the format itself has a place for
+_STANDARD = ("problem", "device", "config", "samples", "time")  # of a Trial: what the format itself has a place for
 _UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6, "nanoseconds": 1e-9, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -116,13 +116,13 @@ def read(document: object) -> list[Trial]:
     is ``"kernel"``. Such trials can be replayed but not used.
     """
     try:
-        found = msgspec.convert(document, Document)
+        outcomes = msgspec.convert(document, Document)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"this is no T4: {error}") from None
     task, info = other_tuners.problem("", None), other_tuners.device("unknown")
-    if (own := found.metadata.portatile) is not None:
+    if (own := outcomes.metadata.portatile) is not None:
         task, info = own.problem, own.device
-    return [_trial(result, _unit(found, result), task, info, f"$.results[{place}]") for place, result in enumerate(found.results)]
+    return [_trial(result, _unit(outcomes, result), task, info, f"$.results[{place}]") for place, result in enumerate(outcomes.results)]
 
 
 def load(data: bytes) -> list[Trial]:
@@ -150,7 +150,7 @@ def _outcome(trial: Trial) -> Outcome:
         "search_algorithm": 0.0,
         "validation": spent("check", 0.0),
     }
-    own = {name: value for name, value in msgspec.to_builtins(trial).items() if name not in _SAID}
+    own = {name: value for name, value in msgspec.to_builtins(trial).items() if name not in _STANDARD}
     measured = [Measurement("time", trial.median, "s")] if trial.status == "ok" else []
     correctness = 0.0 if trial.status == "wrong" else 1.0
     return Outcome(dict(trial.config), times, _INVALIDITY[trial.status], correctness, trial.time, ["time"], measured, own)
@@ -169,9 +169,9 @@ def _trial(result: Outcome, unit: float, task: Problem, info: DeviceInfo, place:
     own = result.portatile
     if own is None:
         return other_tuners.trial(task, info, result.configuration, status, samples, _spent(result.times, unit))
-    said = {"problem": task, "device": info, "config": result.configuration, "samples": runs, "time": result.timestamp}
+    standard = {"problem": task, "device": info, "config": result.configuration, "samples": runs, "time": result.timestamp}
     try:
-        trial = msgspec.convert(own | msgspec.to_builtins(said), Trial)
+        trial = msgspec.convert(own | msgspec.to_builtins(standard), Trial)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"{error} - in `{place}.portatile`") from None
     if _INVALIDITY[trial.status] != result.invalidity:
@@ -191,9 +191,9 @@ def _spent(times: Mapping[str, Any], unit: float) -> dict[str, float]:
     return {phase: times[name] * unit for name, phase in _PHASES.items() if other_tuners.valid(times.get(name))}
 
 
-def _unit(found: Document, result: Outcome) -> float:
+def _unit(document: Document, result: Outcome) -> float:
     """Seconds in the unit of times: the document's; else that of the result's own time; else seconds, as the format's users assume."""
-    named = found.metadata.timeunit
+    named = document.metadata.timeunit
     if named is None:
         return next((_UNITS[m.unit] for m in result.measurements if m.name == "time" and m.unit in _UNITS), 1.0)
     if named not in _UNITS:

@@ -16,6 +16,7 @@ from portatile.arguments.host_tensors import taken
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
+from portatile.formatting import duration, rate
 from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.expression import Given
@@ -24,7 +25,7 @@ from portatile.kernel.metrics import Metrics
 from portatile.kernel.recheck import Recheck
 from portatile.kernel.runner import Runner, device_of
 from portatile.measure import first_ceilings
-from portatile.records import Config, canonical, duration, rate
+from portatile.records import Config, canonical
 from portatile.select import Choice
 from portatile.store import ResultStore, known_results
 from portatile.trials import Budget, Trial
@@ -119,7 +120,7 @@ class Kernel(Definition):
         """
         if not self.verified:
             warnings.warn(f"{self.entry} has no reference: it is timed, but its results are not checked", stacklevel=2)
-        told = Metrics.of(metrics, [*self.names, "time"])
+        shown = Metrics.of(metrics, [*self.names, "time"])
         request = replace(self.request(Budget.parse(budget), device, strategy, seed, resume), objective=objective)
         if strategy_options:
             request = replace(request, strategy=strategies.get(strategy, strategy_options))
@@ -127,7 +128,7 @@ class Kernel(Definition):
             request = replace(request, limits=PhaseLimits.running(timeout))
         first_ceilings.ensure(devices.get(device).info)
         with ResultStore.default() as store:
-            return replace(self.tune_as(request, store, listen), metrics=told)
+            return replace(self.tune_as(request, store, listen), metrics=shown)
 
     def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.TuningRequest:
         """The request of ``tune`` to the tuner."""
@@ -282,5 +283,7 @@ class TunedKernel(tuner.TuningResult):
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
-        told = "".join(f"  {value:.4g} {name}" for name, value in self.metrics_of(trial).items())
-        return f"{duration(trial.comparable)}  {rate(*self.kernel.speed(trial.problem, trial.comparable))}{told}{faster}  {config}".rstrip()
+        shown = "".join(f"  {value:.4g} {name}" for name, value in self.metrics_of(trial).items())
+        return (
+            f"{duration(trial.comparable)}  {rate(*self.kernel.speed(trial.problem, trial.comparable))}{shown}{faster}  {config}".rstrip()
+        )

@@ -42,7 +42,7 @@ class KernelCases:
     def settle(self, problem: Callable[[Mapping[str, int], Shapes], Problem]) -> None:
         """Set which problems the edge cases are."""
         self.problems = [problem(integers, places) for integers, places in self.sizes]
-        self._by_key = {found.key: given for found, given in zip(self.problems, self.awkward, strict=True)}
+        self._by_key = {edge_case.key: given for edge_case, given in zip(self.problems, self.awkward, strict=True)}
 
     def of(self, problem: Problem) -> Arguments:
         """The arguments of a problem: the definition's, unless it is an edge case."""
@@ -81,9 +81,9 @@ def shapes(given: Arguments) -> Shapes:
     return {array.name: array.value.shape for array in given.arrays}
 
 
-def spell_shapes(found: Mapping[str, tuple[int, ...]]) -> str:
+def spell_shapes(by_name: Mapping[str, tuple[int, ...]]) -> str:
     """The shapes in one line."""
-    return " ".join(f"{name}[{','.join(map(str, shape))}]" for name, shape in found.items())
+    return " ".join(f"{name}[{','.join(map(str, shape))}]" for name, shape in by_name.items())
 
 
 def _argument(declared: Argument, values: Mapping[str, Any]) -> Argument:

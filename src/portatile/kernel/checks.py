@@ -95,24 +95,24 @@ class Checks:
                     raise UnknownNameError("output in the reference", str(name), names)
             if missing := [name for name in names if name not in result]:
                 raise ArgumentError(f"the reference says nothing of {', '.join(missing)}; None leaves an output unchecked")
-            found = dict(result)
+            expected = dict(result)
         elif isinstance(result, tuple) or (isinstance(result, list) and len(names) > 1):
             if len(result) != len(names):
                 raise ArgumentError(f"the reference gives {len(result)} arrays; the outputs are {', '.join(names)}")
-            found = dict(zip(names, result, strict=True))
+            expected = dict(zip(names, result, strict=True))
         elif len(names) == 1:
-            found = {names[0]: result}
+            expected = {names[0]: result}
         else:
             raise ArgumentError(f"the reference must give a value for each of {', '.join(names)}, in a dict or in this order")
-        if all(value is None for value in found.values()):
+        if all(value is None for value in expected.values()):
             raise ArgumentError("the reference leaves every output unchecked")
         for array in outputs:
-            size = None if found[array.name] is None else np.size(found[array.name])
+            size = None if expected[array.name] is None else np.size(expected[array.name])
             if size not in (None, array.value.size) and not (size == 1 and array.name in self.reductions):
-                shapes = f"shape {np.shape(found[array.name])}, the argument has {array.value.shape}"
+                shapes = f"shape {np.shape(expected[array.name])}, the argument has {array.value.shape}"
                 advice = "; reductions={" + repr(array.name) + ": 'sum'} compares the sum of its elements" if size == 1 else ""
                 raise ArgumentError(f"the reference gives {array.name} {shapes}{advice}")
-        return found
+        return expected
 
     def _expected(self, array: Array, wanted: Any) -> Expected:
         """Values with the allowed error as their scale; masked elements are left out."""

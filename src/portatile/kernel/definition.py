@@ -185,9 +185,9 @@ class Definition(Workload):
         if one.dtype != other.dtype or set(one.sizes) != set(other.sizes):
             return math.inf
         pairs = [(abs(one.sizes[name]) + 1, abs(other.sizes[name]) + 1) for name in one.sizes]
-        apart = sum(abs(math.log2(a / b)) for a, b in pairs)
+        distance = sum(abs(math.log2(a / b)) for a, b in pairs)
         same_text, same_arrays = (one.options.get(key) == other.options.get(key) for key in ("version", "arrays"))
-        return apart + (not same_text) + 0.25 * (not same_arrays)
+        return distance + (not same_text) + 0.25 * (not same_arrays)
 
     def planned(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], runtime: bool = False) -> Plan:
         """The launch. With ``runtime`` the numbers are passed at the launch, and only those matter here that the sizes read."""

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from portatile.errors import ArgumentError
+from portatile.formatting import spelled
 from portatile.kernel.expression import Expression, Given
-from portatile.records import Value, spelled
+from portatile.records import Value
 from portatile.trials import Trial
 
 
@@ -29,10 +30,10 @@ class Metrics:
         """The metrics of a valid trial; ``time`` is in seconds. Raises ArgumentError for an expression whose value is no number."""
         if trial.status != "ok":
             return {}
-        given, found = {**values, "time": trial.comparable}, {}
+        given, metrics = {**values, "time": trial.comparable}, {}
         for name, expression in self.expressions.items():
             value = expression(given)
             if isinstance(value, str) or not hasattr(value, "__float__"):
                 raise ArgumentError(f"the metric {name}, {expression.text}, is {value!r} with {spelled(trial.config)}, which is no number")
-            found[name] = float(value)
-        return found
+            metrics[name] = float(value)
+        return metrics

@@ -77,6 +77,6 @@ class _Own(Certifier):
             wanted = self.kernel.expected(problem)
         except Exception as error:  # any code of a user's
             raise LaunchError(f"its reference failed: {type(error).__name__}: {error}") from error
-        if held := self.kernel.cases.foregone(problem, wanted):
-            raise LaunchError(f"{held} held the expected values before it ran, so that nothing can check it; clear the array")
+        if foregone := self.kernel.cases.foregone(problem, wanted):
+            raise LaunchError(f"{foregone} held the expected values before it ran, so that nothing can check it; clear the array")
         return wanted

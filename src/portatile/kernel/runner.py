@@ -96,15 +96,15 @@ class Runner:
         (step,) = plan.steps
         assert isinstance(step, Launch)
         shape = (step.source, step.global_size, step.local_size, tuple(arg.value for arg in step.args if arg.kind == "local"))
-        found = self._executables.get(shape)
-        if found is None:
+        executable = self._executables.get(shape)
+        if executable is None:
             if len(self._executables) >= _MAX_REMEMBERED:
                 self._executables.clear()
-            found = self._executables[shape] = execute.Executable(self.device, plan, self._build, modules=self._modules)
+            executable = self._executables[shape] = execute.Executable(self.device, plan, self._build, modules=self._modules)
         if len(self._of_scalars) >= _MAX_REMEMBERED:
             self._of_scalars.clear()
-        self._of_scalars[numbers] = found
-        return found
+        self._of_scalars[numbers] = executable
+        return executable
 
     def _build(self, source: Source) -> Binary:
         return waiting.build(source, self.device, self._cache)

@@ -43,11 +43,11 @@ class KernelText:
             text = dialect.read_text(path) if path is not None else str(source)
         except OSError as error:
             raise ArgumentError(f"the kernel file {path} cannot be read: {reason(error)}") from None
-        if found := _CUDA.search(text):
-            line = text.count("\n", 0, found.start()) + 1
+        if match := _CUDA.search(text):
+            line = text.count("\n", 0, match.start()) + 1
             where = f"{path.name if path else entry + '.cl'}:{line}"
             words = "__kernel, __global, __local, get_global_id"
-            raise ArgumentError(f"{where}: {found[0]} is CUDA C; write OpenCL C ({words}), which portatile runs through CUDA too")
+            raise ArgumentError(f"{where}: {match[0]} is CUDA C; write OpenCL C ({words}), which portatile runs through CUDA too")
         kept, folders = _split(options)
         file = path.name if path is not None else f"{entry}.cl"
         wrong: CompileError | None = None
@@ -93,21 +93,21 @@ class KernelText:
 
 def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
     """Tunable parameters with plain values; raises ArgumentError for what cannot be a definition."""
-    found = {}
+    checked = {}
     for name, given in parameters.items():
         _check_name(name)
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise ArgumentError(f"parameter {name!r} must have a list of values, not {given!r}")
-        found[name] = tuple(_plain(name, value) for value in given)
-        if not found[name]:
+        checked[name] = tuple(_plain(name, value) for value in given)
+        if not checked[name]:
             raise ArgumentError(f"parameter {name!r} has no values")
-    return found
+    return checked
 
 
 def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -> tuple[Config, ...]:
     """The first and the last configuration, for parsing: one of them may be illegal, and the text may refuse it by ``#error``."""
-    first = {name: found[0] for name, found in parameters.items()} | dict(default or {})
-    return first, {name: found[-1] for name, found in parameters.items()}
+    first = {name: choices[0] for name, choices in parameters.items()} | dict(default or {})
+    return first, {name: choices[-1] for name, choices in parameters.items()}
 
 
 def constants(given: Config, parameters: Mapping[str, object]) -> dict[str, Value]:

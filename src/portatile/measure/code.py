@@ -82,9 +82,9 @@ def of(plan: Plan, info: DeviceInfo) -> Code:
         except PortatileError:  # the driver gives no text
             continue
         texts += [_plain(text), canonical(source.options)]
-        found = list(target.instructions(text))
-        families.update(one.family for one in found)
-        kinds.update(one.kind for one in found)
+        instructions = list(target.instructions(text))
+        families.update(one.family for one in instructions)
+        kinds.update(one.kind for one in instructions)
     registers = max((one.registers for one in used if one.registers >= 0), default=None)
     spills = max((one.spill_stores + one.spill_loads for one in used if one.spill_stores >= 0), default=None)
     return Code(dict(families.most_common()), dict(kinds.most_common()), registers, spills, digest(*texts) if texts else "")

@@ -55,18 +55,16 @@ def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> 
         why = child.stderr.strip().rpartition("\n")[2] or processes.fate(child.returncode)
     except subprocess.TimeoutExpired:
         why = f"it took more than {_LATEST:g} s"
-    found = ceilings.load(info)
+    kept = ceilings.load(info)
     if known is not None and known.measured:
-        return found
-    if found is None or not found.measured:
+        return kept
+    if kept is None or not kept.measured:
         say(f"the ceilings of {info.name} could not be measured ({why}); `portatile bench peak` tries again")
         with suppress(StoreError):
-            return found or ceilings.add(info, [])
-        return found
-    say(
-        f"{info.name}: {told(found)}, measured in {time.monotonic() - started:.1f} s and stored; `portatile bench` measures more thoroughly"
-    )
-    return found
+            return kept or ceilings.add(info, [])
+        return kept
+    say(f"{info.name}: {told(kept)}, measured in {time.monotonic() - started:.1f} s and stored; `portatile bench` measures more thoroughly")
+    return kept
 
 
 def told(known: Ceilings) -> str:
@@ -86,13 +84,13 @@ _TOLD = (
 def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
     """Copy, then multiply-adds, each checked before it is timed; what cannot be measured is left out."""
     until = time.monotonic() + seconds
-    found: list[Measured] = []
+    measurements: list[Measured] = []
     for question in (*peaks.memory_questions(device.info)[:1], *peaks.arithmetic_questions(device.info)):
         if question.name not in (name for name, _, _ in _TOLD) or (question.name == "mma" and time.monotonic() > until):
             continue
         with suppress(PortatileError):
-            found.append(_brief(device, question))
-    return found
+            measurements.append(_brief(device, question))
+    return measurements
 
 
 def _brief(device: Device, question: Question) -> Measured:
@@ -131,11 +129,11 @@ def _main(selector: str) -> int:
     device = devices.get(selector)
     known = ceilings.load(device.info)
     busy = device.info.kind == "cpu" and _busy()
-    found = [_kept(one, known, busy) for one in measure(device)]
-    if not found:
+    measurements = [_kept(one, known, busy) for one in measure(device)]
+    if not measurements:
         print("no kernel ran", file=sys.stderr)
         return 1
-    ceilings.add(device.info, found)
+    ceilings.add(device.info, measurements)
     return 0
 
 

@@ -100,13 +100,13 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
             late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
             _answer(ours, child, _COMPILE_SECONDS, late, f"{task.called}: the process that compiled it")
             late_run = LaunchError(f"{task.called} did not end within {timeout:g} s; --timeout allows it more")
-            found = _answer(ours, child, timeout, late_run, f"{task.called}: the process that ran it")
+            answer = _answer(ours, child, timeout, late_run, f"{task.called}: the process that ran it")
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    assert isinstance(found, RunOutcome)
-    return found
+    assert isinstance(answer, RunOutcome)
+    return answer
 
 
 def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, late: PortatileError, who: str) -> object:
@@ -181,9 +181,9 @@ def _first_launch(task: KernelRun, target: Device, queue: Queue, kernel: Kernel,
 
 def _check(task: KernelRun, queue: Queue, guards: dict[str, tuple[GuardedMemory, int]]) -> None:
     """Raise LaunchError where a canary changed."""
-    told = [complaint for name, (guard, size) in guards.items() if (complaint := guard.complaint(queue, name, size))]
-    if told:
-        raise LaunchError(f"{task.called} {'; '.join(told)}")
+    complaints = [complaint for name, (guard, size) in guards.items() if (complaint := guard.complaint(queue, name, size))]
+    if complaints:
+        raise LaunchError(f"{task.called} {'; '.join(complaints)}")
 
 
 def _main(descriptor: int) -> None:

@@ -44,9 +44,9 @@ class Optimisation:
 def _rolled(source: Source, info: DeviceInfo) -> Source:
     """Every loop asks not to be unrolled; what a generator wrote out stays. In a macro, or within a line, the pragma is an operator."""
 
-    def kept(found: re.Match[str]) -> str:
-        alone = found["blank"] is not None and not text[: found.start()].endswith("\\\n")
-        return f"#pragma unroll 1\n{found.group()}" if alone else f'{found["blank"] or ""}_Pragma("unroll 1") for'
+    def kept(match: re.Match[str]) -> str:
+        alone = match["blank"] is not None and not text[: match.start()].endswith("\\\n")
+        return f"#pragma unroll 1\n{match.group()}" if alone else f'{match["blank"] or ""}_Pragma("unroll 1") for'
 
     text = _UNROLL.sub("", source.text)
     return replace(source, text=_LOOP.sub(kept, text))
@@ -67,9 +67,9 @@ def _aliased(source: Source, info: DeviceInfo) -> Source:
 def _precise(source: Source, info: DeviceInfo) -> Source:
     """The functions of the language in place of the device's own, and on NVIDIA's GPUs correctly rounded roots and divisions."""
     head = []
-    for found in {match.group(): match for match in _FAST.finditer(source.text)}.values():
-        kind, plain, _ = found.groups()
-        name = f"{kind}_{plain}" if kind else found.group().rstrip("( \t")
+    for call in {match.group(): match for match in _FAST.finditer(source.text)}.values():
+        kind, plain, _ = call.groups()
+        name = f"{kind}_{plain}" if kind else call.group().rstrip("( \t")
         takes, gives = _PRECISE.get(plain if kind else "rsqrt", ("x", f"{plain}(x)"))
         head.append(f"#undef {name}\n#define {name}({takes}) {gives}" if name == "RSQRT_APPROX" else f"#define {name}({takes}) {gives}")
     if not head:

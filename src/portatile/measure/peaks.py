@@ -43,15 +43,15 @@ def memory_questions(info: DeviceInfo, dtype: str | None = None) -> tuple[Questi
 
 def arithmetic_questions(info: DeviceInfo) -> tuple[Question, ...]:
     """Multiply-adds of each precision and of matrix units, native functions, local memory."""
-    found = [Question("fp32", "float32 multiply-add", "flop/s", "peak", "float32", {"quantity": "fma"})]
+    questions = [Question("fp32", "float32 multiply-add", "flop/s", "peak", "float32", {"quantity": "fma"})]
     if info.fp64:
-        found.append(Question("fp64", "float64 multiply-add", "flop/s", "peak", "float64", {"quantity": "fma"}))
+        questions.append(Question("fp64", "float64 multiply-add", "flop/s", "peak", "float64", {"quantity": "fma"}))
     if matrix_units(info):
-        found.append(Question("mma", "float64 products on matrix units", "flop/s", "peak", "float64", {"quantity": "product"}))
+        questions.append(Question("mma", "float64 products on matrix units", "flop/s", "peak", "float64", {"quantity": "product"}))
     for quantity in ("rsqrt", "cos", "sin", "exp2"):
-        found.append(Question("special", f"native {quantity}", "op/s", "peak", "float32", {"quantity": quantity}))
-    found.append(Question("local", "local memory", "B/s", "peak", "float32", {"quantity": "local"}))
-    return tuple(found)
+        questions.append(Question("special", f"native {quantity}", "op/s", "peak", "float32", {"quantity": quantity}))
+    questions.append(Question("local", "local memory", "B/s", "peak", "float32", {"quantity": "local"}))
+    return tuple(questions)
 
 
 def problem(

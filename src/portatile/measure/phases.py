@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import cache, device, execute, program, select, store, verify, workloads
-from portatile.device.base import Device, Memory
+from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.execute import Executable
-from portatile.records import Binary, Config, DeviceInfo, Problem, Source
+from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source
+from portatile.workload import Inputs
 
 PHASES = ("platform", "context", "queue", "build", "extract", "allocate", "transfer in", "kernel", "transfer out")
 
@@ -76,47 +77,63 @@ def split(request: PhasesRequest) -> tuple[PhaseTimes, dict[str, NDArray[Any]]]:
         workload = workloads.get(problem.workload)
         rng = np.random.default_rng(request.seed)
         inputs = workload.usual_inputs(problem, rng)
-        roles = {operand.name: operand.role for operand in workload.operands}
         plan = execute.flatten(workload.plan(problem, config, opened.info), select.resolver(opened.info, store.known_results()))
-        binaries = None if request.cold else cache.default()
-
-        def build(source: Source) -> Binary:
-            with _charged(seconds, "build"):
-                return program.build(replace(source, options=(*source.options, *request.options)), opened.target, binaries)
-
-        with _charged(seconds, "extract"):
-            executable = Executable(opened, plan, build)
-        seconds["extract"] -= seconds["build"]
-        memory: dict[str, Memory] = {}
-        try:
-            with _charged(seconds, "allocate"):
-                for name, array in inputs.operands.items():
-                    memory[name] = opened.allocate(max(array.nbytes, array.itemsize))
-                queue.finish()
-            with _charged(seconds, "transfer in"):
-                for name, array in inputs.operands.items():
-                    if array.size and roles[name] != "out":
-                        queue.upload(memory[name], array)
-                queue.finish()
-            with _charged(seconds, "kernel"):
-                executable.run(queue, memory, inputs.scalars)
-                queue.finish()
-            after = {name: np.empty_like(array) for name, array in inputs.operands.items() if roles[name] != "in"}
-            with _charged(seconds, "transfer out"):
-                for name, array in after.items():
-                    if array.size:
-                        queue.download(array, memory[name])
-            again = tuple(_again(executable, queue, memory, inputs.scalars) for _ in range(request.repeat))
-        finally:
-            executable.release()
-            for block in memory.values():
-                block.release()
+        executable = _built(request, opened, plan, seconds)
+        roles = {operand.name: operand.role for operand in workload.operands}
+        after, again = _run(executable, queue, inputs, roles, request.repeat, seconds)
         bound = workload.bound(problem, config)
         expected = workload.reference(problem, inputs, rng)
         verdict = verify.worst([verify.compare(after[name], values, bound, name) for name, values in expected.items()])
         if request.strict and not verdict.ok:
             raise DeviceError(f"{problem.workload} computes wrongly on {opened.info.id} with {dict(config)}: {verdict.message}")
     return PhaseTimes(problem, dict(config), opened.info, seconds, again, verdict.error), {**inputs.operands, **after}
+
+
+def _built(request: PhasesRequest, opened: Device, plan: Plan, seconds: dict[str, float]) -> Executable:
+    """Compile the plan's texts, or take them from the cache, and load them."""
+    binaries = None if request.cold else cache.default()
+
+    def build(source: Source) -> Binary:
+        with _charged(seconds, "build"):
+            return program.build(replace(source, options=(*source.options, *request.options)), opened.target, binaries)
+
+    with _charged(seconds, "extract"):
+        executable = Executable(opened, plan, build)
+    seconds["extract"] -= seconds["build"]
+    return executable
+
+
+def _run(
+    executable: Executable, queue: Queue, inputs: Inputs, roles: Mapping[str, str], repeat: int, seconds: dict[str, float]
+) -> tuple[dict[str, NDArray[Any]], tuple[float, ...]]:
+    """Transfers and the kernel, once, and ``repeat`` more runs of the kernel: what the operands hold after one run, seconds of the others.
+
+    The executable and its operands' memory are released.
+    """
+    memory: dict[str, Memory] = {}
+    try:
+        with _charged(seconds, "allocate"):
+            for name, array in inputs.operands.items():
+                memory[name] = executable.device.allocate(max(array.nbytes, array.itemsize))
+            queue.finish()
+        with _charged(seconds, "transfer in"):
+            for name, array in inputs.operands.items():
+                if array.size and roles[name] != "out":
+                    queue.upload(memory[name], array)
+            queue.finish()
+        with _charged(seconds, "kernel"):
+            executable.run(queue, memory, inputs.scalars)
+            queue.finish()
+        after = {name: np.empty_like(array) for name, array in inputs.operands.items() if roles[name] != "in"}
+        with _charged(seconds, "transfer out"):
+            for name, array in after.items():
+                if array.size:
+                    queue.download(array, memory[name])
+        return after, tuple(_again(executable, queue, memory, inputs.scalars) for _ in range(repeat))
+    finally:
+        executable.release()
+        for block in memory.values():
+            block.release()
 
 
 @contextmanager
@@ -126,7 +143,7 @@ def _charged(seconds: dict[str, float], phase: str) -> Iterator[None]:
     seconds[phase] += time.perf_counter() - start
 
 
-def _again(executable: Executable, queue: Any, memory: Mapping[str, Memory], scalars: Mapping[str, float]) -> float:
+def _again(executable: Executable, queue: Queue, memory: Mapping[str, Memory], scalars: Mapping[str, float]) -> float:
     start = time.perf_counter()
     executable.run(queue, memory, scalars)
     queue.finish()

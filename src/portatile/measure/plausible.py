@@ -55,11 +55,11 @@ def memory_limit(device: Device, copied: Callable[[], float]) -> float:
     It follows from clock and bus width, which CUDA also reports for the hardware of an OpenCL device; for other GPUs from ``copied``,
     which measures a copy within the device. A CPU's copy uses one core and says nothing.
     """
-    told = device.memory_rate or max(
+    rate = device.memory_rate or max(
         (other.memory_rate for other in devices() if other.info.physical_id == device.info.physical_id), default=0.0
     )
-    if told:
-        return _TOLD * told
+    if rate:
+        return _TOLD * rate
     return _COPIED * copied() if device.info.kind == "gpu" else 0.0
 
 

@@ -58,8 +58,8 @@ def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
     if done.returncode == _REFUSED:
         raise DeviceError(from_json(done.stdout.splitlines()[-1], str))
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DeviceError(said[-1] if said else f"the process ended with {processes.fate(done.returncode)}")
+        messages = done.stderr.decode(errors="replace").strip().splitlines()
+        raise DeviceError(messages[-1] if messages else f"the process ended with {processes.fate(done.returncode)}")
     try:
         return from_json(done.stdout.splitlines()[-1], PhaseTimes)
     except (msgspec.DecodeError, IndexError):

@@ -62,27 +62,26 @@ def counted(run: Callable[[], object]) -> tuple[list[Count], list[str]]:
     start = time.perf_counter()
     run()
     runs = min(max(int(_SECONDS / max(time.perf_counter() - start, 1e-7)), 1), _MOST_RUNS)
-    found: list[Count] = []
+    counts: list[Count] = []
     missing: dict[str, list[str]] = {}
     for name, (kind, config, unit) in EVENTS.items():
         try:
-            found.append(Count(name, _of(number, kind, config, run, runs) / runs, unit))
+            counts.append(Count(name, _of(number, kind, config, run, runs) / runs, unit))
         except OSError as error:
             missing.setdefault(_why(error), []).append(name)
     reasons = [f"{', '.join(names)}: {why}" for why, names in missing.items()]
-    if not found:
+    if not counts:
         raise DeviceError("; ".join(reasons))
-    return found, reasons
+    return counts, reasons
 
 
 def _why(error: OSError) -> str:
     """The meaning of a refusal."""
     if error.errno in (errno.EACCES, errno.EPERM):
         level = Path("/proc/sys/kernel/perf_event_paranoid")
-        said = f" (now {level.read_text().strip()})" if level.is_file() else ""
-        return (
-            f"not allowed; the system's administrator sets kernel.perf_event_paranoid to 2 or less{said}, a container lets the call through"
-        )
+        now = f" (now {level.read_text().strip()})" if level.is_file() else ""
+        advice = f"the system's administrator sets kernel.perf_event_paranoid to 2 or less{now}, a container lets the call through"
+        return f"not allowed; {advice}"
     if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
         return "this processor, or the virtual machine it is, does not count them"
     return os.strerror(error.errno or 0)

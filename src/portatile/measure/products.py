@@ -67,8 +67,8 @@ class MatrixProduct:
             raise ArgumentError(f"{self.title} has no {', '.join(missing)}; `portatile study ladder` tries the fast rungs without and with")
         config = {**config, **added}
         if any(config.get(name) for name in ("LDG", "SHUFFLE", "PLAIN")) and not opened.info.nvidia:
-            what = f"{self.title} takes instructions of NVIDIA's GPUs"
-            raise ArgumentError(f"{what}, and {opened.info.id} is none; choose another --device, or leave them out")
+            message = f"{self.title} takes instructions of NVIDIA's GPUs"
+            raise ArgumentError(f"{message}, and {opened.info.id} is none; choose another --device, or leave them out")
         why = space.violated(config) if added else None
         if why:
             raise ArgumentError(f"{self.title} cannot run on {opened.info.id}: {why}")

@@ -76,23 +76,23 @@ def counted(run: CountedRun) -> list[KernelCount]:
             )
         except subprocess.TimeoutExpired:
             raise DeviceError(f"ncu did not end within {_SECONDS} s") from None
-        said = log.read_text(errors="replace") if log.is_file() else ""
-    if "ERR_NVGPUCTRPERM" in said:
+        output = log.read_text(errors="replace") if log.is_file() else ""
+    if "ERR_NVGPUCTRPERM" in output:
         raise DeviceError(
             "the driver gives counters to administrators only: https://developer.nvidia.com/ERR_NVGPUCTRPERM says how to allow them"
         )
-    found = list(parsed(said))
-    if not found:
-        told = next((line.strip("= \n") for line in said.splitlines() if "==ERROR==" in line), "")
+    counts = list(parsed(output))
+    if not counts:
+        error = next((line.strip("= \n") for line in output.splitlines() if "==ERROR==" in line), "")
         child = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DeviceError(f"ncu counted nothing: {told or (child[-1] if child else 'it saw no kernel')}")
-    return found
+        raise DeviceError(f"ncu counted nothing: {error or (child[-1] if child else 'it saw no kernel')}")
+    return counts
 
 
 def profiler() -> str | None:
     """The path of ncu: on PATH, or in NVIDIA's packages."""
     places = [str(path) for folder in _FOLDERS for path in sorted(Path(folder).glob("*/"), reverse=True)]
-    return shutil.which("ncu") or next((found for place in (*_FOLDERS, *places) if (found := shutil.which("ncu", path=place))), None)
+    return shutil.which("ncu") or next((program for place in (*_FOLDERS, *places) if (program := shutil.which("ncu", path=place))), None)
 
 
 def parsed(text: str) -> Iterator[KernelCount]:

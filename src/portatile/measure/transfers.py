@@ -100,8 +100,8 @@ def measure(device: Device, copy: Copy, rounds: int = 3) -> Measured:
     work = float(copy.nbytes * (2 if copy.direction == "dtod" else 1))
     kind = "device" if copy.direction == "dtod" else copy.memory
     measured = Measured(copy.direction, "B/s", work, tuple(samples), {"memory": kind, "bytes": copy.nbytes})
-    told = 0.0 if copy.direction != "dtod" else memory_limit(device, lambda: 0.0)
-    refuse_impossible(measured, device.info, told)
+    limit = 0.0 if copy.direction != "dtod" else memory_limit(device, lambda: 0.0)
+    refuse_impossible(measured, device.info, limit)
     return measured
 
 

@@ -47,9 +47,9 @@ def concerns(placed: Sequence[Placed]) -> list[Concern]:
     )
     made = []
     for heading, advice, command, severe, find in kinds:
-        found = [(one.anchor, one.title, said) for one in placed for said in find(one.group)]
-        if found:
-            made.append(Concern(heading, advice, command, tuple(found), severe))
+        places = [(one.anchor, one.title, detail) for one in placed for detail in find(one.group)]
+        if places:
+            made.append(Concern(heading, advice, command, tuple(places), severe))
     return [*made, *_ceilings(placed)]
 
 

@@ -31,17 +31,17 @@ def convergence(group: Group, caption: Caption, seconds: bool = False) -> Markup
     across = [step.elapsed if seconds else float(step.number) for step in steps]
     x = Scale(0.0, max(across) or 1.0, _LEFT, _WIDTH - _RIGHT)
     y = scales.ratio([step.trial.comparable for step in steps], _HEIGHT - _BOTTOM, _TOP + 8)
-    found = [(step, x.at(place)) for step, place in zip(steps, across, strict=True)]
+    points = [(step, x.at(place)) for step, place in zip(steps, across, strict=True)]
     parts = [_times_axis(y), _numbers_axis(x, "seconds of searching" if seconds else "trial")]
     default = math.inf if group.default is None else group.default.comparable
     level = y.at(default) if math.isfinite(default) else None
     if level is not None:
         parts.append(f'<path class="level" d="M{_LEFT:.0f} {level:.1f}H{_WIDTH - _RIGHT:.0f}"/>')
-    valid = [(step, place) for step, place in found if step.trial.status == "ok" and math.isfinite(step.trial.comparable)]
+    valid = [(step, place) for step, place in points if step.trial.status == "ok" and math.isfinite(step.trial.comparable)]
     parts.append(_points([(place, y.at(step.trial.comparable), _say(group, step)) for step, place in valid if not step.improved]))
-    failed = [(step, place) for step, place in found if step.trial.status != "ok"]
+    failed = [(step, place) for step, place in points if step.trial.status != "ok"]
     parts += [_cross(place, _TOP, f"trial {step.number}: failed ({step.trial.status})") for step, place in failed]
-    parts.append(_best_line([(place, y.at(step.best)) for step, place in found if math.isfinite(step.best)]))
+    parts.append(_best_line([(place, y.at(step.best)) for step, place in points if math.isfinite(step.best)]))
     if level is not None:
         parts.append(svg.text(_WIDTH - _RIGHT, level - 4, "default", "end", "note"))
     marks = [svg.point(place, y.at(step.trial.comparable), _say(group, step)) for step, place in valid if step.improved]
@@ -57,8 +57,8 @@ def importance(shares: Sequence[tuple[str, float]], caption: Caption) -> Markup:
     for line, (name, share) in enumerate(shares):
         top = 4 + line * _ROW
         parts.append(svg.text(left - 8, top + 13, name, "end", "label"))
-        said = f"{name} explains {quantities.percent(share)}"
-        marks.append(svg.mark(f"M{left:.1f} {top + 2:.1f}H{max(x.at(share), left + 1.5):.1f}V{top + 15:.1f}H{left:.1f}Z", said))
+        label = f"{name} explains {quantities.percent(share)}"
+        marks.append(svg.mark(f"M{left:.1f} {top + 2:.1f}H{max(x.at(share), left + 1.5):.1f}V{top + 15:.1f}H{left:.1f}Z", label))
         parts.append(svg.text(max(x.at(share), left) + 6, top + 13, quantities.percent(share), "start", "value"))
     return svg.chart(caption, _WIDTH, 8 + len(shares) * _ROW, parts, marks)
 
@@ -98,8 +98,8 @@ def failures(group: Group, caption: Caption) -> Markup:
         top = 4 + line * _ROW
         parts.append(svg.text(left - 8, top + 13, name, "end", "label"))
         end = max(x.at(number), left + 1.5)
-        said = f"{name}: {quantities.count(number, 'trial')}, {quantities.percent(number / len(group.trials))}"
-        marks.append(svg.mark(f"M{left:.1f} {top + 2:.1f}H{end:.1f}V{top + 15:.1f}H{left:.1f}Z", said, "" if name == "ok" else " bad"))
+        label = f"{name}: {quantities.count(number, 'trial')}, {quantities.percent(number / len(group.trials))}"
+        marks.append(svg.mark(f"M{left:.1f} {top + 2:.1f}H{end:.1f}V{top + 15:.1f}H{left:.1f}Z", label, "" if name == "ok" else " bad"))
         parts.append(svg.text(end + 6, top + 13, str(number), "start", "value"))
     return svg.chart(caption, _WIDTH, 8 + len(rows) * _ROW, parts, marks)
 
@@ -111,15 +111,15 @@ def meter(share: float) -> Markup:
     return Markup(f'<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" focusable="false">{bar}</svg>')
 
 
-def _cross(x: float, y: float, said: str) -> str:
-    return f'<path class="cross" d="M{x - 3:.1f} {y - 3:.1f}l6 6m0-6l-6 6"><title>{escape(said)}</title></path>'
+def _cross(x: float, y: float, label: str) -> str:
+    return f'<path class="cross" d="M{x - 3:.1f} {y - 3:.1f}l6 6m0-6l-6 6"><title>{escape(label)}</title></path>'
 
 
 def _points(points: Sequence[tuple[float, float, str]]) -> str:
     """Points with tooltips; very many are drawn as one path."""
     if len(points) > _MANY:
         return f'<path class="dots" d="{"".join(f"M{x:.1f} {y:.1f}h0" for x, y, _ in points)}"/>'
-    made = (f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{escape(said)}</title></circle>' for x, y, said in points)
+    made = (f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{escape(label)}</title></circle>' for x, y, label in points)
     return "".join(made)
 
 

@@ -59,11 +59,11 @@ def explained(samples: Sequence[Sequence[float]]) -> float | None:
     if inside <= 0 or len(groups) < 2:
         return None
     mean = fmean(x for group in groups for x in group)
-    whole = math.fsum((x - mean) ** 2 for group in groups for x in group)
+    variance = math.fsum((x - mean) ** 2 for group in groups for x in group)
     within = math.fsum((x - fmean(group)) ** 2 for group in groups for x in group)
-    if whole <= 0:
+    if variance <= 0:
         return None
-    return max(0.0, (whole - within - (len(groups) - 1) * within / inside) / whole)
+    return max(0.0, (variance - within - (len(groups) - 1) * within / inside) / variance)
 
 
 def _effect(name: str, group: Group) -> Effect:
@@ -74,9 +74,9 @@ def _effect(name: str, group: Group) -> Effect:
             values[repr(trial.config[name])] = trial.config[name]
             times.setdefault(repr(trial.config[name]), []).append(trial.comparable)
     failed = [repr(trial.config.get(name)) for trial in _failures(group)]
-    made = [ValueEffect(values[key], tuple(sorted(found)), failed.count(key)) for key, found in times.items()]
+    made = [ValueEffect(values[key], tuple(sorted(seconds)), failed.count(key)) for key, seconds in times.items()]
     made.sort(key=lambda effect: (isinstance(effect.value, str), effect.value))
-    return Effect(name, explained([[math.log(time) for time in found] for found in times.values()]), tuple(made))
+    return Effect(name, explained([[math.log(time) for time in seconds] for seconds in times.values()]), tuple(made))
 
 
 def _failures(group: Group) -> list[Trial]:

@@ -106,9 +106,11 @@ def _facts(group: Group, reported: Mapping[str, float] | None) -> list[tuple[str
         last = max((step.number for step in group.steps if step.improved), default=0)
         facts.append(("found at trial", f"{last} of {len(group.trials)}"))
     facts.append(("failed", str(group.failed)))
-    told = [f"{quantities.digits(reported[name])}{quantities.NBSP}{unit}" for name, unit in _UNITS.items() if reported and name in reported]
-    if told:
-        facts.append(("device", ", ".join(told)))
+    values = [
+        f"{quantities.digits(reported[name])}{quantities.NBSP}{unit}" for name, unit in _UNITS.items() if reported and name in reported
+    ]
+    if values:
+        facts.append(("device", ", ".join(values)))
     return facts
 
 
@@ -117,8 +119,8 @@ def sensors(device: DeviceInfo) -> Mapping[str, float]:
     it.
     """
     if device.kind != "cpu":
-        found = Sensors.of(device)
-        return found.read() if found is not None else {}
+        opened = Sensors.of(device)
+        return opened.read() if opened is not None else {}
     with suppress(OSError, ValueError):
         clocks = [float(text) for text in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _CLOCKS.read_text(), re.MULTILINE)]
         return {"clock_mhz": fmean(clocks)} if clocks else {}

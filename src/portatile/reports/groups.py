@@ -98,8 +98,8 @@ class Group:
     def certificate(self) -> Certificate | None:
         """The newest certificate of the winner's configuration."""
         wanted = None if self.best is None else canonical(self.best.config)
-        found = (trial.certificate for trial in reversed(self.trials) if trial.certificate and canonical(trial.config) == wanted)
-        return next(found, None)
+        certificates = (trial.certificate for trial in reversed(self.trials) if trial.certificate and canonical(trial.config) == wanted)
+        return next(certificates, None)
 
     @property
     def failed(self) -> int:
@@ -122,13 +122,13 @@ class Group:
 
     def speed(self, trial: Trial) -> str:
         """The speed as text; empty where neither operations nor traffic are known."""
-        found = self._speed(trial)
-        return "" if found is None else f"{quantities.digits(found[0])}{quantities.NBSP}{found[1]}"
+        speed = self._speed(trial)
+        return "" if speed is None else f"{quantities.digits(speed[0])}{quantities.NBSP}{speed[1]}"
 
     def rate(self, trial: Trial) -> float:
         """The same as a number by which speeds of one unit can be sorted; 0 where it is not known."""
-        found = self._speed(trial)
-        return 0.0 if found is None else found[0] * 1e9
+        speed = self._speed(trial)
+        return 0.0 if speed is None else speed[0] * 1e9
 
     def _speed(self, trial: Trial) -> tuple[float, str] | None:
         if self.workload is None:
@@ -145,8 +145,8 @@ class Group:
             work = Work(self.problem.dtype, self.flops, self.traffic)
         else:
             work = ceilings.work_of(self.workload, self.problem)
-        found = ceilings.binding(self.ceilings, work, trial.comparable)
-        return None if found is None else (found.name, found.share)
+        binding = ceilings.binding(self.ceilings, work, trial.comparable)
+        return None if binding is None else (binding.name, binding.share)
 
     @cached_property
     def steps(self) -> list[ConvergenceStep]:
@@ -226,8 +226,8 @@ def gather(trials: Iterable[Trial], kernels: Iterable[Workload] = ()) -> list[Gr
     for trial in trials:
         heaps.setdefault((trial.problem.key, device_key(trial.device), trial.device.driver, trial.cold), []).append(trial)
     groups = [_group(tuple(heap), own) for heap in heaps.values()]
-    alike = Counter(map(_heading, groups))
-    groups = [group if alike[_heading(group)] == 1 else replace(group, note=_with_driver(group)) for group in groups]
+    headings = Counter(map(_heading, groups))
+    groups = [group if headings[_heading(group)] == 1 else replace(group, note=_with_driver(group)) for group in groups]
     return sorted(groups, key=_order)
 
 

@@ -67,42 +67,42 @@ def figures(placed: Sequence[Placed]) -> list[Figure]:
 
 
 def _shares(placed: Sequence[Placed]) -> Figure | None:
-    devices, found = _devices(placed), []
+    devices, dots = _devices(placed), []
     for one in placed:
         group = one.group
         if group.best is None or (share := group.share(group.best)) is None:
             continue
         began = None if group.default is None or group.default.status != "ok" else group.share(group.default)
-        said = f"{_said(one)}: {quantities.percent(share[1])} of {share[0]}, {_reached(group, group.best)}"
-        dot = Dot(share[1], None if began is None else began[1], said, f"#{one.anchor}", devices.index(group.device.name))
-        found.append((group, dot))
-    if not found:
+        label = f"{_caption(one)}: {quantities.percent(share[1])} of {share[0]}, {_reached(group, group.best)}"
+        dot = Dot(share[1], None if began is None else began[1], label, f"#{one.anchor}", devices.index(group.device.name))
+        dots.append((group, dot))
+    if not dots:
         return None
     text = (
         "A mark is a winner, as a share of what its device was measured to reach in what binds it: arithmetic, memory or special functions."
     )
-    text += f" Its tail begins at the default. {_half([dot.share for _, dot in found], quantities.percent)}"
-    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(found), tuple(devices))
+    text += f" Its tail begins at the default. {_half([dot.share for _, dot in dots], quantities.percent)}"
+    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(dots), tuple(devices))
 
 
 def _speedups(placed: Sequence[Placed]) -> Figure | None:
-    devices, found = _devices(placed), []
+    devices, dots = _devices(placed), []
     for one in placed:
         group = one.group
         if group.best is not None and (gain := group.speedup(group.best)) is not None:
-            said = f"{_said(one)}: {quantities.times(gain)} the default, {_reached(group, group.best)}"
-            found.append((group, Dot(gain, 1.0, said, f"#{one.anchor}", devices.index(group.device.name))))
-    if not found:
+            label = f"{_caption(one)}: {quantities.times(gain)} the default, {_reached(group, group.best)}"
+            dots.append((group, Dot(gain, 1.0, label, f"#{one.anchor}", devices.index(group.device.name))))
+    if not dots:
         return None
-    text = f"A mark is a winner; its tail begins at the default, 1. {_half([dot.share for _, dot in found], quantities.times)}"
-    return ShareChart("How much faster than the default", text.rstrip(), "times as fast as the default", _rows(found), tuple(devices), "×")
+    text = f"A mark is a winner; its tail begins at the default, 1. {_half([dot.share for _, dot in dots], quantities.times)}"
+    return ShareChart("How much faster than the default", text.rstrip(), "times as fast as the default", _rows(dots), tuple(devices), "×")
 
 
-def _rows(found: Sequence[tuple[Group, Dot]]) -> tuple[tuple[str, tuple[Dot, ...]], ...]:
+def _rows(placed: Sequence[tuple[Group, Dot]]) -> tuple[tuple[str, tuple[Dot, ...]], ...]:
     """A row for each workload and element type, or for each workload where those are too many."""
-    by_type = len({(group.problem.workload, group.problem.dtype) for group, _ in found}) <= _ROWS
+    by_type = len({(group.problem.workload, group.problem.dtype) for group, _ in placed}) <= _ROWS
     rows: dict[str, list[Dot]] = {}
-    for group, dot in found:
+    for group, dot in placed:
         name = f"{group.problem.workload} {group.problem.dtype}" if by_type else group.problem.workload
         rows.setdefault(name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…", []).append(dot)
     return tuple((name, tuple(dots)) for name, dots in rows.items())
@@ -115,9 +115,9 @@ def _roofline(placed: Sequence[Placed]) -> Figure | None:
         if group.best is None or not group.flops or not group.traffic:
             continue
         intensity = group.flops / group.traffic
-        said = f"{_said(one)}: {_reached(group, group.best)}, {quantities.digits(intensity)} operations a byte"
+        label = f"{_caption(one)}: {_reached(group, group.best)}, {quantities.digits(intensity)} operations a byte"
         series = devices.index(group.device.name)
-        kernels.append(Kernel(intensity, group.flops / group.best.comparable, said, f"#{one.anchor}", series))
+        kernels.append(Kernel(intensity, group.flops / group.best.comparable, label, f"#{one.anchor}", series))
     roofs = tuple(_roof(name, [one.group for one in placed if one.group.device.name == name]) for name in devices)
     if not kernels or not any(roof.bandwidth or roof.levels for roof in roofs):
         return None
@@ -128,7 +128,7 @@ def _roofline(placed: Sequence[Placed]) -> Figure | None:
     return Roofline("Roofline", text, roofs, tuple(kernels))
 
 
-def _said(one: Placed) -> str:
+def _caption(one: Placed) -> str:
     return f"{one.group.problem.workload} {one.group.title}, {one.group.device.name} ({one.group.way})"
 
 

@@ -63,63 +63,89 @@ class Live:
 def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the store is empty.", live: Live | None = None) -> str:
     """The page. ``known`` tells what was tuned, for plans that call other problems; ``nothing`` says why there are no groups."""
     scripts = [_file("page.js"), *([_file("live.js")] if live is not None else [])]
-    devices = {device_key(group.device) + group.device.driver: group.device for group in groups}
-    anchors = {key: f"device-{number}" for number, key in enumerate(devices, 1)}
-    nicknames = _nicknames(groups)
-    placed = [Placed(group, f"problem-{number}", nicknames[device_key(group.device)]) for number, group in enumerate(groups, 1)]
-    found = attention.concerns(placed)
-    told = [
-        sections.section(one.anchor, anchors[device_key(one.group.device) + one.group.device.driver], one.group, known)
-        | _state(one, found)
-        | {"nickname": one.device}
-        for one in placed
-    ]
-    drawn = [
-        ReportFigure(figure.title, figure.text, figure.draw(f"overview-{number}"))
-        for number, figure in enumerate(overview.figures(placed), 1)
-    ]
-    data = tables.trials_json(groups)
     return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + _file("page.css")),
         script=Markup(scripts[0]),
         live_script=Markup(scripts[-1]),
         script_hashes=[base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode() for script in scripts],
-        version=_version("portatile"),
-        python=platform.python_version(),
-        numpy=np.__version__,
-        made=datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC"),
-        lede=_lede(groups),
         nothing=nothing,
         live=live,
         whole=live is None or len(groups) != 1,  # one search is followed by its own section alone
-        tiles=overview.tiles(groups),
-        overview=drawn,
-        concerns=found,
-        most_places=_PLACES,
-        states=_STATES,
-        contents=[(name, list(listed)) for name, listed in groupby(told, lambda one: one["group"].problem.workload)],
-        places_of=list(dict.fromkeys(group.device.name for group in groups)),
-        sections=told,
-        devices=[_facts(anchors[key], device) for key, device in devices.items()],
-        measured=any(section["share"] for section in told),
-        summary_link=tables.uri(tables.summary_csv(groups)),
-        trials_link=tables.uri(data, "application/json"),
-        trials_size=f"{len(data) / 1e6:.1f} MB" if len(data) >= 1e6 else f"{len(data) / 1e3:.0f} kB",
-        meanings=_MEANINGS,
-        most_messages=_MESSAGES,
-        most_letters=_LETTERS,
-        duration=quantities.duration,
-        spelled=formatting.config,
-        digits=quantities.digits,
-        moment=formatting.moment,
+        **_head(groups),
+        **_body(groups, known),
+        **_downloads(groups),
+        **_WORDS,
     )
 
 
-def _state(one: Placed, found: Sequence[Concern]) -> dict[str, object]:
+_WORDS: dict[str, object] = {
+    "most_places": _PLACES,
+    "states": _STATES,
+    "meanings": _MEANINGS,
+    "most_messages": _MESSAGES,
+    "most_letters": _LETTERS,
+    "duration": quantities.duration,
+    "spelled": formatting.config,
+    "digits": quantities.digits,
+    "moment": formatting.moment,
+}
+"""The template's words, limits and functions, which are the same for every page."""
+
+
+def _head(groups: Sequence[Group]) -> dict[str, object]:
+    """What the head and the foot of the page say: a summary, versions and the time."""
+    return {
+        "version": _version("portatile"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "made": datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC"),
+        "lede": _lede(groups),
+        "tiles": overview.tiles(groups),
+        "places_of": list(dict.fromkeys(group.device.name for group in groups)),
+    }
+
+
+def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
+    """The overview, what needs attention, a section for each problem and the facts of each device, with the links between them."""
+    devices = {device_key(group.device) + group.device.driver: group.device for group in groups}
+    anchors = {key: f"device-{number}" for number, key in enumerate(devices, 1)}
+    nicknames = _nicknames(groups)
+    placed = [Placed(group, f"problem-{number}", nicknames[device_key(group.device)]) for number, group in enumerate(groups, 1)]
+    concerns = attention.concerns(placed)
+    written = [
+        sections.section(one.anchor, anchors[device_key(one.group.device) + one.group.device.driver], one.group, known)
+        | _state(one, concerns)
+        | {"nickname": one.device}
+        for one in placed
+    ]
+    return {
+        "overview": [
+            ReportFigure(figure.title, figure.text, figure.draw(f"overview-{number}"))
+            for number, figure in enumerate(overview.figures(placed), 1)
+        ],
+        "concerns": concerns,
+        "contents": [(name, list(listed)) for name, listed in groupby(written, lambda one: one["group"].problem.workload)],
+        "sections": written,
+        "devices": [_facts(anchors[key], device) for key, device in devices.items()],
+        "measured": any(section["share"] for section in written),
+    }
+
+
+def _downloads(groups: Sequence[Group]) -> dict[str, object]:
+    """The data behind the page, as links that hold it."""
+    data = tables.trials_json(groups)
+    return {
+        "summary_link": tables.uri(tables.summary_csv(groups)),
+        "trials_link": tables.uri(data, "application/json"),
+        "trials_size": f"{len(data) / 1e6:.1f} MB" if len(data) >= 1e6 else f"{len(data) / 1e3:.0f} kB",
+    }
+
+
+def _state(one: Placed, concerns: Sequence[Concern]) -> dict[str, object]:
     """Whether a problem is fine, needs attention or has nothing valid, and what is to be said of that in its section."""
-    mine = [(concern, detail) for concern in found for anchor, _, detail in concern.places if anchor == one.anchor]
-    said = [f"{concern.heading}: {detail}. {concern.advice}" for concern, detail in mine]
-    return {"status": "failed" if one.group.best is None else "attention" if mine else "ok", "concerns": said}
+    concerning = [(concern, detail) for concern in concerns for anchor, _, detail in concern.places if anchor == one.anchor]
+    sentences = [f"{concern.heading}: {detail}. {concern.advice}" for concern, detail in concerning]
+    return {"status": "failed" if one.group.best is None else "attention" if concerning else "ok", "concerns": sentences}
 
 
 def _nicknames(groups: Sequence[Group]) -> dict[str, str]:

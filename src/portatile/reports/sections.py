@@ -36,9 +36,9 @@ class ReportFigure:
 
 def section(anchor: str, device_anchor: str, group: Group, known: kernels.Known) -> dict[str, Any]:
     """The template's values for one problem on one device."""
-    found, stem = effects(group), _stem(group)
-    strips = _strips(anchor, found)
-    told: dict[str, Any] = {
+    measured_effects, stem = effects(group), _stem(group)
+    strips = _strips(anchor, measured_effects)
+    values: dict[str, Any] = {
         "anchor": anchor,
         "device_anchor": device_anchor,
         "group": group,
@@ -48,15 +48,15 @@ def section(anchor: str, device_anchor: str, group: Group, known: kernels.Known)
         "convergence": _convergence(anchor, stem, group),
         "trials_file": f"{stem}-trials.csv",
         "trials_link": tables.uri(tables.trials_csv(group)),
-        "importance": _importance(anchor, stem, found),
+        "importance": _importance(anchor, stem, measured_effects),
         "strips": strips[:_STRIPS],
         "more_strips": strips[_STRIPS:],
         "effects_file": f"{stem}-effects.csv",
-        "effects_link": tables.uri(tables.effects_csv(found)),
+        "effects_link": tables.uri(tables.effects_csv(measured_effects)),
         "failures": _failures(anchor, stem, group),
         "failure_kinds": _kinds(group),
     }
-    return told | _winner(group) | _table(stem, group) | {"kernels": kernels.render(group, group.ranked[:_TEXTS], known)}
+    return values | _winner(group) | _table(stem, group) | {"kernels": kernels.render(group, group.ranked[:_TEXTS], known)}
 
 
 def _winner(group: Group) -> dict[str, object]:
@@ -162,28 +162,28 @@ def _convergence(anchor: str, stem: str, group: Group) -> list[ReportFigure]:
     return made
 
 
-def _importance(anchor: str, stem: str, found: Sequence[Effect]) -> ReportFigure | None:
-    known = [(effect.name, effect.share) for effect in found if effect.share is not None]
-    told = [(name, share) for name, share in known if share >= _TOLD]
-    if not told:
+def _importance(anchor: str, stem: str, measured_effects: Sequence[Effect]) -> ReportFigure | None:
+    known = [(effect.name, effect.share) for effect in measured_effects if effect.share is not None]
+    shown = [(name, share) for name, share in known if share >= _TOLD]
+    if not shown:
         return None
     title = "What each parameter explains"
-    leading = " and ".join(f"{name} ({quantities.percent(share)})" for name, share in told[:2])
+    leading = " and ".join(f"{name} ({quantities.percent(share)})" for name, share in shown[:2])
     text = f"Share of the variance of log(time) that a parameter explains by itself: most of all {leading}. Shares overlap."
-    if len(told) < len(known):
+    if len(shown) < len(known):
         text += " The others explain no more than chance would."
-    chart = charts.importance(told, Caption(f"{anchor}-importance", title, text))
-    return ReportFigure(title, text, chart, f"{stem}-importance.csv", tables.uri(tables.importance_csv(found)))
+    chart = charts.importance(shown, Caption(f"{anchor}-importance", title, text))
+    return ReportFigure(title, text, chart, f"{stem}-importance.csv", tables.uri(tables.importance_csv(measured_effects)))
 
 
-def _strips(anchor: str, found: Sequence[Effect]) -> list[ReportFigure]:
-    x = charts.times_scale(found)
+def _strips(anchor: str, measured_effects: Sequence[Effect]) -> list[ReportFigure]:
+    x = charts.times_scale(measured_effects)
     made = []
-    for effect in found:
+    for effect in measured_effects:
         best = min(effect.values, key=lambda one: one.median)
         lowest = f"the lowest median, {quantities.duration(best.median)}, is at {formatting.value(best.value)}"
-        said = f"Time for each value of {effect.name}; {lowest}."
-        caption = Caption(f"{anchor}-p-{_slug(effect.name)}", f"{effect.name}: time for each value", said)
+        description = f"Time for each value of {effect.name}; {lowest}."
+        caption = Caption(f"{anchor}-p-{_slug(effect.name)}", f"{effect.name}: time for each value", description)
         share = "" if effect.share is None else "explains no more than chance"
         if effect.share is not None and effect.share >= _TOLD:
             share = f"explains {quantities.percent(effect.share)}"

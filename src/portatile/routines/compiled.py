@@ -19,7 +19,8 @@ from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
 from portatile.dtypes import numpy_type
 from portatile.errors import ArgumentError, UnknownNameError
-from portatile.records import Layout, Problem, Value, spelled
+from portatile.formatting import spelled
+from portatile.records import Layout, Problem, Value
 from portatile.runtime.engine import Bound, engine_of
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
@@ -237,5 +238,5 @@ def compile(
     chosen = devices.get(device)
     if precision:
         return Compiled(chosen, problem)
-    found = precisions.preferred(problem, chosen.info)
-    return Compiled(chosen, found, None if found is problem else problem)
+    preferred = precisions.preferred(problem, chosen.info)
+    return Compiled(chosen, preferred, None if preferred is problem else problem)

@@ -124,15 +124,18 @@ def passes3d(
     boundary: Boundary | Sequence[Boundary],
     device: Selector | None,
     out: Any = None,
+    between: Between3d | None = None,
 ) -> Array:
     """One transposing pass for each of three axes with the rows of its filters, one row or the two of a ``bank``.
 
-    ``filters`` are those of all axes, or three.
+    ``filters`` are those of all axes, or three. ``between`` keeps what lies between the passes for another NumPy array.
     """
     passes = _passes(filters, lower, boundary)
     if isinstance(array, np.ndarray):
         _check_volume(array, out)
-        return cast(Array, _host3d(array, passes, bank, device) if out is None else _into_host(array, passes, bank, device, out))
+        if out is None:
+            return cast(Array, _host3d(array, passes, bank, device, None, between))
+        return cast(Array, _into_host(array, passes, bank, device, out, between))
     return cast(Array, _volumes(array, passes, bank, device, out))
 
 
@@ -150,8 +153,8 @@ def batch3d(
 
 def _volumes(array: Any, passes: tuple[_Pass, ...], bank: str, device: Selector | None, out: Any, batch: bool = False) -> Any:
     """The passes over an array on a device."""
-    alike = passes[0] is passes[1] is passes[2]
-    options = (bank, batch, *[one.key for one in (passes[:1] if alike else passes)])
+    one_filter = passes[0] is passes[1] is passes[2]
+    options = (bank, batch, *[one.key for one in (passes[:1] if one_filter else passes)])
     return _VOLUMES.call(partial(_plan_volumes, passes, bank, batch), (array,), (), options, out, device)
 
 
@@ -226,10 +229,17 @@ def _whole(
     return (found, made) if min(*shape, *made) > 0 else None
 
 
-def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Selector | None) -> Any:
+def _host3d(
+    psi: NDArray[Any],
+    passes: tuple[_Pass, ...],
+    bank: str,
+    device: Selector | None,
+    out: NDArray[Any] | None = None,
+    between: Between3d | None = None,
+) -> Any:
     """The passes over a NumPy array: in the device's own memory where it has some and what lies there fits, else one by one.
 
-    Several devices share the lines of each pass.
+    Several devices share the lines of each pass. The result may be ``out``, which is C-contiguous and fits, or another array.
     """
     if device is not None and (device == devices.EVERY or not isinstance(device, str)):
         named = devices.several(device)
@@ -246,10 +256,17 @@ def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Sel
             return _volumes(Buffer.from_numpy(psi, chosen), passes, bank, device, None).numpy()
         if not any(memory_limit.too_large(chosen, pair) for pair in pairwise(stages)):
             return _each_alone(psi, passes, bank, chosen)
-    return _pass_by_pass(psi, passes, bank, device)
+    return _pass_by_pass(psi, passes, bank, device, out, between)
 
 
-def _into_host(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Selector | None, out: NDArray[Any]) -> NDArray[Any]:
+def _into_host(
+    psi: NDArray[Any],
+    passes: tuple[_Pass, ...],
+    bank: str,
+    device: Selector | None,
+    out: NDArray[Any],
+    between: Between3d | None = None,
+) -> NDArray[Any]:
     """The passes over a NumPy array, with the result in ``out``; raises ArgumentError where that does not fit."""
     checks.writable(out, "out")
     refuse_masks(out, "out")
@@ -259,16 +276,46 @@ def _into_host(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: 
     same = psi.shape == out.shape and psi.strides == out.strides and address(psi) == address(out)
     if not same and np.may_share_memory(psi, out):
         raise ArgumentError("out overlaps the array without being it; pass the array itself, or an output of its own")
-    np.copyto(out, _host3d(psi, passes, bank, device))
+    direct = volume is not None and out.flags.c_contiguous and out.flags.aligned
+    found = _host3d(psi, passes, bank, device, out if direct else None, between)
+    if found is not out:
+        np.copyto(out, found)
     return out
 
 
-def _pass_by_pass(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Selector | None) -> Any:
-    """The passes, each from a NumPy array to the next."""
+def _pass_by_pass(
+    psi: NDArray[Any],
+    passes: tuple[_Pass, ...],
+    bank: str,
+    device: Selector | None,
+    out: NDArray[Any] | None = None,
+    between: Between3d | None = None,
+) -> Any:
+    """The passes, each from a NumPy array to the next; the last one to ``out`` if given."""
+    made = _volume(psi, passes, bank) if between is not None or out is not None else None
     current: Any = psi
-    for one in passes:
-        current = filter_lines(current, one.filters, one.lower, one.boundary, bank, True, device)
-    return current
+    for axis, one in enumerate(passes):
+        into = None
+        if made is not None:
+            shape = (*current.shape[1:], made[1][axis])
+            into = out if axis == AXES - 1 else None if between is None else between.take(axis, shape, psi.dtype)
+        current = filter_lines(current, one.filters, one.lower, one.boundary, bank, True, device, into)
+    return current if out is None or made is None else out
+
+
+class Between3d:
+    """Host memory of what lies between the passes of a volume, for one volume after another: new pages take longer than a filter."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, NDArray[np.uint8]] = {}
+
+    def take(self, axis: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """An array whose content lasts until the next one of that axis."""
+        nbytes = prod(shape) * dtype.itemsize
+        if axis not in self._kept or self._kept[axis].nbytes < nbytes:
+            self._kept[axis] = np.empty(nbytes, np.uint8)
+        found: NDArray[Any] = self._kept[axis][:nbytes].view(dtype).reshape(shape)
+        return found
 
 
 def _each_alone(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, chosen: Device) -> NDArray[Any]:

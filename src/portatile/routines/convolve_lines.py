@@ -38,18 +38,19 @@ def filter_lines(
     bank: str,
     transposed: bool,
     device: Selector | None,
-    into: Buffer | Between | None = None,
+    into: Buffer | Between | NDArray[Any] | None = None,
 ) -> Any:
     """The convolution of ``psi`` along its first axis with one filter, or with the two rows of a ``bank``.
 
     ``filters`` has shape (1 or 2, taps). The result goes to ``into`` if given, else to a new array; with ``transposed`` its filtered axis
-    is the last, as the kernels write it. Raises ArgumentError for what does not fit.
+    is the last, as the kernels write it. A NumPy ``into`` is C-contiguous, with that axis last. Raises ArgumentError for what does not fit.
     """
     boundary = axes.kind_of(boundary)
     lines, rest = _lines(psi)
     options = (*spelled(filters), lower, type(lower), boundary, bank)
-    if into is None:
-        result = _LINES.call(partial(_plan_lines, filters, rest, None), (lines,), (), options, None, device)
+    if into is None or isinstance(into, np.ndarray):
+        out = None if into is None else into.reshape(-1, into.shape[-1])
+        result = _LINES.call(partial(_plan_lines, filters, rest, None), (lines,), (), options, out, device)
     else:
         planned = _plan_lines(filters, rest, into, Call((lines,), (), options, None, device))
         perform(planned.requests[0])
@@ -75,7 +76,9 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Bet
     if n < 0 or (n == 0 and boundary == "grow"):
         raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
     length = n + (ends if boundary == "grow" else 0)
-    result = _result(lines, (stored.columns, length), rest, into)
+    result = _result(lines, (stored.columns, length), rest, into) if call.out is None else call.out
+    if result.shape != (stored.columns, length) or result.dtype != stored.array.dtype:
+        raise ArgumentError(f"out is {described(result)}; the result is a matrix of {stored.columns} x {length} {stored.array.dtype}")
     weights: Any = np.array(filters, stored.array.dtype, order="C")
     if stored.on_device:
         weights = constant(stored.array.device, weights, result)
@@ -136,8 +139,8 @@ def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -
         shaped = result.reshape(*rest, length)
         return shaped if transposed else np.moveaxis(shaped, -1, 0)
     size = result.dtype.itemsize
-    whole = Buffer(result.memory, (*rest, length), result.dtype, None, result.offset)
-    return whole if transposed else Buffer(result.memory, (length, *rest), result.dtype, (size, *whole.strides[:-1]), result.offset)
+    buffer = Buffer(result.memory, (*rest, length), result.dtype, None, result.offset)
+    return buffer if transposed else Buffer(result.memory, (length, *rest), result.dtype, (size, *buffer.strides[:-1]), result.offset)
 
 
 def spelled(filters: NDArray[Any]) -> tuple[object, ...]:

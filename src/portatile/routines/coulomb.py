@@ -111,8 +111,8 @@ def _rows(out: Any, points: tuple[int, ...]) -> Any:
         raise ArgumentError(f"out has shape {tuple(out.shape)}; it must have shape {points}")
     if len(points) == 2:
         return out
-    whole = out.flags.c_contiguous if isinstance(out, np.ndarray) else _contiguous(Buffer.wrap(out))
-    if not whole:
+    contiguous = out.flags.c_contiguous if isinstance(out, np.ndarray) else _contiguous(Buffer.wrap(out))
+    if not contiguous:
         raise ArgumentError("out has gaps or another order in memory; it must be contiguous, row-major")
     return _reshaped(out, (points[0] * points[1], points[2]))
 

@@ -146,13 +146,13 @@ def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) 
         )
     if operand not in EIGHT_BITS:
         raise ArgumentError(f"scales of blocks of k are for floats of eight bits, and a is {operand}; scale its rows")
-    found = {name: matrices.matrix(vectors[name], name) for name in shapes}
-    for name, one in found.items():
+    scales = {name: matrices.matrix(vectors[name], name) for name in shapes}
+    for name, one in scales.items():
         if one.array.dtype != "float32":
             raise ArgumentError(f"{name} has dtype {one.array.dtype}; it must be float32, the type of the sums: convert it")
         if one.transposed:
             raise ArgumentError(f"{name} must have contiguous rows: copy it")
-    return found
+    return scales
 
 
 def _along(vector: Any, name: str, shape: tuple[int, int]) -> str:
@@ -161,10 +161,10 @@ def _along(vector: Any, name: str, shape: tuple[int, int]) -> str:
     have = tuple(vector.shape)
     fitting = {"bias": {(n,): "columns", (1, n): "columns", (m, 1): "rows"}, "scale_a": {(m,): "rows", (m, 1): "rows"}}
     fitting["scale_b"] = {(n,): "columns", (1, n): "columns"}
-    found = fitting[name].get(have)
-    if found is None:
+    axis = fitting[name].get(have)
+    if axis is None:
         raise ArgumentError(f"{name} has shape {have}; with a result of {m} x {n} it must have one of {', '.join(map(str, fitting[name]))}")
-    return found
+    return axis
 
 
 def _row(vector: Any, name: str, kind: str) -> Matrix:

@@ -151,8 +151,10 @@ def gemm(
 def _plan_product(call: Call) -> Planned | Converted:
     """The plan of ``matmul``: as ``_plan`` for matrices that kernels read, else converted to such matrices by NumPy's rules."""
     a, b = call.arrays
-    found = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
-    return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
+    converted = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
+    return (
+        _plan(call) if converted is None else Converted(_plan, call._replace(arrays=converted.arrays, out=converted.out), converted.finish)
+    )
 
 
 def _plan(call: Call) -> Planned:
@@ -164,7 +166,7 @@ def _plan(call: Call) -> Planned:
         if precision and _goes_one_by_one(stacks.stack_of(a, "a"), stacks.stack_of(b, "b"), precision):
             names = ("a", "b", "c")[: len(call.arrays)]
             return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
-        found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
+        products = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
     else:
         stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")
         stored_b = op(matrices.matrix(b, "b", FACTORS), trans_b, "trans_b")
@@ -174,9 +176,9 @@ def _plan(call: Call) -> Planned:
         matrices.alike(stored_a, stored_b)
         kind = outputs.result_type(stored_a.array.dtype, wanted, out, c if beta != 0 else None)
         result, stored_c, begin = outputs.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-        found = stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
-    requests, begin = [], found.begin
-    for product in found.products:
+        products = stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
+    requests, begin = [], products.begin
+    for product in products.products:
         checks.check_factors(call.factors, name_of(product.a.array.dtype))
         _, _, stored_c = operands = stacks.merged(product.row_major())
         stored_a, stored_b = (stored.read_if(alpha != 0) for stored in operands[:2])
@@ -187,7 +189,7 @@ def _plan(call: Call) -> Planned:
             (*batch, stored_c.rows, stored_c.columns, k),
             (letter(stored_a), letter(stored_b)),
             (stored_a, stored_b, stored_c.read_if(beta != 0)),
-            found.result,
+            products.result,
             call.device,
             {"alpha": alpha, "beta": beta},
             begin,
@@ -195,7 +197,7 @@ def _plan(call: Call) -> Planned:
         )
         requests.append(request)
         begin = None
-    return Planned(found.result, requests)
+    return Planned(products.result, requests)
 
 
 def _plan_one(call: Call, result: Any) -> Planned:

@@ -42,36 +42,36 @@ def checked(call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, An
     """
     given = {name: stacks.stack_of(array, name, COMPLEX) for name, array in zip(names, call.arrays, strict=True)}
     batch = stacks.broadcast(*(array.shape for array in given.values()))
-    whole = (*batch, *shape(given))
+    shape_of_stack = (*batch, *shape(given))
     model = call.arrays[names.index("b")] if "b" in names else call.arrays[0]
-    result = outputs.new(model, whole) if call.out is None else call.out
+    result = outputs.new(model, shape_of_stack) if call.out is None else call.out
     target = stacks.stack_of(result, "out", COMPLEX)
-    if target.shape != whole:
-        raise ArgumentError(f"out has shape {target.shape}; it must have shape {whole}")
+    if target.shape != shape_of_stack:
+        raise ArgumentError(f"out has shape {target.shape}; it must have shape {shape_of_stack}")
     writable(result, "out")
-    if prod(whole):
+    if prod(shape_of_stack):
         _check_apart(target, given)
     return Stacks(given, batch, result, target)
 
 
-def parts(found: Stacks, order: int, most: int, read: tuple[str, ...], begins: str = "") -> list[list[Matrix]] | None:
+def parts(checked_stacks: Stacks, order: int, most: int, read: tuple[str, ...], begins: str = "") -> list[list[Matrix]] | None:
     """The operands ``read`` and the target as even stacks, which a launch takes together; None where each matrix goes alone.
 
     So do matrices of an ``order`` above ``most``, of several dtypes, and those where the copy of ``begins``, with which the target begins,
     needs more than one.
     """
-    target = found.target
-    used = [found.given[name] for name in read]
-    source = found.given[begins] if begins else target
-    if order > most or prod(found.batch) < 2 or 0 in target.shape or any(array.dtype != target.dtype for array in (*used, source)):
+    target = checked_stacks.target
+    used = [checked_stacks.given[name] for name in read]
+    source = checked_stacks.given[begins] if begins else target
+    if order > most or prod(checked_stacks.batch) < 2 or 0 in target.shape or any(array.dtype != target.dtype for array in (*used, source)):
         return None
-    alike = source.shape == target.shape and stacks.is_packed(source) and stacks.is_packed(target)
-    if source is not target and not isinstance(source, np.ndarray) and not alike:
+    same_layout = source.shape == target.shape and stacks.is_packed(source) and stacks.is_packed(target)
+    if source is not target and not isinstance(source, np.ndarray) and not same_layout:
         return None
     names = (*read, "out")
     made = [
         [matrices.stack(view, name) for view, name in zip(views, names, strict=True)]
-        for views in stacks.batches(found.batch, (*used, target))
+        for views in stacks.batches(checked_stacks.batch, (*used, target))
     ]
     if any(part[-1].number < 2 for part in made):
         return None
@@ -81,15 +81,15 @@ def parts(found: Stacks, order: int, most: int, read: tuple[str, ...], begins: s
     return made
 
 
-def each(plan: Plan, call: Call, found: Stacks) -> Planned:
+def each(plan: Plan, call: Call, checked_stacks: Stacks) -> Planned:
     """The requests for all matrices of the stacks of a call. Raises ArgumentError for what does not fit, before anything is computed."""
-    result, target = found.result, found.target
+    result, target = checked_stacks.result, checked_stacks.target
     if not prod(target.shape):
         return Planned(result, [])
     requests = []
-    owners = dict(zip(found.given, call.arrays, strict=True))
-    for index in np.ndindex(*found.batch):
-        arrays = tuple(_matrix(array, index, owners[name]) for name, array in found.given.items())
+    owners = dict(zip(checked_stacks.given, call.arrays, strict=True))
+    for index in np.ndindex(*checked_stacks.batch):
+        arrays = tuple(_matrix(array, index, owners[name]) for name, array in checked_stacks.given.items())
         made = _matrix(target, index, result)
         out = None if call.out is None else made
         requests += [one._replace(result=result) for one in plan(call._replace(arrays=arrays, out=out), made).requests]
@@ -99,12 +99,12 @@ def each(plan: Plan, call: Call, found: Stacks) -> Planned:
 def _matrix(stack: Any, index: tuple[int, ...], owner: Any) -> Any:
     """The matrix at ``index`` of the batch that ``stack`` is broadcast to; where memory has addresses, in memory that begins with it."""
     own = stack.shape[:-2]
-    found = stack[tuple(0 if size == 1 else at for size, at in zip(own, index[len(index) - len(own) :], strict=True))]
-    if not isinstance(found, Buffer) or not found.device.info.can.addresses:
-        return found
-    low, high = span(found.shape, found.strides, found.dtype.itemsize)
-    memory = found.device.adopt(found.memory.handle + found.offset + low, high - low, owner)
-    return Buffer(memory, found.shape, found.dtype, found.strides, -low)
+    matrix = stack[tuple(0 if size == 1 else at for size, at in zip(own, index[len(index) - len(own) :], strict=True))]
+    if not isinstance(matrix, Buffer) or not matrix.device.info.can.addresses:
+        return matrix
+    low, high = span(matrix.shape, matrix.strides, matrix.dtype.itemsize)
+    memory = matrix.device.adopt(matrix.memory.handle + matrix.offset + low, high - low, owner)
+    return Buffer(memory, matrix.shape, matrix.dtype, matrix.strides, -low)
 
 
 def _check_apart(target: Any, given: Mapping[str, Any]) -> None:

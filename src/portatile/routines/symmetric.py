@@ -203,23 +203,27 @@ def _plan_symm(call: Call) -> Planned | Converted:
     if tall is not None:
         return tall
     names = ("a", "b", "c")[: len(call.arrays)]
-    found = stacked.checked(call, names, lambda given: given["b"].shape[-2:])
-    return _plan_symm_together(call, found) or stacked.each(_plan_one_symm, call, found)
+    checked_stacks = stacked.checked(call, names, lambda given: given["b"].shape[-2:])
+    return _plan_symm_together(call, checked_stacks) or stacked.each(_plan_one_symm, call, checked_stacks)
 
 
-def _plan_symm_together(call: Call, found: Stacks) -> Planned | None:
+def _plan_symm_together(call: Call, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
-    begins = _begins(call, found)
-    parts = None if begins is None else stacked.parts(found, found.given["a"].shape[-1], stacked.SMALL, ("a", "b"), begins)
+    begins = _begins(call, checked_stacks)
+    parts = (
+        None if begins is None else stacked.parts(checked_stacks, checked_stacks.given["a"].shape[-1], stacked.SMALL, ("a", "b"), begins)
+    )
     if parts is None:
         return None
     for a, b, _ in parts:
         _check_symm(call, a, b)
-    begin = stacks.copying(found.given["c"], found.target) if begins else None
-    return Planned(found.result, [_symm(call, tuple(part), found.result, None if at else begin) for at, part in enumerate(parts)])
+    begin = stacks.copying(checked_stacks.given["c"], checked_stacks.target) if begins else None
+    return Planned(
+        checked_stacks.result, [_symm(call, tuple(part), checked_stacks.result, None if at else begin) for at, part in enumerate(parts)]
+    )
 
 
-def _begins(call: Call, found: Stacks) -> str | None:
+def _begins(call: Call, checked_stacks: Stacks) -> str | None:
     """The name of the stack with which the result of a call begins, empty if there is none; None where matrices go one by one: where it
     is missing, and in another precision.
     """
@@ -227,7 +231,7 @@ def _begins(call: Call, found: Stacks) -> str | None:
         return None
     if call.factors[1] == 0:
         return ""
-    return None if "c" not in found.given else "" if call.arrays[-1] is found.result else "c"
+    return None if "c" not in checked_stacks.given else "" if call.arrays[-1] is checked_stacks.result else "c"
 
 
 def _plan_one_symm(call: Call, made: Any = None) -> Planned:
@@ -281,27 +285,29 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
     check_options(("uplo", call.options[0], "LU"), ("trans", call.options[1], "NTC"))
     n = -2 if call.options[1] == "N" else -1
     known = (*names, "c")[: len(call.arrays)]
-    found = stacked.checked(call, known, lambda given: (given["a"].shape[n],) * 2)
-    return _plan_updates_together(workload, names, call, found) or stacked.each(partial(_plan_one_update, workload, names), call, found)
+    checked_stacks = stacked.checked(call, known, lambda given: (given["a"].shape[n],) * 2)
+    return _plan_updates_together(workload, names, call, checked_stacks) or stacked.each(
+        partial(_plan_one_update, workload, names), call, checked_stacks
+    )
 
 
-def _plan_updates_together(workload: str, names: tuple[str, ...], call: Call, found: Stacks) -> Planned | None:
+def _plan_updates_together(workload: str, names: tuple[str, ...], call: Call, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
-    begins, target = _begins(call, found), found.target
-    parts = None if begins is None else stacked.parts(found, target.shape[-1], stacked.SMALL, names, begins)
+    begins, target = _begins(call, checked_stacks), checked_stacks.target
+    parts = None if begins is None else stacked.parts(checked_stacks, target.shape[-1], stacked.SMALL, names, begins)
     if parts is None or (begins and call.out is not None and not isinstance(target, np.ndarray)):  # a part of each row is copied then
         return None
     factors = [_factors(workload, call, dict(zip(names, part, strict=False))) for part in parts]
-    begin = stacks.copying(found.given["c"], target) if begins else None
+    begin = stacks.copying(checked_stacks.given["c"], target) if begins else None
     if begin is not None and call.out is not None:  # the other triangle of out stays as it is
         begin = begin._replace(triangle=call.options[0])
     elif call.out is None and not begins:
         begin = Begin(target)
     requests = [
-        _update(workload, call, stored, part[-1], found.result, None if at else begin)
+        _update(workload, call, stored, part[-1], checked_stacks.result, None if at else begin)
         for at, (stored, part) in enumerate(zip(factors, parts, strict=True))
     ]
-    return Planned(found.result, requests)
+    return Planned(checked_stacks.result, requests)
 
 
 def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: Any = None) -> Planned:

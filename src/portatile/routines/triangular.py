@@ -98,24 +98,24 @@ def _plan(workload: str, call: Call) -> Planned | Converted:
     tall = stacked.as_tall(plan, call) if side == "R" else None
     if tall is not None:
         return tall
-    found = stacked.checked(call, ("a", "b"), lambda given: given["b"].shape[-2:])
-    return _plan_together(workload, call, found) or stacked.each(plan, call, found)
+    checked_stacks = stacked.checked(call, ("a", "b"), lambda given: given["b"].shape[-2:])
+    return _plan_together(workload, call, checked_stacks) or stacked.each(plan, call, checked_stacks)
 
 
-def _plan_together(workload: str, call: Call, found: Stacks) -> Planned | None:
+def _plan_together(workload: str, call: Call, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
     if call.options[-1]:  # in another precision each matrix goes alone
         return None
-    b, copied = found.given["b"], found.result is not call.arrays[1]
-    parts = stacked.parts(found, found.given["a"].shape[-1], _SMALL[workload], ("a",), "b" if copied else "")
+    b, copied = checked_stacks.given["b"], checked_stacks.result is not call.arrays[1]
+    parts = stacked.parts(checked_stacks, checked_stacks.given["a"].shape[-1], _SMALL[workload], ("a",), "b" if copied else "")
     if parts is None:
         return None
     for a, target in parts:
         _check(call, a, target)
-    begin = stacks.copying(b, found.target, "b") if copied else None
+    begin = stacks.copying(b, checked_stacks.target, "b") if copied else None
     batched = f"{workload}_batched"
-    requests = [_request(batched, call, a, target, found.result, None if at else begin) for at, (a, target) in enumerate(parts)]
-    return Planned(found.result, requests)
+    requests = [_request(batched, call, a, target, checked_stacks.result, None if at else begin) for at, (a, target) in enumerate(parts)]
+    return Planned(checked_stacks.result, requests)
 
 
 def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:

@@ -14,8 +14,9 @@ from portatile.cache import Cache
 from portatile.device.base import Device, Memory
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable, sources
+from portatile.formatting import spelled
 from portatile.guarded_memory import GuardedMemory
-from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, spelled, to_json
+from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, to_json
 from portatile.select import Choice
 from portatile.store import device_key
 from portatile.trials import Certificate, Check, Trial, now
@@ -105,23 +106,23 @@ class Certifier:
     def _proof(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Certificate:
         """The certificate of a configuration, made now if there is none; found by the problem, then by what it is checked on."""
         key = self._key(problem, choice, _source(plan))
-        found = self._remembered(key)
-        if found is None:
+        certificate = self._remembered(key)
+        if certificate is None:
             try:
                 subjects = self.subjects(workload, problem, choice, plan)
             except LaunchError as error:
                 info = self._device.info
-                found = self._known[key] = Certificate(info.driver, info.compiler, "", (), str(error), now(), passing=True)
-                return found
+                certificate = self._known[key] = Certificate(info.driver, info.compiler, "", (), str(error), now(), passing=True)
+                return certificate
             small, trying = subjects[0]
             source = _source(trying)
             checked = self._key(small, choice, source)
-            found = self._remembered(checked) or self._examine(workload, subjects, choice, source)
+            certificate = self._remembered(checked) or self._examine(workload, subjects, choice, source)
             for name in (checked, key):
-                self._known[name] = found
-                if not found.passing:
-                    self._cache.put(name, to_json(found))
-        return found
+                self._known[name] = certificate
+                if not certificate.passing:
+                    self._cache.put(name, to_json(certificate))
+        return certificate
 
     def _small(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
         """A problem to check the configuration on, and its plan: small, legal for it, and preferably with the kernels of ``plan``.
@@ -152,12 +153,12 @@ class Certifier:
         if key not in self._known:
             raw = self._cache.get(key)
             try:
-                found = None if raw is None else from_json(raw, Certificate)
+                certificate = None if raw is None else from_json(raw, Certificate)
             except msgspec.MsgspecError:
-                found = None  # written by another version
-            if found is None:
+                certificate = None  # written by another version
+            if certificate is None:
                 return None
-            self._known[key] = found
+            self._known[key] = certificate
         return self._known[key]
 
     def _examine(self, workload: Workload, subjects: list[tuple[Problem, Plan]], choice: Choice, source: str) -> Certificate:
@@ -212,15 +213,15 @@ class Certifier:
 
 def _smaller(workload: Workload, problem: Problem, odd: int, fits: Callable[[Problem], bool]) -> Problem:
     """The problem with each size halved as often as it fits; ``odd`` makes sizes odd."""
-    found = problem
+    smallest = problem
     for name in problem.sizes:
-        while found.sizes[name] > 1:
-            half = {**found.sizes, name: (found.sizes[name] // 2) | odd}
+        while smallest.sizes[name] > 1:
+            half = {**smallest.sizes, name: (smallest.sizes[name] // 2) | odd}
             smaller = workload.problem(half, problem.dtype, problem.options)
-            if half == found.sizes or not fits(smaller):
+            if half == smallest.sizes or not fits(smaller):
                 break
-            found = smaller
-    return found
+            smallest = smaller
+    return smallest
 
 
 def _source(plan: Plan) -> str:

@@ -86,10 +86,10 @@ class Deferred:
         """Make what has waited longest; whether there was anything."""
         with self._one:
             with self._lock:
-                found = next(iter(self._drafts.items()), None)
-            if found is None:
+                first = next(iter(self._drafts.items()), None)
+            if first is None:
                 return False
-            name, draft = found
+            name, draft = first
             try:
                 draft.keep()
             except PortatileError:

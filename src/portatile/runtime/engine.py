@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -67,7 +68,7 @@ class Engine:
         self.generation = device.generation
         self.lock: Any = threading.RLock()
         self.in_flight: list[object] = []  # see InFlight
-        self.made = 0  # problems made ready so far
+        self.making = 0.0  # seconds in which problems were made ready so far
         self._streams: dict[int, Queue] = {}
         self._prepared: dict[str, Prepared] = {}
         self._cache = cache.default()
@@ -75,6 +76,7 @@ class Engine:
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
         self._untuned = Untuned(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
+        self._settled_as: dict[str, Choice] = {}
         self._assembled: dict[Hashable, Assembled] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
         self._workspaces = workspaces.Workspaces(device)
@@ -129,13 +131,14 @@ class Engine:
 
     def _make(self, problem: Problem, wanted: Choice, whole: Problem | None, instead: Problem | None, waits: bool) -> Prepared:
         """Compile and load a problem with a choice, or with its default where that may not be used."""
+        began = time.perf_counter()
         settled, plan = self._settled(problem, wanted, whole)
         if len(self._prepared) >= _MAX_PREPARED:
             self._prepared.clear()
             self._called.clear()
         other = None if instead is None else partial(self._executable, instead)
         executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces, instead=other)
-        self.made += 1
+        self.making += time.perf_counter() - began
         return Prepared(executable, problem, settled, waits)
 
     def _executable(self, problem: Problem) -> execute.Executable:
@@ -143,15 +146,15 @@ class Engine:
 
     def assembled(self, key: Hashable, make: Callable[[], Plan]) -> Assembled:
         """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
-        found = self._assembled.get(key)
-        if found is None:
+        assembled = self._assembled.get(key)
+        if assembled is None:
             with self.lock:
                 if len(self._assembled) >= _MAX_PREPARED:
                     self._assembled.clear()
                 plan = make()
                 executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
-                found = self._assembled[key] = Assembled(executable)
-        return found
+                assembled = self._assembled[key] = Assembled(executable)
+        return assembled
 
     def knows(self, key: Hashable) -> bool:
         """Whether ``assembled`` has the plan of this key."""
@@ -164,22 +167,30 @@ class Engine:
             known = arg.kind == "buffer" or (arg.kind == "scalar" and arg.value is None and arg.name in names)
             return replace(arg, name=names[arg.name]) if known else arg
 
-        found: list[Launch] = []
+        launches: list[Launch] = []
         for step in self.prepare(problem).executable.plan.steps:
             assert isinstance(step, Launch)
-            found.append(Launch(step.source, step.kernel, step.global_size, step.local_size, tuple(map(named, step.args))))
-        return found
+            launches.append(Launch(step.source, step.kernel, step.global_size, step.local_size, tuple(map(named, step.args))))
+        return launches
 
     def choose(self, problem: Problem) -> Choice:
         """The configuration for a problem, and why."""
         return self._untuned.known(problem, self._chosen(problem))
 
     def settle(self, problem: Problem) -> Choice:
-        """The configuration that a problem runs with in one piece, also where it is too large for that."""
-        try:
-            return self._settled(problem)[0]
-        except ArgumentError:  # it has no plan
-            return self.choose(problem)
+        """The configuration that a problem runs with in one piece, also where it is too large for that; memoised."""
+        wanted = self.choose(problem)
+        key = f"{problem.key} {canonical(wanted.config)}"
+        settled = self._settled_as.get(key)
+        if settled is None:
+            try:
+                settled = self._settled(problem, wanted)[0]
+            except ArgumentError:  # it has no plan
+                settled = wanted
+            if len(self._settled_as) >= _MAX_PREPARED:
+                self._settled_as.clear()
+            self._settled_as[key] = settled
+        return wanted if settled.config == wanted.config else settled
 
     def fits(self, device: Device) -> bool:
         """Whether it was made for this device since its last release."""
@@ -206,6 +217,7 @@ class Engine:
             self._assembled.clear()
             self._workspaces.release()
             self._called.clear()
+            self._settled_as.clear()
             self._certifier.forget()
             self._untuned.forget()
             self._results = store.known_results()
@@ -257,14 +269,14 @@ _lock = threading.Lock()
 
 def engine_of(device: Device) -> Engine:
     """The engine of a device, made once; again after the device's release."""
-    found = _engines.get(device.info.id)
-    if found is None or not found.fits(device):
+    engine = _engines.get(device.info.id)
+    if engine is None or not engine.fits(device):
         with _lock:
-            found = _engines.get(device.info.id)
-            if found is None or not found.fits(device):
-                found = _engines[device.info.id] = Engine(device)
-                device.spare = found.spare
-    return found
+            engine = _engines.get(device.info.id)
+            if engine is None or not engine.fits(device):
+                engine = _engines[device.info.id] = Engine(device)
+                device.spare = engine.spare
+    return engine
 
 
 def forget_engines() -> None:

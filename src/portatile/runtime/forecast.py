@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
-from portatile.records import Problem, duration
+from portatile.formatting import duration
+from portatile.records import Problem
 from portatile.runtime import rates, triangles
 from portatile.runtime.engine import Engine, engine_of
-from portatile.runtime.pieces import in_time
+from portatile.runtime.pieces import about_in_time
 from portatile.workload import Cut
 
 Places = Mapping[str, Matrix]
@@ -24,6 +25,8 @@ _STARTING = 1e-4
 """Seconds of a split beside its pieces, at least: threads, queues, and the wait at the end."""
 _SHORT = 0.2  # seconds, below which a problem's pieces are so small that they hide much of a device's rate
 _HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # times faster that a device may be alone than its pieces of long and of short problems show
+_LITTLE = 0.03  # of the work: who would do less together than this is left out, and nothing is cut
+_MAKING = 0.05  # of a split's seconds, up to which making pieces of new shapes ready does not count
 _LONG = 10.0  # seconds, beside which compiling and allocating take little
 _TINY = 1e6
 """Flops of a problem that is not shared: any device takes less for them than a split does for its threads."""
@@ -32,6 +35,9 @@ REMOTE = "remote"
 _COLD = 8  # runs of a kind that may be passed over because they made something ready
 _runs: dict[tuple[str, ...], int] = {}
 """How often what ran in this process: a first run compiles, checks and allocates, and its time says nothing of the next."""
+_FIRST = 2  # pieces of a workload on a device, which are slow: as many as are under way at once
+_begun: dict[tuple[object, ...], int] = {}
+"""How many pieces of a workload each device computed in this process, as far as they are first ones."""
 _timed: set[tuple[str, ...]] = set()
 """What was timed once in this process, and never before."""
 _WORTH = 4.0  # times longer than the best device alone, up to which one time of a split may have been disturbed: it is tried again
@@ -53,22 +59,26 @@ class Forecast:
     """What a problem takes when all share it, None where somebody's rate is unknown, and by each device alone whose time is known.
 
     ``quickest`` is the device that should compute it alone, for its measured time is the least or it has to be measured; "" to share it.
-    ``tiny``: it is too small to be shared, whatever the times.
+    ``tiny``: it is too small to be shared, whatever the times. ``little`` is the part that all others would do, where that is too little
+    to share; 0 elsewhere.
     """
 
     together: Expected | None
     alone: Mapping[str, Expected]
     quickest: str = ""
     tiny: bool = False
+    little: float = 0.0
 
     @property
     def settled(self) -> bool:
-        """Whether one should compute it alone and its time is known: nobody else is faster at best."""
-        return bool(self.quickest) and self.alone[self.quickest].measured
+        """Whether one should compute it alone and nothing remains to be tried: its time is known, or the others can do but little."""
+        return bool(self.quickest) and (bool(self.little) or self.alone[self.quickest].measured)
 
     @property
     def why(self) -> str:
         """Who computes it alone, and why."""
+        if self.little:
+            return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
         said = f"{self.quickest} computes it alone, {'which is faster' if self.settled else 'which was not tried yet'}"
         return f"{said}: it is too small to share" if self.tiny else said
 
@@ -151,9 +161,11 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
             alone[name] = Expected(task.work / shown)
         elif measured is not None:  # it came too late for a piece
             alone[name] = Expected(measured)
+    little = _little(alone) if len(alone) == len(devices) else 0.0
     if measured is not None:
         quickest = _quickest(Expected(measured, True), alone)
-        if quickest and _key(devices[0], task.problem, task.all) in _timed and measured < _WORTH * alone[quickest].seconds:
+        again = _key(devices[0], task.problem, task.all) in _timed and not little
+        if quickest and again and measured < _WORTH * alone[quickest].seconds:
             quickest = ""
         return Forecast(Expected(measured, True), alone, quickest)
     if len(alone) < len(devices) or (parts := task.parts()) is None:
@@ -161,10 +173,19 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     size, period = parts
     found = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", least=task.work)
     together, best = (
-        Expected(in_time(size, period, {name: size / seconds for name, seconds in each.items()})[0] + (found or _STARTING))
+        Expected(about_in_time(size, period, {name: size / seconds for name, seconds in each.items()}) + (found or _STARTING))
         for each in ({name: one.seconds for name, one in alone.items()}, {name: _at_best(one) for name, one in alone.items()})
     )
+    if little:
+        return Forecast(together, alone, min(alone, key=lambda name: alone[name].seconds), little=little)
     return Forecast(together, alone, _quickest(best, alone))
+
+
+def _little(alone: Mapping[str, Expected]) -> float:
+    """The part of the work that all but the fastest would do, by their times alone, where it is too little to share; else 0."""
+    rates_alone = [1 / max(one.seconds, 1e-12) for one in alone.values()]
+    rest = 1 - max(rates_alone) / sum(rates_alone)
+    return rest if rest < _LITTLE else 0.0
 
 
 def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
@@ -198,12 +219,13 @@ def learn_alone(device: Device, task: Shared, seconds: float) -> None:
 
 
 def learn_together(
-    devices: Sequence[Device], task: Shared, seconds: float, shown: Mapping[str, float], pieces: float, made: bool = False
+    devices: Sequence[Device], task: Shared, seconds: float, shown: Mapping[str, float], pieces: float, making: float = 0.0
 ) -> None:
     """Remember how long all took, and the work a second that each has ``shown``; ``pieces`` is what the model says of all at these.
 
-    ``made``: pieces of new shapes had to be made ready, which the seconds hold and the rates do not.
+    ``making``: seconds in which pieces of new shapes were made ready, which the time of all holds and the rates do not.
     """
+    made = making > _MAKING * seconds
     warm = _is_warm(devices[0], task.problem, task.all, seconds, made)
     if not warm and not made:
         return
@@ -220,6 +242,15 @@ def learn_together(
     rates.took(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
         rates.learn(devices[0].info, task.problem, task.work, max(seconds - pieces, _STARTING), f"starting {task.all}")
+
+
+def is_first(device: Device, problem: Problem) -> bool:
+    """Whether this piece is one of the first of its workload on the device in this process: it loads kernels, and its rate says little."""
+    key = device.info.id, device.generation, problem.workload, problem.dtype
+    count = _begun.get(key, 0)
+    if count < _FIRST:
+        _begun[key] = count + 1
+    return count < _FIRST
 
 
 def _is_warm(device: Device, problem: Problem, what: str, seconds: float, made: bool = False) -> bool:

@@ -95,8 +95,8 @@ class ByNumpy:
 
 
 def _op(array: NDArray[Any], trans: str) -> NDArray[Any]:
-    found = array if trans == "N" else array.swapaxes(-1, -2)
-    return found.conj() if trans == "C" and found.dtype.kind == "c" else found
+    operand = array if trans == "N" else array.swapaxes(-1, -2)
+    return operand.conj() if trans == "C" and operand.dtype.kind == "c" else operand
 
 
 def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:

@@ -31,8 +31,8 @@ class InFlight:
 
     __slots__ = ("_arrays", "_held", "_queue")
 
-    def __init__(self, held: list[object], queue: Queue, arrays: object) -> None:
-        self._held, self._queue, self._arrays = held, queue, arrays
+    def __init__(self, kept_alive: list[object], queue: Queue, arrays: object) -> None:
+        self._held, self._queue, self._arrays = kept_alive, queue, arrays
 
     def __enter__(self) -> None:
         if self._held:  # a call was broken off, and its waiting too

@@ -44,9 +44,9 @@ def asked() -> int | None:
 
 def limit_of(device: Device) -> int | None:
     """Bytes that a computation on host arrays may take on the device; None for a device that computes in the host's own memory."""
-    said = asked() or settings.memory_limit()
-    if said is not None:
-        return said
+    setting = asked() or settings.memory_limit()
+    if setting is not None:
+        return setting
     return None if device.info.unified_memory else int(_SHARE * device.info.global_memory)
 
 

@@ -40,10 +40,10 @@ def perform(request: Request) -> Bound | None:
     one (slabs, several devices).
     """
     operands = request.operands
-    found = request.bound or _bound(request)
-    if found is None:
+    bound = request.bound or _bound(request)
+    if bound is None:
         return None
-    engine, prepared, names = found
+    engine, prepared, names = bound
     if request.begin is not None:
         request.begin.put(_queue(engine.device, request.result))
     if operands[-1].on_device:  # and then so do all that are read
@@ -51,7 +51,7 @@ def perform(request: Request) -> Bound | None:
         launch(engine, prepared, memories, request.scalars, request.result)
     else:
         start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
-    return found
+    return bound
 
 
 def _bound(request: Request) -> Bound | None:
@@ -67,12 +67,12 @@ def _bound(request: Request) -> Bound | None:
     dtype = operands[0].array.dtype, operands[-1].array.dtype
     wanted = request.workload, request.precision, request.sizes, request.options
     key = (device, device.generation, *wanted, dtype, memory_limit.asked(), layouts)
-    found = _remembered.get(key)
-    if found is not None and not found.waits:
-        return found
-    if found is not None and operands[-1].on_device and capturing(device, request.result):
-        return found
-    again = found is not None
+    bound = _remembered.get(key)
+    if bound is not None and not bound.waits:
+        return bound
+    if bound is not None and operands[-1].on_device and capturing(device, request.result):
+        return bound
+    again = bound is not None
     asked = problem = _problem(request)
     engine, names = engine_of(device), tuple(problem.layout)
     if not request.precision:
@@ -85,11 +85,11 @@ def _bound(request: Request) -> Bound | None:
             engine.free_workspaces()
             slabs.run(engine, task)
             return None
-    found = Bound(engine, _prepared(engine, problem, request, None if problem is asked else asked, again), names)
+    bound = Bound(engine, _prepared(engine, problem, request, None if problem is asked else asked, again), names)
     if len(_remembered) >= _MAX_REMEMBERED:
         _remembered.clear()
-    _remembered[key] = found
-    return found
+    _remembered[key] = bound
+    return bound
 
 
 def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None:
@@ -101,7 +101,8 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     if not request.precision:
         problem = precisions.preferred(problem, *(one.info for one in chosen))
     matrices = dict(zip(problem.layout, request.operands, strict=True))
-    if alone := several.settled(chosen, problem, matrices):
+    considered = several.considered(chosen, problem, matrices)
+    if alone := several.settled(considered):
         return _bound(request._replace(selector=alone))
     _settle(request, chosen)
 
@@ -110,7 +111,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
         if request.operands[-1].on_device:
             _queue(engine.device, request.result).finish()  # the caller times this function, and times must include the work
 
-    several.perform(chosen, problem, matrices, request.scalars, compute)
+    several.perform(considered, matrices, request.scalars, compute)
     return None
 
 
@@ -220,10 +221,10 @@ def capturing(device: Device, result: Any) -> bool:
 
 def _preferred(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> Problem:
     """``precisions.preferred``, unless its workspace alone would have the problem cut into slabs."""
-    found = precisions.preferred(problem, engine.device.info)
-    if found is problem or operands[-1].on_device:
-        return found
-    return problem if _too_large(engine, found, operands) and not _too_large(engine, problem, operands) else found
+    preferred = precisions.preferred(problem, engine.device.info)
+    if preferred is problem or operands[-1].on_device:
+        return preferred
+    return problem if _too_large(engine, preferred, operands) and not _too_large(engine, problem, operands) else preferred
 
 
 def _prepared(engine: Engine, problem: Problem, request: Request, instead: Problem | None, again: bool) -> Prepared:
@@ -281,5 +282,5 @@ def _problem(request: Request) -> Problem:
     sizes = dict(zip(workload.sizes, request.sizes, strict=True))
     first, last = (name_of(request.operands[place].array.dtype) for place in (0, -1))
     dtype = last if first == last else product_name(first, last)
-    found = precisions.computed(request.precision, request.workload, dtype)
-    return workloads.get(found.workload).problem(sizes, found.dtype, {**options, **found.options}, layout)
+    computed = precisions.computed(request.precision, request.workload, dtype)
+    return workloads.get(computed.workload).problem(sizes, computed.dtype, {**options, **computed.options}, layout)

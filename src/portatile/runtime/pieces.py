@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from math import lcm
 
 from portatile.runtime.slabs import GRAIN
 
 _PROBE = 32  # the first piece of a device whose rate nobody knows is one part of so many of what it would take with equal rates
 _LEAST_SECONDS = 2e-3  # what a piece takes at least, so that starting and ending it costs little
+_KEPT = 0.8  # of what earlier pieces count in a rate, at each further one
 _FRACTION = 0.5  # of what is left, in proportion to the rate: the rest evens out what was misjudged
 FEWEST = 2  # pieces, below which a problem is not worth cutting
+_FINE = 8  # rates for each octave that ``about_in_time`` tells from others
+_STEPS = 8  # wide pieces are of so many widths between a power of two and the next, so that what was made ready for one suits another
 
 
 class Pieces:
@@ -25,7 +30,9 @@ class Pieces:
         self._free = [(0, size)]
         self._grain = lcm(period, GRAIN) if size > FEWEST * lcm(period, GRAIN) * len(rates) else period
         self._rates = dict(rates)  # steps a second, 0 for what nobody knows
-        self._size = size
+        self._cold: set[str] = set()  # devices of which only first pieces are known
+        self._sums: dict[str, tuple[float, float]] = {}  # steps and seconds of each device, the latest most
+        self._held = dict.fromkeys(rates, 0)  # steps that each device has taken and not finished
         self._changed = threading.Condition()
         self._under_way = 0
         self.stopped = False
@@ -33,29 +40,44 @@ class Pieces:
     def take(self, device: str, most: int, wait: bool = True) -> tuple[int, int] | None:
         """The next piece for a device, of at most ``most`` steps; None when everything is done.
 
-        Waits while others may hand some back; without ``wait`` it says None then too.
+        Waits while others may hand some back; without ``wait`` it says None then too. A device that would finish its piece after the
+        fastest one has done everything waits as well, in case that one fails.
         """
         with self._changed:
-            while not self._free:
-                if not self._under_way or not wait:
+            while not self._free or self._late(device):
+                if not wait or not (self._free or self._under_way):
                     return None
                 self._changed.wait()
             low, high = self._free.pop()
             width = min(self._wanted(device, high - low), most, high - low)
             if width < high - low:
-                width = max(width // self._grain * self._grain, min(self._grain, most, high - low))
+                width = max(self._rounded(width), min(self._grain, most, high - low))
                 if width < high - low:
                     self._free.append((low + width, high))
             self._under_way += 1
+            self._held[device] = self._held.get(device, 0) + width
+            if not self._free:
+                self._changed.notify_all()
             return low, low + width
 
-    def done(self, device: str, steps: int, seconds: float) -> None:
-        """A piece is finished; ``seconds`` is how long the device took for it."""
+    def done(self, device: str, steps: int, seconds: float, cold: bool = False) -> None:
+        """A piece is finished, ``seconds`` after the one before it. The rate of ``cold`` ones counts until there is another.
+
+        Of two pieces that were under way at once the second may end just after the first: so it is steps and seconds that are added up.
+        """
         with self._changed:
             self._under_way -= 1
-            if seconds > 0 and steps:
-                known = self._rates.get(device, 0.0)
-                self._rates[device] = steps / seconds if not known else 0.5 * (known + steps / seconds)
+            self._held[device] = self._held.get(device, 0) - steps
+            known, was_cold = self._rates.get(device, 0.0), device in self._cold
+            if seconds > 0 and steps and (was_cold or not (cold and known)):
+                if not known or (was_cold and not cold):
+                    before = 0.0, 0.0
+                else:
+                    lasted = max(seconds, steps / known)
+                    before = self._sums.get(device, (known * lasted, lasted))
+                self._sums[device] = _KEPT * before[0] + steps, _KEPT * before[1] + seconds
+                self._rates[device] = self._sums[device][0] / self._sums[device][1]
+                (self._cold.add if cold else self._cold.discard)(device)
             self._changed.notify_all()
 
     def back(self, low: int, high: int) -> None:
@@ -70,6 +92,7 @@ class Pieces:
         """A device takes no more."""
         with self._changed:
             self._rates.pop(device, None)
+            self._held.pop(device, None)
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -91,13 +114,40 @@ class Pieces:
         with self._changed:
             return dict(self._rates)
 
+    @property
+    def shown(self) -> Mapping[str, float]:
+        """``rates`` without those of first pieces, for which kernels were loaded and memory was made."""
+        with self._changed:
+            return {device: rate for device, rate in self._rates.items() if device not in self._cold}
+
+    def _rounded(self, width: int) -> int:
+        """A width that is a multiple of the grain, and one of few."""
+        grains = width // self._grain
+        step = 1 << max(grains.bit_length() - _STEPS.bit_length(), 0)
+        return grains // step * step * self._grain
+
+    def _horizon(self, device: str) -> float:
+        """Seconds in which the fastest of the other devices would finish all that is left; infinite where no rate is known."""
+        left = sum(high - low for low, high in self._free)
+        others = [(rate, name) for name, rate in self._rates.items() if rate and name != device]
+        if not others:
+            return math.inf
+        rate, name = max(others)
+        return (left + self._held.get(name, 0)) / rate
+
+    def _late(self, device: str) -> bool:
+        """Whether even the thinnest piece would be done here after the fastest of the others could have done all; never of the fastest."""
+        rate = self._rates.get(device, 0.0)
+        low, high = self._free[-1]
+        return bool(rate) and min(self._grain, high - low) / rate > self._horizon(device)
+
     def _wanted(self, device: str, left: int) -> int:
         rate = self._rates.get(device, 0.0)
         if not rate:
             return max(left // (_PROBE * max(len(self._rates), 1)), 1)
         known = [one for one in self._rates.values() if one]
         total = sum(known) * len(self._rates) / len(known)  # who is not known yet is taken to be like the others
-        return max(int(_FRACTION * left * rate / total), int(rate * _LEAST_SECONDS), 1)
+        return max(int(_FRACTION * left * rate / total), int(rate * min(_LEAST_SECONDS, _FRACTION * self._horizon(device))), 1)
 
 
 def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, dict[str, float]]:
@@ -106,17 +156,30 @@ def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, 
     The pieces are those that would be handed out, in a clock that only counts.
     """
     pieces = Pieces(size, period, rates)
-    clock = [(0.0, device) for device, rate in rates.items() if rate]
+    clock = [(0.0, device, 0, 0.0) for device, rate in rates.items() if rate]  # when who finishes so many steps, begun so long before
     busy = dict.fromkeys(rates, 0.0)
     last = 0.0
     while clock:
-        now, device = heapq.heappop(clock)
+        now, device, steps, took = heapq.heappop(clock)
+        if steps:
+            pieces.done(device, steps, took)
         piece = pieces.take(device, size, wait=False)
         if piece is None:
             continue
-        took = (piece[1] - piece[0]) / rates[device]
+        steps = piece[1] - piece[0]
+        took = steps / rates[device]
         busy[device] += took
         last = max(last, now + took)
-        pieces.done(device, piece[1] - piece[0], took)
-        heapq.heappush(clock, (now + took, device))
+        heapq.heappush(clock, (now + took, device, steps, took))
     return last, busy
+
+
+def about_in_time(size: int, period: int, rates: Mapping[str, float]) -> float:
+    """As ``in_time`` says when the last piece would be done, for rates that differ by a few per cent; memoised, for every call asks."""
+    known = tuple((name, 2.0 ** (round(_FINE * math.log2(rate)) / _FINE)) for name, rate in rates.items() if rate)
+    return _known_time(size, period, known) * sum(rate for _, rate in known) / sum(rates.values()) if known else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _known_time(size: int, period: int, rates: tuple[tuple[str, float], ...]) -> float:
+    return in_time(size, period, dict(rates))[0]

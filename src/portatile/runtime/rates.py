@@ -26,6 +26,7 @@ _Rates = dict[str, dict[int, float]]  # by workload and dtype, by decade of the 
 
 _lock = threading.Lock()
 _known: dict[tuple[str, Path], _Rates] = {}
+_names: dict[int, tuple[DeviceInfo, str]] = {}  # of the files, by the record's identity: each call asks a dozen times
 _written: dict[Path, float] = {}  # when each file was, by a clock that only goes on
 
 
@@ -104,5 +105,8 @@ def _rates(device: DeviceInfo) -> _Rates:
 
 def _path(device: DeviceInfo) -> Path:
     """A file for each piece of hardware with its driver and back end: its link counts, too."""
-    name = digest(canonical([device_key(device), device.driver, device.physical_id, device.unified_memory]))
-    return settings.load().data_dir / "rates" / f"{name}.json"
+    known = _names.get(id(device))
+    if known is None or known[0] is not device:
+        name = digest(canonical([device_key(device), device.driver, device.physical_id, device.unified_memory]))
+        known = _names[id(device)] = device, name
+    return settings.data_dir() / "rates" / f"{known[1]}.json"

@@ -99,13 +99,13 @@ class Recorder:
                 return self._first(plan, Call(arrays, factors, options, out, device), None, None)
             if library.on_host:
                 key += (memory_limit.asked(), settings.selection())
-            last, found = self._last
+            last, recorded = self._last
             if key != last:
-                found = self._known.get(tuple(key))
-                self._last = key, found
+                recorded = self._known.get(tuple(key))
+                self._last = key, recorded
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array without these attributes, unhashable options
             return self._first(plan, Call(arrays, factors, options, out, device), None, None)
-        if found is not None and (result := found.again(library, given, factors, out, places)) is not None:
+        if recorded is not None and (result := recorded.again(library, given, factors, out, places)) is not None:
             return result
         return self._first(plan, Call(arrays, factors, options, out, device), library, tuple(key))
 

@@ -170,16 +170,16 @@ class RemoteParts:
 
     def _shared(self, lane: _Lane, name: str, stored: Matrix) -> Matrix:
         """An operand that is copied once, as it lies: a part's view of it."""
-        whole = self._task.matrices[name]
+        matrix = self._task.matrices[name]
         if name not in self._whole:
-            nbytes = whole.extent * whole.array.dtype.itemsize
+            nbytes = matrix.extent * matrix.array.dtype.itemsize
             memory = self._device.allocate(max(nbytes, 1))
-            self._whole[name] = whole._replace(array=_over(memory, whole), offset=0, alignment=alignment(_over(memory, whole)))
-            if whole.read and nbytes:
-                self._carry(lane.queue, memory, 0, whole, nbytes)
+            self._whole[name] = matrix._replace(array=_over(memory, matrix), offset=0, alignment=alignment(_over(memory, matrix)))
+            if matrix.read and nbytes:
+                self._carry(lane.queue, memory, 0, matrix, nbytes)
                 lane.queue.finish()  # the other lane reads it too
         kept = self._whole[name]
-        return stored._replace(array=kept.array, offset=stored.offset - whole.offset, alignment=kept.alignment)
+        return stored._replace(array=kept.array, offset=stored.offset - matrix.offset, alignment=kept.alignment)
 
     def _fetch(self, made: Matrix, stored: Matrix, lane: _Lane) -> None:
         """Fill a packed copy; rows that lie apart are gathered first."""

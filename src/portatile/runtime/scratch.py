@@ -57,11 +57,11 @@ class Scratch:
         """A copy of a small array, which nobody writes."""
         key = _key(array)
         with self._lock:
-            found = self._constants.pop(key, None) or Buffer.from_numpy(array, self._device)
-            self._constants[key] = found  # the newest last
+            buffer = self._constants.pop(key, None) or Buffer.from_numpy(array, self._device)
+            self._constants[key] = buffer  # the newest last
             if len(self._constants) > _CONSTANTS:
                 self._constants.popitem(last=False)
-            return found
+            return buffer
 
 
 def _key(array: NDArray[np.generic]) -> tuple[str, tuple[int, ...], bytes]:
@@ -74,12 +74,12 @@ _kept: dict[tuple[Device, object], Scratch] = {}
 def scratch(device: Device) -> Scratch:
     """The device's scratch, made once; again where a fault has ended what was on the device."""
     key = device, device.generation
-    found = _kept.get(key)
-    if found is None:
+    kept = _kept.get(key)
+    if kept is None:
         for other in [other for other in _kept if other[0] is device]:
             del _kept[other]
-        found = _kept.setdefault(key, Scratch(device))
-    return found
+        kept = _kept.setdefault(key, Scratch(device))
+    return kept
 
 
 def forget() -> None:

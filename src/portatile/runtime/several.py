@@ -27,7 +27,7 @@ from portatile.records import Problem
 from portatile.runtime import forecast, memory_limit, slabs, triangles
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
-from portatile.runtime.pieces import FEWEST, Pieces, in_time
+from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
 from portatile.runtime.triangles import TriangleParts
@@ -113,7 +113,7 @@ class _Worker:
 
     def _count(self, pieces: Pieces, piece: tuple[int, int], seconds: float) -> None:
         steps = piece[1] - piece[0]
-        pieces.done(self.share.device, steps, seconds)
+        pieces.done(self.share.device, steps, seconds, forecast.is_first(self.engine.device, self.task.whole))
         self.share.steps += steps
         self.share.pieces += 1
         self.share.seconds += seconds
@@ -160,21 +160,32 @@ def _work(problem: Problem, cut: Cut) -> float:
     return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
 
 
-def perform(
-    devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start
-) -> Split:
-    """Compute a problem by all of ``devices``; returns when the output, the last of ``matrices``, is there.
+class Considered(NamedTuple):
+    """A problem where its operands lie, and what is expected of several devices that are to compute it."""
+
+    devices: Sequence[Device]
+    task: forecast.Shared
+    told: Forecast
+
+
+def considered(devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Considered:
+    """What ``settled`` and ``perform`` need to know."""
+    task = forecast.shared(devices, problem, matrices)
+    return Considered(devices, task, forecast.of(devices, task) if len(devices) > 1 else Forecast(None, {}))
+
+
+def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
+    """Compute a problem by all of its devices; returns when the output, the last of ``matrices``, is there.
 
     The arrays all lie on the host, or all on devices, where what writes them has finished. Where a problem cannot be cut or is too small,
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    task = forecast.shared(devices, problem, matrices)
+    devices, task, told = what
     if len(devices) == 1:
         return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
-    told = forecast.of(devices, task)
     alone = next((device for device in devices if device.info.id == told.quickest), None)
-    workers, note = _workers(devices, problem, matrices, scalars) if alone is None else ([], told.why)
+    workers, note = _workers(devices, task.problem, matrices, scalars) if alone is None else ([], told.why)
     if len(workers) < FEWEST:
         split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
@@ -182,13 +193,12 @@ def perform(
     return keep(devices, replace(split, forecast=told))
 
 
-def settled(devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> str:
-    """The device that computes a problem alone from now on where its operands lie, for it was measured; "" where that is not settled."""
-    task = forecast.shared(devices, problem, matrices)
-    told = forecast.of(devices, task)
+def settled(what: Considered) -> str:
+    """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
+    devices, task, told = what
     if not told.settled or task.places[told.quickest] == forecast.REMOTE:
         return ""
-    keep(devices, _of_one(told, problem, max(problem.sizes.values(), default=0)))
+    keep(devices, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
     return told.quickest
 
 
@@ -212,18 +222,18 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
     period = lcm(*(max(worker.cut.period, 1) for worker in workers))
     pieces, predicted = Pieces(size, period, known), 0.0
     if all(known.values()):
-        predicted = size / (in_time(size, period, known)[0] * sum(known.values()))
-    made = [worker.engine.made for worker in workers]
+        predicted = size / (about_in_time(size, period, known) * sum(known.values()))
+    making = sum(worker.engine.making for worker in workers)
     together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
     seconds = time.perf_counter() - began
     shown = {
-        worker.share.device: pieces.rates[worker.share.device] * work
+        worker.share.device: pieces.shown[worker.share.device] * work
         for worker in workers
-        if worker.share.pieces and not worker.share.failure
+        if worker.share.pieces and worker.share.device in pieces.shown and not worker.share.failure
     }
     if not any(worker.share.failure for worker in workers):
-        ready = made == [worker.engine.made for worker in workers]
-        forecast.learn_together(devices, task, seconds, shown, in_time(size, period, pieces.rates)[0], made=not ready)
+        making = sum(worker.engine.making for worker in workers) - making
+        forecast.learn_together(devices, task, seconds, shown, about_in_time(size, period, pieces.rates), making)
     return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
 
 

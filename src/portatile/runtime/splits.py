@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from portatile.device.base import Device
-from portatile.records import Problem, duration
+from portatile.formatting import duration
+from portatile.records import Problem
 from portatile.runtime.forecast import Forecast
 
 
@@ -57,9 +58,9 @@ class Split:
         how = f"{'expected in ' if self.expected else ''}{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
         if self.predicted:
             how += f" where {self.predicted:.2f} was expected"
-        told = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
+        text = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
         before = str(self.forecast) if self.forecast is not None and self.forecast.alone else ""
-        return "; ".join(filter(None, (told, *failed, self.note, before)))
+        return "; ".join(filter(None, (text, *failed, self.note, before)))
 
 
 _last: dict[tuple[str, tuple[str, ...]], Split] = {}

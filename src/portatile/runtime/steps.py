@@ -227,21 +227,21 @@ def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operan
         for index, candidate in enumerate(given):
             for name, view in _VIEWS.items():
                 seen = view(candidate)
-                alike = array.shape == seen.shape and array.strides == seen.strides
-                if alike and array.__array_interface__["data"][0] == places[index]:
+                same_layout = array.shape == seen.shape and array.strides == seen.strides
+                if same_layout and array.__array_interface__["data"][0] == places[index]:
                     return Source(index, 0, array.nbytes, name)
         return None
     memory = array.memory
-    found = [index for index, candidate in enumerate(given) if candidate is array]
-    if not found:  # a view of one of them
-        found = [index for index, place in enumerate(places) if place == BUFFERS.place(array)][:1]
-    if not found:  # or a part, which begins elsewhere
+    sources = [index for index, candidate in enumerate(given) if candidate is array]
+    if not sources:  # a view of one of them
+        sources = [index for index, place in enumerate(places) if place == BUFFERS.place(array)][:1]
+    if not sources:  # or a part, which begins elsewhere
         owner = getattr(memory, "owner", None)
-        found = [at for at, other in enumerate(given) if other is owner or getattr(other, "memory", None) is memory]
-    if not found or any(given[index] is not given[found[0]] for index in found):
+        sources = [at for at, other in enumerate(given) if other is owner or getattr(other, "memory", None) is memory]
+    if not sources or any(given[index] is not given[sources[0]] for index in sources):
         return None
-    base = memory.handle if type(memory.handle) is int else places[found[0]]
-    return Source(found[0], base - places[found[0]], memory.nbytes)
+    base = memory.handle if type(memory.handle) is int else places[sources[0]]
+    return Source(sources[0], base - places[sources[0]], memory.nbytes)
 
 
 def entire(begin: Begin, given: Sequence[Any], target: Source, source: Operand | None) -> bool:

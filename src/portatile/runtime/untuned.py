@@ -19,7 +19,8 @@ from portatile.device.clock import back_to_back
 from portatile.dtypes import itemsize
 from portatile.errors import PortatileError
 from portatile.execute import Executable, sources
-from portatile.records import Binary, Config, Plan, Problem, Source, canonical, digest, duration, from_json, to_json
+from portatile.formatting import duration
+from portatile.records import Binary, Config, Plan, Problem, Source, canonical, digest, from_json, to_json
 from portatile.runtime import memory_limit
 from portatile.select import Choice
 from portatile.store import device_key
@@ -65,11 +66,11 @@ class Untuned:
         """The fastest configuration if the problem was timed before, else ``choice``: what runs where nothing is timed."""
         if not self._wanted(problem, choice):
             return choice
-        found = self._known.get(problem.key)
-        if found is None:
+        choice_of_timing = self._known.get(problem.key)
+        if choice_of_timing is None:
             ran = self._kept(problem, choice)
-            found = None if ran is None else self._remember(problem, choice, ran)
-        return found or choice
+            choice_of_timing = None if ran is None else self._remember(problem, choice, ran)
+        return choice_of_timing or choice
 
     def waits(self, problem: Problem, choice: Choice) -> bool:
         """Whether the problem would be timed if it came again: it was not yet, and is not too large."""
@@ -77,9 +78,9 @@ class Untuned:
 
     def timed(self, problem: Problem, choice: Choice) -> Choice:
         """The fastest configuration, timed now if it was not before; ``choice`` where that is tuned, or nothing else may be faster."""
-        found = self.known(problem, choice)
+        known = self.known(problem, choice)
         if not self.waits(problem, choice):
-            return found
+            return known
         configs = [choice.config, *workloads.get(problem.workload).contenders(problem, self._device.info)]
         configs = [config for place, config in enumerate(configs) if config not in configs[:place]]
         seconds = self._race(problem, [choice, *(Choice(config, "default", "") for config in configs[1:])]) if len(configs) > 1 else []
@@ -102,8 +103,8 @@ class Untuned:
     def _remember(self, problem: Problem, choice: Choice, ran: Sequence[_Timed]) -> Choice:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        found = self._known[problem.key] = _fastest(choice, ran)
-        return found
+        fastest = self._known[problem.key] = _fastest(choice, ran)
+        return fastest
 
     def _key(self, problem: Problem, choice: Choice) -> str:
         info = self._device.info
@@ -112,12 +113,12 @@ class Untuned:
     def _kept(self, problem: Problem, choice: Choice) -> tuple[_Timed, ...] | None:
         """What an earlier process measured, of configurations that are legal now; None where none did."""
         try:
-            found = from_json(self._cache.get(self._key(problem, choice)) or b"", tuple[_Timed, ...])
+            timed = from_json(self._cache.get(self._key(problem, choice)) or b"", tuple[_Timed, ...])
         except (msgspec.MsgspecError, ValueError):
             return None
         space = workloads.get(problem.workload).space(problem, self._device.info)
-        legal = all(one.config in space for one in found if one.config != choice.config)
-        return found if found and found[0].config == choice.config and legal and all(math.isfinite(one.seconds) for one in found) else None
+        legal = all(one.config in space for one in timed if one.config != choice.config)
+        return timed if timed and timed[0].config == choice.config and legal and all(math.isfinite(one.seconds) for one in timed) else None
 
     def _race(self, problem: Problem, choices: Sequence[Choice]) -> list[float]:
         """Seconds of a run of each, 0 for those that this device refuses; empty where nothing could be timed."""
@@ -205,8 +206,8 @@ def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:
     if best is timed[0] or (usual > 0 and best.seconds > _GAIN * usual):
         return choice
     beside = f", where {choice.reason} takes {duration(usual)}" if usual > 0 else ""
-    said = f"the fastest of {len(ran)} that were timed when it first came again: {duration(best.seconds)}{beside}"
-    return Choice(best.config, "timed", said)
+    explanation = f"the fastest of {len(ran)} that were timed when it first came again: {duration(best.seconds)}{beside}"
+    return Choice(best.config, "timed", explanation)
 
 
 def _there(binary: Binary | None) -> Binary:

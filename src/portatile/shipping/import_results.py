@@ -50,10 +50,10 @@ def read(path: Path) -> list[Trial]:
         if kernel_tuner.is_one(document):
             raise UsageError("a cache of Kernel Tuner is of a kernel that no workload here computes; search it with tune --replay")
         if t4.is_one(document):
-            found = t4.read(document)
+            outcomes = t4.read(document)
             if not document.get("metadata", {}).get("portatile"):
                 raise UsageError("this T4 does not say of which problem and device it is; search it with tune --replay")
-            return _checked(found, "$.results")
+            return _checked(outcomes, "$.results")
         if not portatile_json.is_one(document):
             raise UsageError("this holds no trials: it is neither what `portatile results --json` or `tune --json` prints, nor T4")
         return _checked(*portatile_json.read(document))
@@ -69,13 +69,13 @@ def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInf
         groups.setdefault(device_key(trial.device), []).append(trial)
     here = {device_key(info) for info in present}
     arrived = []
-    for key, found in groups.items():
-        info = found[0].device
-        known = {_identity(trial) for problem in _problems(found) for trial in store.trials(Query(problem=problem, device=info))}
-        new = list({identity: trial for trial in found if (identity := _identity(trial)) not in known}.values())
+    for key, group in groups.items():
+        info = group[0].device
+        known = {_identity(trial) for problem in _problems(group) for trial in store.trials(Query(problem=problem, device=info))}
+        new = list({identity: trial for trial in group if (identity := _identity(trial)) not in known}.values())
         for trial in new:
             store.add(trial)
-        arrived.append(Arrived(info, len(new), sum(trial.status == "ok" for trial in new), len(found) - len(new), key in here))
+        arrived.append(Arrived(info, len(new), sum(trial.status == "ok" for trial in new), len(group) - len(new), key in here))
     return arrived
 
 
@@ -92,7 +92,7 @@ def _identity(trial: Trial) -> str:
 def _checked(trials: list[Trial], where: str) -> list[Trial]:
     """The trials with whole problems, if each makes sense; raises ArgumentError with the place of the first that does not."""
     sound: dict[str, Problem] = {}
-    found = []
+    checked = []
     for place, trial in enumerate(trials):
         at = f"at `{where}[{place}]"
         for name in ("samples", "event_samples"):
@@ -109,8 +109,8 @@ def _checked(trials: list[Trial], where: str) -> list[Trial]:
             raise ArgumentError(f"a device has a name - {at}.device.name`")
         if trial.problem.key not in sound:
             sound[trial.problem.key] = _whole(trial.problem, f"{at}.problem`")
-        found.append(replace(trial, problem=sound[trial.problem.key]))
-    return found
+        checked.append(replace(trial, problem=sound[trial.problem.key]))
+    return checked
 
 
 def _whole(problem: Problem, at: str) -> Problem:

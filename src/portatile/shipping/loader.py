@@ -72,8 +72,8 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
     known = [p for p in problems() if p["workload"] == workload and dtype in (None, p["dtype"])]
     fitting = [p for p in known if {**p["sizes"], **p["options"]}.items() >= sizes.items() and p["sizes"].keys() <= sizes.keys()]
     if len(_spelled(fitting)) != 1:
-        found = f"has no {workload} with" if not fitting else f"has {len(_spelled(fitting))} of {workload} with"
-        raise LookupError(f"this folder {found} {sizes}; it has {'; '.join(_spelled(fitting or known)) or f'none of {dtype}'}")
+        matches = f"has no {workload} with" if not fitting else f"has {len(_spelled(fitting))} of {workload} with"
+        raise LookupError(f"this folder {matches} {sizes}; it has {'; '.join(_spelled(fitting or known)) or f'none of {dtype}'}")
     seen = []
     for problem in fitting:
         tuned = problem["device"]
@@ -91,9 +91,9 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
     raise LookupError(f"no such device here: {wanted}; there is {there}. device= chooses one by name{advice}")
 
 
-def _spelled(found: list[dict[str, Any]]) -> list[str]:
+def _spelled(entries: list[dict[str, Any]]) -> list[str]:
     """The different problems among the entries, which may be for several devices."""
-    named = (" ".join([p["dtype"], *(f"{n}={v}" for n, v in {**p["sizes"], **p["options"]}.items())]) for p in found)
+    named = (" ".join([p["dtype"], *(f"{n}={v}" for n, v in {**p["sizes"], **p["options"]}.items())]) for p in entries)
     return list(dict.fromkeys(named))
 
 
@@ -280,11 +280,11 @@ class _OpenCL:
         return self.cl.create_image(self.context, self.cl.mem_flags.READ_WRITE, self._pixel(image), shape=shape)
 
     def view(self, memory: Any, image: dict[str, Any]) -> Any:
-        about = self.cl.ImageDescriptor()
-        about.image_type, about.buffer, about.shape = self.cl.mem_object_type.IMAGE1D_BUFFER, memory, (image["value"], 1, 1)
-        about.array_size = about.num_mip_levels = about.num_samples = 0
-        about.pitches = (0, 0)
-        return self.cl.Image(self.context, self.cl.mem_flags.READ_ONLY, self._pixel(image), desc=about)
+        descriptor = self.cl.ImageDescriptor()
+        descriptor.image_type, descriptor.buffer, descriptor.shape = self.cl.mem_object_type.IMAGE1D_BUFFER, memory, (image["value"], 1, 1)
+        descriptor.array_size = descriptor.num_mip_levels = descriptor.num_samples = 0
+        descriptor.pitches = (0, 0)
+        return self.cl.Image(self.context, self.cl.mem_flags.READ_ONLY, self._pixel(image), desc=descriptor)
 
     def _pixel(self, image: dict[str, Any]) -> Any:
         order = {1: "R", 2: "RG", 4: "RGBA"}[image["channels"]]
@@ -330,9 +330,9 @@ class _Cuda:
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._call("cuDeviceGetAttribute", ctypes.byref(major), _CC_MAJOR, self.index)
         self._call("cuDeviceGetAttribute", ctypes.byref(minor), _CC_MINOR, self.index)
-        here, found = f"sm_{major.value}{minor.value}", program["binaries"]
-        cubin = next((b for b in found if b["kind"] == "cubin" and b["architecture"].rstrip("af") == here), None)
-        chosen = cubin or next(b for b in found if b["kind"] == "ptx")  # for another GPU the driver compiles the PTX
+        here, binaries = f"sm_{major.value}{minor.value}", program["binaries"]
+        cubin = next((b for b in binaries if b["kind"] == "cubin" and b["architecture"].rstrip("af") == here), None)
+        chosen = cubin or next(b for b in binaries if b["kind"] == "ptx")  # for another GPU the driver compiles the PTX
         data = _part(chosen["file"], chosen["digest"]) + b"\0"
         module = ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), data)
@@ -458,13 +458,13 @@ def _platforms(cl: Any) -> list[Any]:
 
 def _registered() -> dict[str, str]:
     """The system's .icd files that name a library: by file, a path that exists or a name for the dynamic linker."""
-    found = {}
+    libraries = {}
     for file in sorted(_VENDORS.glob("*.icd")):
         with contextlib.suppress(OSError):
             library = file.read_text(encoding="utf-8", errors="replace").strip()
             if "/" not in library or Path(library).exists():
-                found[file.name] = library
-    return found
+                libraries[file.name] = library
+    return libraries
 
 
 def _unregistered(known: dict[str, str]) -> str | None:

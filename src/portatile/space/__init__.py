@@ -46,7 +46,7 @@ class ParameterSpace:
         self.parameters: dict[str, tuple[Value, ...]] = {name: tuple(values) for name, values in parameters.items()}
         self.facts = dict(facts or {})
         self.later = {name: value for name, value in (later or {}).items() if name in self.parameters}
-        self.there = {name: stands for name, stands in (there or {}).items() if name in self.parameters}
+        self.there = {name: default for name, default in (there or {}).items() if name in self.parameters}
         self._canonical = canonical
         self._effort = effort or Effort()
         for name, values in self.parameters.items():
@@ -181,9 +181,9 @@ class ParameterSpace:
             weights = np.exp(np.array([weight for _, weight in descents]) - max(weight for _, weight in descents))
             return descents[int(rng.choice(len(descents), p=weights / weights.sum()))][0]
         walked = self._extend(dict(self.facts), 0, self._rules.open, _Walk(rng)) if self._rules.open is not None else iter(())
-        if (found := next(walked, None)) is None:
+        if (drawn := next(walked, None)) is None:
             raise SpaceError(self._empty_message())
-        return found
+        return drawn
 
     def scatter(self, rng: np.random.Generator, count: int) -> list[dict[str, Value]]:
         """Some ``count`` legal configurations, repetitions included, for a search that needs many and no exact odds.
@@ -197,7 +197,7 @@ class ParameterSpace:
 
     def neighbours(self, config: Config, *, adjacent: bool = False) -> list[dict[str, Value]]:
         """The legal configurations that differ from ``config`` in one parameter; with ``adjacent``, by one place in its values."""
-        found = []
+        neighbours = []
         by_rules = self._configs is None and self.violated(config) is None  # then only rules that read what changed can break
         full = self.full(config)
         bound = {**self.facts, **full}
@@ -210,8 +210,8 @@ class ParameterSpace:
                     continue
                 other = self.named({**full, name: value})
                 if by_rules or other in self:
-                    found.append(other)
-        return found
+                    neighbours.append(other)
+        return neighbours
 
     @cached_property
     def _readers(self) -> dict[str, tuple[Constraint, ...]]:

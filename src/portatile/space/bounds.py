@@ -41,17 +41,17 @@ def _interval(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
             return _calculated(op, _of(left, names), _of(right, names))
         case ast.Compare():
             sides = [_of(side, names) for side in (node.left, *node.comparators)]
-            told = [_compared(op, one, other) for op, (one, other) in zip(node.ops, pairwise(sides), strict=True)]
-            return min(low for low, _ in told), min(high for _, high in told)
+            intervals = [_compared(op, one, other) for op, (one, other) in zip(node.ops, pairwise(sides), strict=True)]
+            return min(low for low, _ in intervals), min(high for _, high in intervals)
         case ast.BoolOp(op=op, values=values):
-            told = [_truth(_of(value, names)) for value in values]
+            intervals = [_truth(_of(value, names)) for value in values]
             take = min if isinstance(op, ast.And) else max
-            low, high = take(low for low, _ in told), take(high for _, high in told)
+            low, high = take(low for low, _ in intervals), take(high for _, high in intervals)
             return (low, high) if (low, high) in (_NO, _YES) else _ANY  # `and` and `or` give an operand, not a truth
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_], keywords=[]):
             take = min if name == "min" else max
-            told = [_of(arg, names) for arg in node.args]
-            return take(low for low, _ in told), take(high for _, high in told)
+            intervals = [_of(arg, names) for arg in node.args]
+            return take(low for low, _ in intervals), take(high for _, high in intervals)
     return _ANY
 
 

@@ -19,15 +19,15 @@ _SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
 Reader = Callable[[dict[str, Value]], Any]
 
 
-def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str], whole: Collection[str]) -> tuple[str, ...]:
-    """Expressions over ``bound`` names on which the value of ``tree`` depends; ``whole`` are the names whose values are integers.
+def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str], integers: Collection[str]) -> tuple[str, ...]:
+    """Expressions over ``bound`` names on which the value of ``tree`` depends; ``integers`` are the names whose values are integers.
 
     Without a tree, or with one that binds names of its own, they are the bound names themselves.
     """
     names = tuple(name for name in reads if name in bound)
     if not names or tree is None or _scoped(tree):
         return names
-    return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, frozenset(bound), whole)))
+    return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, frozenset(bound), integers)))
 
 
 def reader(expressions: Collection[str], names: Collection[str], builtins: Mapping[str, Any]) -> Reader:
@@ -40,11 +40,11 @@ def reader(expressions: Collection[str], names: Collection[str], builtins: Mappi
 
     def read(values: dict[str, Value]) -> Any:
         try:
-            found = eval(code, scope, values)
-            hash(found)
+            value = eval(code, scope, values)
+            hash(value)
         except Exception:  # a division by zero that the whole constraint would not come to, a list
             return "names", plain(values)
-        return found
+        return value
 
     return read
 
@@ -63,21 +63,21 @@ def terms(node: ast.expr, kind: type[ast.operator], inverse: type[ast.operator] 
     return [(False, node)]
 
 
-def _settled(node: ast.expr, bound: frozenset[str], whole: Collection[str]) -> list[ast.expr]:
+def _settled(node: ast.expr, bound: frozenset[str], integers: Collection[str]) -> list[ast.expr]:
     names = _free(node)
     if not names & bound:
         return []
     if names <= bound and not isinstance(node, ast.List):
         return [node]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult) and _is_whole(node, whole):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult) and _is_integral(node, integers):
         product = isinstance(node.op, ast.Mult)
         chain = terms(node, ast.Mult, None) if product else terms(node, ast.Add, ast.Sub)
         known = [(sign, term) for sign, term in chain if (free := _free(term)) and free <= bound]
         rest = [term for _, term in chain if not _free(term) <= bound]
         joined = [_joined(known, product)] if known else []
-        return joined + [part for term in rest for part in _settled(term, bound, whole)]
+        return joined + [part for term in rest for part in _settled(term, bound, integers)]
     children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-    return [part for child in children for part in _settled(child, bound, whole)]
+    return [part for child in children for part in _settled(child, bound, integers)]
 
 
 def _joined(chain: list[tuple[bool, ast.expr]], product: bool) -> ast.expr:
@@ -97,29 +97,29 @@ def _free(node: ast.expr) -> frozenset[str]:
 
 def _scoped(tree: ast.expr) -> bool:
     """Whether an expression binds names of its own."""
-    found: bool | None = getattr(tree, _BINDS, None)
-    if found is None:
-        found = any(isinstance(node, _SCOPED) for node in ast.walk(tree))
-        setattr(tree, _BINDS, found)
-    return found
+    scoped: bool | None = getattr(tree, _BINDS, None)
+    if scoped is None:
+        scoped = any(isinstance(node, _SCOPED) for node in ast.walk(tree))
+        setattr(tree, _BINDS, scoped)
+    return scoped
 
 
 def _named(node: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
     """The names in an expression, and those of functions that it calls; kept on its nodes, which many spaces share."""
-    found: tuple[frozenset[str], frozenset[str]] | None = getattr(node, _KEPT, None)
-    if found is None:
+    names_and_calls: tuple[frozenset[str], frozenset[str]] | None = getattr(node, _KEPT, None)
+    if names_and_calls is None:
         parts_of = [_named(child) for child in ast.iter_child_nodes(node)]
         own = frozenset([node.id]) if isinstance(node, ast.Name) else frozenset[str]()
         calls = frozenset([node.func.id]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else frozenset[str]()
-        found = own.union(*(names for names, _ in parts_of)), calls.union(*(called for _, called in parts_of))
-        setattr(node, _KEPT, found)
-    return found
+        names_and_calls = own.union(*(names for names, _ in parts_of)), calls.union(*(called for _, called in parts_of))
+        setattr(node, _KEPT, names_and_calls)
+    return names_and_calls
 
 
-def _is_whole(node: ast.expr, whole: Collection[str]) -> bool:
+def _is_integral(node: ast.expr, integers: Collection[str]) -> bool:
     """Whether an expression calculates with integers only, whose order does not matter."""
     for part in ast.walk(node):
-        if not isinstance(part, _WHOLE) or (isinstance(part, ast.Name) and part.id not in whole):
+        if not isinstance(part, _WHOLE) or (isinstance(part, ast.Name) and part.id not in integers):
             return False
         if isinstance(part, ast.Constant) and not isinstance(part.value, int):
             return False

@@ -74,9 +74,9 @@ class Rules:
                 known[name] = float(value), float(value)
             else:
                 known.pop(name, None)
-        told = any(pending >> place & 1 and not possible(tree, known) for place, tree in self._trees.items() if tree is not None)
-        self._asked, self._told = self._asked + 1, self._told + told
-        return told
+        violated = any(pending >> place & 1 and not possible(tree, known) for place, tree in self._trees.items() if tree is not None)
+        self._asked, self._told = self._asked + 1, self._told + violated
+        return violated
 
     @cached_property
     def _bits(self) -> dict[str, tuple[tuple[int, Constraint], ...]]:
@@ -115,9 +115,9 @@ class Rules:
     @cached_property
     def _ranges(self) -> dict[str, Interval]:
         named = {**{name: (value,) for name, value in self.facts.items()}, **self.parameters}
-        found: dict[str, Interval] = {}
+        ranges: dict[str, Interval] = {}
         for name, values in named.items():
             numbers = [float(value) for value in values if isinstance(value, int | float)]
             if len(numbers) == len(values):
-                found[name] = min(numbers), max(numbers)
-        return found
+                ranges[name] = min(numbers), max(numbers)
+        return ranges

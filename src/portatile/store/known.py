@@ -47,8 +47,8 @@ def shipped(workload: str | None = None) -> list[Trial]:
     if not folder.is_dir():
         return []
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
-    found = (trial for file in files for trial in from_json(file.read_bytes(), list[Trial]))
-    return [trial for trial in found if workload in (None, trial.problem.workload)]
+    trials = (trial for file in files for trial in from_json(file.read_bytes(), list[Trial]))
+    return [trial for trial in trials if workload in (None, trial.problem.workload)]
 
 
 def leaders_of(place: Path | str, workload: str, count: int = 5) -> Iterable[Trial]:

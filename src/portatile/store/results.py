@@ -155,7 +155,7 @@ class ResultStore:
 
     def _leaders(self, query: Query, count: int, wanted: str = "place <= ?") -> list[Trial]:
         where, values = query.where()
-        found: list[Trial] = []
+        leaders: list[Trial] = []
         for connection in self._readable():
             there = self._columns(connection)  # a file that cannot be written keeps the columns it had; GROUP BY 0 would be an error
             columns = {name: name if name in there else default for name, default in (("rank", "NULL"), ("cold", "(0 + 0)"))}
@@ -164,8 +164,8 @@ class ResultStore:
             ranked = (
                 f"WITH placed AS ({placed}) SELECT id, record FROM trials JOIN ({chosen}) AS chosen USING (id) ORDER BY late, seconds, id"
             )
-            found += self._read(ranked, [*values, count, *(values if "{where}" in wanted else ())], (connection,))
-        return sorted(found, key=lambda trial: (trial.cold, trial.rank))
+            leaders += self._read(ranked, [*values, count, *(values if "{where}" in wanted else ())], (connection,))
+        return sorted(leaders, key=lambda trial: (trial.cold, trial.rank))
 
     def _columns(self, connection: Connection) -> set[str]:
         if isinstance(connection, Server):
@@ -243,25 +243,25 @@ class ResultStore:
         self._memory = None
 
     def _read(self, statement: str, values: Sequence[object], connections: Sequence[Connection] | None = None) -> list[Trial]:
-        found = []
+        trials = []
         for connection in self._readable() if connections is None else connections:
             try:
                 rows = connection.execute(statement, values).fetchall()
             except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message about damaged names
                 raise self._unusable(error) from error
-            found += [trial for number, raw in rows if (trial := self._trial(number, raw)) is not None]
-        return found
+            trials += [trial for number, raw in rows if (trial := self._trial(number, raw)) is not None]
+        return trials
 
     def _trial(self, number: int, raw: bytes) -> Trial | None:
         """A record as a trial; None where it is damaged and the store is lenient, else StoreError."""
         try:
             return decoded(raw)
         except DamagedError as error:
-            told = StoreError(f"the result store {self.place} holds a damaged record: trial {number} ({error}). {REPAIR}")
+            failure = StoreError(f"the result store {self.place} holds a damaged record: trial {number} ({error}). {REPAIR}")
             if not self._lenient:
-                raise told from error
+                raise failure from error
             if not self._warned:
-                warnings.warn(f"{told}. Going on without it", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"{failure}. Going on without it", RuntimeWarning, stacklevel=2)
                 self._warned = True
             return None
 

@@ -75,9 +75,9 @@ def get(name: str, options: Mapping[str, float] = MappingProxyType({})) -> Strat
     for option, value in options.items():
         if option not in known:
             raise UnknownNameError(f"option of the strategy {name}", option, known)
-        whole = isinstance(known[option], int)
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not 0 < value < math.inf:
-            raise ArgumentError(f"{option}={value!r} of the strategy {name} must be a positive {'whole ' if whole else ''}number")
+        integral = isinstance(known[option], int)
+        if isinstance(value, bool) or not isinstance(value, int if integral else (int, float)) or not 0 < value < math.inf:
+            raise ArgumentError(f"{option}={value!r} of the strategy {name} must be a positive {'whole ' if integral else ''}number")
     return partial(strategy, **options)
 
 

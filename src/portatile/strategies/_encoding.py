@@ -153,5 +153,5 @@ def _unit(numbers: Array) -> Array:
 
 
 def _factors_of_two(value: Value) -> int:
-    whole = int(value)
-    return (whole & -whole).bit_length() - 1 if whole == value and whole else 0
+    integer = int(value)
+    return (integer & -integer).bit_length() - 1 if integer == value and integer else 0

@@ -23,11 +23,11 @@ CONTROLS: Names = (
 @contextmanager
 def one_thread(names: Names = CONTROLS) -> Iterator[None]:
     """Limit NumPy's BLAS to the caller's thread; does nothing where that BLAS has no such switch."""
-    found = controls(names)
-    if found is None:
+    available = controls(names)
+    if available is None:
         yield
         return
-    ask, tell = found
+    ask, tell = available
     before = ask()
     tell(1)
     try:

@@ -82,7 +82,7 @@ class _Climber:
 
     def _near(self, code: Code) -> list[Code]:
         """Unknown legal codes that differ from ``code`` in two or three parameters."""
-        found: dict[Code, None] = {}
+        near: dict[Code, None] = {}
         values = self.terrain.encoding.values
         free = [parameter for parameter, choices in enumerate(values) if len(choices) > 1]
         for _ in range(5 * POOL):
@@ -90,11 +90,11 @@ class _Climber:
             for parameter in self.rng.permutation(free)[: int(self.rng.integers(2, 4))].tolist():
                 other[parameter] = int(self.rng.integers(len(values[parameter])))
             candidate = tuple(other)
-            if candidate not in self.places and candidate not in found and self.terrain.legal(candidate):
-                found[candidate] = None
-            if len(found) == POOL:
+            if candidate not in self.places and candidate not in near and self.terrain.legal(candidate):
+                near[candidate] = None
+            if len(near) == POOL:
                 break
-        return list(found)
+        return list(near)
 
     def _promising(self, codes: list[Code]) -> list[Code]:
         """``codes`` by expected time, the shortest first; equals in random order."""
@@ -102,8 +102,8 @@ class _Climber:
             return []
         shuffled = [codes[place] for place in self.rng.permutation(len(codes)).tolist()]
         known = self._codes[: len(self._times)]
-        apart = (np.array(shuffled, dtype=np.int32)[:, None, :] != known[None, :, :]).sum(axis=2)
-        weights = np.exp((apart.min(axis=1, keepdims=True) - apart) / REACH)
+        distances = (np.array(shuffled, dtype=np.int32)[:, None, :] != known[None, :, :]).sum(axis=2)
+        weights = np.exp((distances.min(axis=1, keepdims=True) - distances) / REACH)
         expected = weights @ self._filled() / weights.sum(axis=1)
         return [shuffled[place] for place in np.argsort(expected, kind="stable").tolist()]
 

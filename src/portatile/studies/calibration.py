@@ -72,18 +72,18 @@ def collect(
     each shape, so that an interruption loses one shape at most. What ``path`` already holds of this device is kept and not timed again.
     """
     check(device)
-    found = Timings(device, made)
+    collected = Timings(device, made)
     if path.exists():
         before = timings.read(path)
-        found = replace(found, shapes=before.shapes) if before.device.name == device.name else found
-    done = {(shape.sizes, shape.dtype, shape.trans) for shape in found.shapes}
+        collected = replace(collected, shapes=before.shapes) if before.device.name == device.name else collected
+    done = {(shape.sizes, shape.dtype, shape.trans) for shape in collected.shapes}
     start, first = clock(), len(dtypes(device))
     for sizes, trans in timings.designed():
         for dtype in dtypes(device):
             if (sizes, dtype, trans) in done:
                 continue
             if clock() - start > seconds and first <= 0:
-                return found
+                return collected
             problem = _problem(sizes, dtype, trans)
             known = costs.known(device, dtype)
             assert known is not None
@@ -92,12 +92,12 @@ def collect(
             took, interrupted = (measure or _measure(device, advance))(problem, list(by_config.values()))
             rows = tuple((config, 1e6 * took[key]) for key, config in by_config.items() if key in took)
             if rows:
-                found = replace(found, shapes=(*found.shapes, timings.TimedShape(sizes, dtype, trans, rows)))
-                write(path, found)
+                collected = replace(collected, shapes=(*collected.shapes, timings.TimedShape(sizes, dtype, trans, rows)))
+                write(path, collected)
             first -= 1
             if interrupted:
-                return found
-    return found
+                return collected
+    return collected
 
 
 def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[], None] = lambda: None) -> Fitted:
@@ -114,9 +114,9 @@ def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[]
         if len(cases) < _FEWEST or known is None:
             continue
         start = _scaled(cases, replace(known, products=_LANES * clock))
-        found = fit.fit(cases, start, advance)
-        model = model.holding(language, dtype, found)
-        judged[dtype] = fit.judge(cases, known), fit.judge(cases, found), fit.held_out(cases, start)
+        constants = fit.fit(cases, start, advance)
+        model = model.holding(language, dtype, constants)
+        judged[dtype] = fit.judge(cases, known), fit.judge(cases, constants), fit.held_out(cases, start)
     if not judged:
         raise UsageError(f"{path} has timings of fewer than {_FEWEST} shapes: give calibrate a larger --budget")
     return Fitted(model, judged)

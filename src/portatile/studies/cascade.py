@@ -55,10 +55,10 @@ def figures(title: str, losses: Losses) -> list[Figure]:
         return []
     ticks = tuple(float(count) for count in range(1, most + 1))
     made: list[Figure] = []
-    for field, heading, said in (
+    for field, heading, caption in (
         ("efficiency", "Cascade of efficiencies", "Each configuration's devices in the order of its efficiency there, the best first."),
         ("measure", "Performance portability", "Pennycook's measure over a configuration's best devices: their harmonic mean."),
     ):
         curves = tuple(Series(name, tuple((float(one.devices), getattr(one, field)) for one in stage)) for name, stage in cascades.items())
-        made.append(LineChart(f"{heading}: {title}", said, Axis("devices"), Axis(field, "%"), curves, ticks))
+        made.append(LineChart(f"{heading}: {title}", caption, Axis("devices"), Axis(field, "%"), curves, ticks))
     return made

@@ -25,7 +25,7 @@ from portatile.device.module import Kernel
 from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.records import Source
+from portatile.records import Binary, Source
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import now
 
@@ -35,6 +35,7 @@ PAGEABLE, PINNED = "pageable", "pinned"
 
 _LENGTH = 1024  # of a row; a power of two, which the kernel counts on
 _TAPS = 16
+_CHECKED = 16  # rows of a chunk
 _FILTER = Source(
     "filter.cl",
     """
@@ -91,26 +92,35 @@ class ContextsOptions:
 
 
 def measure(run: Run) -> Iterator[ContextsRow]:
-    """Every way for the devices of each platform."""
+    """Every way for the devices of each platform, by turns: who ends the study early has some of each."""
     asked: ContextsOptions = run.options
     platforms: dict[str, list[Device]] = {}
     for device in run.devices:
         platforms.setdefault(f"{device.info.backend} {device.info.platform}", []).append(device)
     ways = list(product((ONE_EACH, SHARED), (IN_ORDER, TWO, OUT_OF_ORDER), (PAGEABLE, PINNED)))
     run.expect(len(platforms) * len(ways))
-    for members in platforms.values():
-        names = ", ".join(device.info.id for device in members)
-        for contexts, queues, memory in ways:
-            what = contexts, queues, memory, asked.mebibytes, asked.chunks
-            row = ContextsRow(names, len(members), members[0].info.platform, *what)
+    programs: dict[tuple[str, str], Built] = {}
+    for contexts, queues, memory in ways:
+        for members in platforms.values():
+            names = ", ".join(device.info.id for device in members)
+            columns = contexts, queues, memory, asked.mebibytes, asked.chunks
+            row = ContextsRow(names, len(members), members[0].info.platform, *columns)
             if not run.known(row):
-                yield _measured(row, members, asked.repeat)
+                run.say(f"{names}: contexts {contexts}, queues {queues}, {memory} memory")
+                yield _measured(row, members, asked.repeat, programs)
 
 
-def _measured(row: ContextsRow, members: Sequence[Device], repeat: int) -> ContextsRow:
+Built = tuple[list[Binary], float]
+"""The binaries of all devices, and the seconds in which they were compiled from source and loaded."""
+
+
+def _measured(
+    row: ContextsRow, members: Sequence[Device], repeat: int, programs: dict[tuple[str, str], Built] | None = None
+) -> ContextsRow:
+    """One way. ``programs`` are those of other ways by devices and contexts, for queues and memory do not change them."""
     try:
-        with ExitStack() as held:
-            row, done = _prepared(row, members, held)
+        with ExitStack() as stack:
+            row, done = _prepared(row, members, stack, {} if programs is None else programs)
             samples = [done() for _ in range(1 + repeat)]
             began = time.perf_counter()
         took = min(samples)
@@ -169,28 +179,34 @@ class _Chunk:
         return self.host[0].size // _LENGTH
 
 
-def _prepared(row: ContextsRow, members: Sequence[Device], held: ExitStack) -> tuple[ContextsRow, Callable[[], float]]:
-    """Contexts, queues, programs and memory, and a function that filters once, checked when it ran the first time."""
+def _prepared(
+    row: ContextsRow, members: Sequence[Device], stack: ExitStack, programs: dict[tuple[str, str], Built]
+) -> tuple[ContextsRow, Callable[[], float]]:
+    """Contexts, queues, programs and memory, and a function that filters once and checks the result."""
     began = time.perf_counter()
     devices = list(members[0].together(members[1:])) if row.contexts == SHARED else [_alone(one) for one in members]
     for device, member in zip(devices, members, strict=True):
         if device is not member:
-            held.callback(device.release)
-    queues = [_queues(device, row.queues, held) for device in devices]
+            stack.callback(device.release)
+    queues = [_queues(device, row.queues, stack) for device in devices]
     created = time.perf_counter() - began
+    known = row.devices, row.contexts
+    if known not in programs:
+        began = time.perf_counter()
+        compiled = [program.build(_FILTER, device.target, None) for device in devices]
+        built = [device.load(binary) for device, binary in zip(devices, compiled, strict=True)]
+        programs[known] = compiled, time.perf_counter() - began
+        for module in built:
+            module.release()
+    binaries, from_source = programs[known]
     began = time.perf_counter()
-    binaries = [program.build(_FILTER, device.target, None) for device in devices]
-    built = [device.load(binary) for device, binary in zip(devices, binaries, strict=True)]
-    from_source = time.perf_counter() - began
-    for module in built:
-        module.release()
-    began = time.perf_counter()
-    modules = [held.enter_context(device.load(binary)) for device, binary in zip(devices, binaries, strict=True)]
+    modules = [stack.enter_context(device.load(binary)) for device, binary in zip(devices, binaries, strict=True)]
     from_binary = time.perf_counter() - began
     filters = [module.kernel("filter") for module in modules]
     workers = [_Member(device, *queue, kernel) for device, queue, kernel in zip(devices, queues, filters, strict=True)]
-    chunks, given, result = _chunks(row, workers, held)
-    expected = _passed(_passed(given))
+    chunks, given, result = _chunks(row, workers, stack)
+    means, places = given.mean(axis=-1, dtype=np.float64), _checked(given.shape[1])
+    expected = _passed(_passed(given[:, places]))
 
     def once() -> float:
         result[...] = 0
@@ -200,7 +216,8 @@ def _prepared(row: ContextsRow, members: Sequence[Device], held: ExitStack) -> t
             worker.kernels.finish()
             worker.copies.finish()
         took = time.perf_counter() - started
-        if not np.allclose(result, expected, rtol=1e-4, atol=1e-5):
+        row_means = result.mean(axis=-1, dtype=np.float64)
+        if not (np.allclose(result[:, places], expected, rtol=1e-4, atol=1e-5) and np.allclose(row_means, means, rtol=1e-5, atol=0)):
             raise DeviceError(f"{row.devices} filter wrongly with {row.contexts}, {row.queues}, {row.memory}")
         return took
 
@@ -216,25 +233,27 @@ def _alone(device: Device) -> Device:
         return device
 
 
-def _queues(device: Device, kind: str, held: ExitStack) -> tuple[Queue, Queue]:
+def _queues(device: Device, kind: str, stack: ExitStack) -> tuple[Queue, Queue]:
     """For copies and for kernels."""
-    first = held.enter_context(device.queue(out_of_order=kind == OUT_OF_ORDER))
-    return first, held.enter_context(device.queue()) if kind == TWO else first
+    first = stack.enter_context(device.queue(out_of_order=kind == OUT_OF_ORDER))
+    return first, stack.enter_context(device.queue()) if kind == TWO else first
 
 
-def _chunks(row: ContextsRow, workers: Sequence[_Member], held: ExitStack) -> tuple[list[_Chunk], NDArray[Any], NDArray[Any]]:
+def _chunks(row: ContextsRow, workers: Sequence[_Member], stack: ExitStack) -> tuple[list[_Chunk], NDArray[Any], NDArray[Any]]:
     """The chunks, each from one member to the next, and all of the host's memory before and after."""
     rows = max((row.mebibytes << 20) // (4 * _LENGTH) // row.chunks, 1)
     sizes = (row.chunks, rows, _LENGTH)
     given, between, result = (_host(workers[0].device, sizes, row.memory) for _ in range(3))
-    given[...] = np.random.default_rng(0).random(sizes, np.float32)
+    drawn = np.random.default_rng(0)
+    for at in range(row.chunks):  # a chunk's values are another's and a number: fewer have to be drawn, and none is like another
+        given[at] = drawn.random(sizes[1:], np.float32) if at == 0 else given[0] + at
     made = []
     for number in range(row.chunks):
         first, second = workers[number % len(workers)], workers[(number + 1) % len(workers)]
         nbytes = given[number].nbytes
-        source, middle = (held.enter_context(first.device.allocate(nbytes)) for _ in range(2))
-        passed = middle if row.contexts == SHARED else held.enter_context(second.device.allocate(nbytes))
-        target = held.enter_context(second.device.allocate(nbytes))
+        source, middle = (stack.enter_context(first.device.allocate(nbytes)) for _ in range(2))
+        passed = middle if row.contexts == SHARED else stack.enter_context(second.device.allocate(nbytes))
+        target = stack.enter_context(second.device.allocate(nbytes))
         made.append(_Chunk(first, second, (given[number], between[number], result[number]), source, middle, passed, target))
     return made, given, result
 
@@ -263,6 +282,11 @@ def _filter(chunks: Sequence[_Chunk], shared: bool) -> None:
         chunk.second.download(after, chunk.result, last)
 
 
+def _checked(rows: int) -> list[int]:
+    """The rows of a chunk that NumPy filters too; of the others the mean is compared, which the filter keeps."""
+    return sorted({row * (rows - 1) // max(_CHECKED - 1, 1) for row in range(_CHECKED)})
+
+
 def _passed(array: NDArray[Any]) -> NDArray[Any]:
     """A pass of the filter by NumPy, periodic along the rows."""
     total = sum((tap + 1.0) * np.roll(array, -tap, axis=-1) for tap in range(_TAPS))
@@ -279,33 +303,33 @@ def figures(rows: Sequence[ContextsRow]) -> list[Figure]:
     """The time of a run by queues and memory, a series for each kind of context."""
     made: list[Figure] = []
     for devices in dict.fromkeys(row.devices for row in rows if row.run):
-        mine = [row for row in rows if row.devices == devices]
-        kinds = tuple(dict.fromkeys(row.contexts for row in mine if row.run))
-        ways = tuple(dict.fromkeys((row.queues, row.memory) for row in mine))
-        took = {(row.contexts, row.queues, row.memory): row.run for row in mine}
+        few = [row for row in rows if row.devices == devices]
+        kinds = tuple(dict.fromkeys(row.contexts for row in few if row.run))
+        ways = tuple(dict.fromkeys((row.queues, row.memory) for row in few))
+        took = {(row.contexts, row.queues, row.memory): row.run for row in few}
         values = tuple(tuple(took.get((kind, *way)) for kind in kinds) for way in ways)
         names = tuple(", ".join(way) for way in ways)
-        said = f"Two passes over {mine[0].mebibytes} MiB in {mine[0].chunks} chunks, from host memory and back, each chunk by two devices."
-        made.append(BarChart(f"A context for all, or one each: {devices}", said, "time of a run", "s", names, kinds, values))
+        caption = f"Two passes over {few[0].mebibytes} MiB in {few[0].chunks} chunks, from host memory and back, each chunk by two devices."
+        made.append(BarChart(f"A context for all, or one each: {devices}", caption, "time of a run", "s", names, kinds, values))
     return made
 
 
 def notes(rows: Sequence[ContextsRow]) -> list[str]:
     """The fastest way, what a program costs from source and from binary, and how a platform gets several devices."""
-    said = []
+    lines = []
     for devices in dict.fromkeys(row.devices for row in rows):
         valid = [row for row in rows if row.devices == devices and row.run]
         if not valid:
             continue
         best = min(valid, key=lambda row: row.run or 0.0)
-        said.append(f"{devices}: fastest with contexts {best.contexts}, queues {best.queues}, {best.memory} memory")
+        lines.append(f"{devices}: fastest with contexts {best.contexts}, queues {best.queues}, {best.memory} memory")
         if best.count == 1:
-            said.append(f"{devices} is alone on its platform, and does both passes; POCL_DEVICES='pthread pthread' makes PoCL show two")
-    return said
+            lines.append(f"{devices} is alone on its platform, and does both passes; POCL_DEVICES='pthread pthread' makes PoCL show two")
+    return lines
 
 
 def _sample(given: tuple[Device, ...]) -> Asked:
-    return Asked(given, ContextsOptions(256 if any(device.info.kind == "gpu" for device in given) else 16))
+    return Asked(given, ContextsOptions(64 if any(device.info.kind == "gpu" for device in given) else 16))
 
 
 STUDY = Study(

@@ -155,11 +155,11 @@ class Landscape:
         fast = self.valid[self.valid < self.median]
         levels = np.diff(np.append(fast, self.median))
         better = np.arange(1.0, len(fast) + 1)
-        missed, found = np.ones(len(fast)), np.empty(count)
+        missed, expected = np.ones(len(fast)), np.empty(count)
         for draw in range(count):
             missed = missed * np.clip((self.size - better - draw) / (self.size - draw), 0.0, None)
-            found[draw] = self.optimum + float(levels @ missed)
-        return found
+            expected[draw] = self.optimum + float(levels @ missed)
+        return expected
 
     def budget(self) -> int:
         """The draws after which random search has covered 95 % of the way from the median to the optimum; 100 to 1000."""
@@ -169,7 +169,7 @@ class Landscape:
 
 
 def _replay(request: StrategiesRequest, name: str, repeat: int, limit: int, seconds: float | None) -> _Run:
-    recording, found = request.recording, _Run()
+    recording, result = request.recording, _Run()
     table, default = recording.table(), recording.default()
     started = time.perf_counter()
     rng = np.random.default_rng([request.seed, repeat])
@@ -177,13 +177,13 @@ def _replay(request: StrategiesRequest, name: str, repeat: int, limit: int, seco
     spent = 0.0
     for trial in strategies.evaluate(search, lambda config: table[canonical(config)]):
         assert isinstance(trial, Trial)
-        found.times.append(trial.median)
-        found.costs.append(cost(trial))
-        spent += found.costs[-1]
-        if len(found.times) >= limit or (seconds is not None and spent >= seconds):
+        result.times.append(trial.median)
+        result.costs.append(cost(trial))
+        spent += result.costs[-1]
+        if len(result.times) >= limit or (seconds is not None and spent >= seconds):
             break
-    found.thinking = (time.perf_counter() - started) / max(len(found.times), 1)
-    return found
+    result.thinking = (time.perf_counter() - started) / max(len(result.times), 1)
+    return result
 
 
 def _curve(name: str, runs: Sequence[_Run], places: Vector, space: Landscape, by_time: bool) -> Curve:

@@ -73,15 +73,15 @@ def measure(run: Run) -> Iterator[CountersRow]:
 def rows(device: Device, problem: Problem, config: Config) -> list[CountersRow]:
     """The values of the device's counters over one run; a row with the reason where there are none."""
     info, flops = device.info, workloads.get(problem.workload).flops(problem)
-    what = problem.workload, describe(problem), problem.dtype, canonical(config)
-    blank = CountersRow(info.id, info.name, info.driver, *what, 0, _WHOLE, "", None, "", None, "ok", now())
+    columns = problem.workload, describe(problem), problem.dtype, canonical(config)
+    blank = CountersRow(info.id, info.name, info.driver, *columns, 0, _WHOLE, "", None, "", None, "ok", now())
     try:
         if info.kind == "cpu":
             return _of_processor(device, problem, config, blank, flops)
         if not (info.nvidia and info.can.addresses):
             reason = "Nsight Compute sees kernels of CUDA only" if info.nvidia else "no profiler for this device is known here"
             raise DeviceError(reason)
-        found = profiler_counters.counted(CountedRun(problem, info.id, config))
+        counts = profiler_counters.counted(CountedRun(problem, info.id, config))
     except PortatileError as error:
         return [replace(blank, status=str(error).splitlines()[0])]
     return [
@@ -94,7 +94,7 @@ def rows(device: Device, problem: Problem, config: Config) -> list[CountersRow]:
             unit=one.count.unit,
             per_flop=None if one.count.unit in _SHARES or not flops else one.count.value / flops,
         )
-        for one in found
+        for one in counts
     ]
 
 
@@ -106,9 +106,9 @@ def _of_processor(device: Device, problem: Problem, config: Config, blank: Count
             executable.run(ready.queue, ready.memory, ready.inputs.scalars)
             ready.queue.finish()
 
-        found, missing = processor_counters.counted(once)
+        counts, missing = processor_counters.counted(once)
     made = [
-        replace(blank, counter=one.name, value=one.value, unit=one.unit, per_flop=one.value / flops if flops else None) for one in found
+        replace(blank, counter=one.name, value=one.value, unit=one.unit, per_flop=one.value / flops if flops else None) for one in counts
     ]
     return made + [replace(blank, counter=why.partition(":")[0], status=why.partition(": ")[2]) for why in missing]
 
@@ -126,8 +126,8 @@ def figures(rows: Sequence[CountersRow]) -> list[Figure]:
                 value = (row.value or 0.0) / 100 if shares else (row.per_flop or 0.0)
                 most[row.counter, row.device] = max(value, most.get((row.counter, row.device), value))
             values = tuple(tuple(most.get((name, device)) for device in devices) for name in names)
-            said = f"{known[0].workload} {known[0].problem} {known[0].dtype}; of several kernels the one with most."
-            made.append(BarChart(title, said, "share" if shares else "count", unit, names, devices, values))
+            caption = f"{known[0].workload} {known[0].problem} {known[0].dtype}; of several kernels the one with most."
+            made.append(BarChart(title, caption, "share" if shares else "count", unit, names, devices, values))
     return made
 
 

@@ -105,7 +105,7 @@ def prices(path: Path | None) -> list[Price]:
     missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
     if missing:
         raise UsageError(f"{path} lacks {', '.join(missing)}; its first line is {','.join(_COLUMNS)}")
-    found = []
+    listed = []
     for number, line in enumerate(reader, 2):
         try:
             amount = float(line["price"] or "")
@@ -114,26 +114,25 @@ def prices(path: Path | None) -> list[Price]:
         words = [(line[name] or "").strip() for name in ("name", "currency", "date", "source")]
         if not 0 < amount < float("inf") or not all(words):
             raise UsageError(f"{path}, line {number}: a price has a name, a positive amount, a currency, a date and a source")
-        found.append(Price(words[0], amount, *words[1:]))
-    return found
+        listed.append(Price(words[0], amount, *words[1:]))
+    return listed
 
 
 def measure(run: Run) -> Iterator[EfficiencyRow]:
-    """Every device in every element type that it has, then NumPy on the host."""
+    """Every device, then NumPy on the host; the first element type of all before the next."""
     asked: EfficiencyOptions = run.options
     known, stated = prices(Path(asked.prices) if asked.prices else None), [StatedPower.parse(text) for text in asked.tdp]
     wanted = [(device, dtype) for device in run.devices for dtype in asked.dtypes if dtype != "float64" or device.info.fp64]
     run.expect(len(wanted) + len(asked.dtypes))
-    for device, dtype in wanted:
-        problem = workloads.get("gemm").problem(dict.fromkeys("mnk", asked.size), dtype)
-        info = device.info
-        row = _blank(info.id, info.name, info.driver, "portatile", problem)
-        if not run.known(row):
-            run.say(f"{dtype} on {info.id}")
-            yield _priced(_on_device(device, problem, row, run, stated), known)
     processor = next((device for device in run.devices if device.info.kind == "cpu"), None)
     for dtype in asked.dtypes:
         problem = workloads.get("gemm").problem(dict.fromkeys("mnk", asked.size), dtype)
+        for device in [device for device, of in wanted if of == dtype]:
+            info = device.info
+            row = _blank(info.id, info.name, info.driver, "portatile", problem)
+            if not run.known(row):
+                run.say(f"{dtype} on {info.id}")
+                yield _priced(_on_device(device, problem, row, run, stated), known)
         name = f"{processor.info.name if processor else 'this processor'}, NumPy"
         row = _blank(_HOST, name, f"NumPy {np.__version__}", "NumPy", problem)
         if not run.known(row):
@@ -142,9 +141,9 @@ def measure(run: Run) -> Iterator[EfficiencyRow]:
 
 
 def _blank(device: str, name: str, driver: str, by: str, problem: Problem) -> EfficiencyRow:
-    what = by, problem.dtype, problem.sizes["m"]
+    columns = by, problem.dtype, problem.sizes["m"]
     nothing = (None,) * 5
-    return EfficiencyRow(device, name, driver, *what, *nothing, "", None, None, "", "", "", None, None, "ok", 0, "")
+    return EfficiencyRow(device, name, driver, *columns, *nothing, "", None, None, "", "", "", None, None, "ok", 0, "")
 
 
 def _on_device(device: Device, problem: Problem, row: EfficiencyRow, run: Run, stated: Sequence[StatedPower]) -> EfficiencyRow:
@@ -229,8 +228,8 @@ def _priced(row: EfficiencyRow, known: Sequence[Price]) -> EfficiencyRow:
     price = next((price for price in known if price.name.lower() in f"{row.device} {row.name}".lower()), None)
     if price is None:
         return row
-    told = replace(row, price=price.amount, currency=price.currency, price_date=price.date, price_source=price.source)
-    return told if row.gflops is None else replace(told, per_price=row.gflops / price.amount)
+    priced = replace(row, price=price.amount, currency=price.currency, price_date=price.date, price_source=price.source)
+    return priced if row.gflops is None else replace(priced, per_price=row.gflops / price.amount)
 
 
 def figures(rows: Sequence[EfficiencyRow]) -> list[Figure]:
@@ -249,33 +248,33 @@ def figures(rows: Sequence[EfficiencyRow]) -> list[Figure]:
         groups = [(device, name) for device, name in there if any(known.get((device, dtype)) is not None for dtype in dtypes)]
         if groups:
             values = tuple(tuple(known.get((device, dtype)) for dtype in dtypes) for device, _ in groups)
-            said = f"{title} of {rows[0].size} x {rows[0].size} products in {' and '.join(dtypes)}."
+            caption = f"{title} of {rows[0].size} x {rows[0].size} products in {' and '.join(dtypes)}."
             labels = tuple(f"{name} ({device})" for device, name in groups)
-            made.append(BarChart(title, said, title.lower(), unit, labels, dtypes, values))
+            made.append(BarChart(title, caption, title.lower(), unit, labels, dtypes, values))
     return made
 
 
 def notes(rows: Sequence[EfficiencyRow]) -> list[str]:
     """Which times scatter, where watts and prices come from, and whose are missing."""
-    said = []
+    lines = []
     for row in rows:
         if row.seconds and row.fastest and row.gflops and row.seconds > _SCATTER * row.fastest:
             times = row.seconds / row.fastest
-            said.append(
+            lines.append(
                 f"{row.by} {row.dtype} on {row.device}: the median run took {times:.3g} times as long as the fastest, which reached "
                 f"{written(row.gflops * times)} Gflop/s: something else was running; measure again where it is quiet"
             )
         if row.of_peak and row.of_peak > 1:
-            said.append(
+            lines.append(
                 f"{row.by} {row.dtype} on {row.device}: above the measured peak: other programs disturbed its measurement "
                 "(`portatile bench peak` repeats it), or the product uses other units"
             )
     for device in dict.fromkeys(row.device for row in rows if row.watts is None and row.status == "ok"):
-        said.append(f"{device}: its power cannot be read here (NVML, RAPL); state it with --tdp {device}=WATTS")
+        lines.append(f"{device}: its power cannot be read here (NVML, RAPL); state it with --tdp {device}=WATTS")
     for price in dict.fromkeys((row.name, row.price, row.currency, row.price_date, row.price_source) for row in rows if row.price):
         name, amount, currency, date, source = price
-        said.append(f"{name}: {amount:g} {currency} on {date}, {source}")
-    return said
+        lines.append(f"{name}: {amount:g} {currency} on {date}, {source}")
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -97,7 +97,7 @@ class FilterOptions:
 
 
 def measure(run: Run) -> Iterator[FilterRow]:
-    """One core, then every device, each filter with each boundary; BigDFT's point for the magic filter on periodic boundaries."""
+    """Every device, then one core, each filter with each boundary; BigDFT's point for the magic filter on periodic boundaries."""
     asked: FilterOptions = run.options
     names, boundaries = chosen(asked.filters, FILTERS), chosen(asked.boundaries, BOUNDARIES)
     processor = next((device for device in run.devices if device.info.kind == "cpu"), None)
@@ -107,14 +107,14 @@ def measure(run: Run) -> Iterator[FilterRow]:
     alone = processor is not None and not asked.no_core
     run.expect(len(points) * len(run.devices) + alone * (len(points) - (points[-1][2] == POINT)))
     for name, boundary, form in points:
-        if alone and processor is not None and form == BEST:
-            row = FilterRow(ONE_CORE, processor.info.name, name, boundary, form, asked.side, asked.dtype)
-            if not run.known(row):
-                yield _of_one_core(row, processor)
         for device in run.devices:
             row = FilterRow(device.info.id, device.info.name, name, boundary, form, asked.side, asked.dtype)
             if not run.known(row):
                 yield _measured(row, device)
+        if alone and processor is not None and form == BEST:
+            row = FilterRow(ONE_CORE, processor.info.name, name, boundary, form, asked.side, asked.dtype)
+            if not run.known(row):
+                yield _of_one_core(row, processor)
 
 
 def chosen(given: Sequence[str], known: Collection[str]) -> list[str]:
@@ -145,11 +145,11 @@ def _measured(row: FilterRow, device: Device) -> FilterRow:
     asked = problem(row)
     config = workloads.get("convolution").preset("bigdft", asked) if row.form == POINT else None
     try:
-        found = runs.timed(device, asked, config, Way(Length(samples=5, seconds=0.05)))
+        times = runs.timed(device, asked, config, Way(Length(samples=5, seconds=0.05)))
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
-    row = _with_axis(row, asked, found.samples, found.error)
-    binds = ceilings.binding(ceilings.load(device.info), ceilings.work_of(workloads.get("convolution"), asked), found.best)
+    row = _with_axis(row, asked, times.samples, times.error)
+    binds = ceilings.binding(ceilings.load(device.info), ceilings.work_of(workloads.get("convolution"), asked), times.best)
     row = row if binds is None else replace(row, ceiling=binds.name, of_ceiling=binds.share)
     if row.form == POINT:
         return row
@@ -200,9 +200,9 @@ def figures(rows: Sequence[FilterRow]) -> list[Figure]:
     """Speed of every filter along an axis, its speed-up over one core, and the time of a volume."""
     best = [row for row in rows if row.form == BEST]
     axes = [row for row in best if row.boundary != "surface"]  # along an axis it is periodic
-    said = "Each filter with each boundary, with the best configuration known."
+    caption = "Each filter with each boundary, with the best configuration known."
     made = [
-        _bars("Speed of a pass along one axis", said, ("speed", "Gflop/s"), {_place(row): row.gflops for row in axes}),
+        _bars("Speed of a pass along one axis", caption, ("speed", "Gflop/s"), {_place(row): row.gflops for row in axes}),
         _bars(
             "Over one processor core",
             "The same text on one core is 1.",

@@ -17,7 +17,8 @@ from portatile import workloads
 from portatile.errors import UsageError
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.records import Config, Value, canonical, percent
+from portatile.formatting import percent
+from portatile.records import Config, Value, canonical
 from portatile.studies.convergence import Comparison, StrategiesRequest, compare
 from portatile.studies.form.study import Column, Option, Run, Study, option
 from portatile.trials import Budget
@@ -71,11 +72,11 @@ def measure(run: Run) -> Iterator[StartsRow]:
         raise UsageError("name recorded trials, and what others know: `portatile study foreign-starts a100.json --known a4000.json`")
     recordings = [recording for file in asked.files for recording in replay.recordings(file)]
     for recording in recordings:
-        own = [(path, found) for path in asked.known if (found := starts_of(recording, path, asked.starts))]
+        own = [(path, configs) for path in asked.known if (configs := starts_of(recording, path, asked.starts))]
         if not own:
             run.say(f"{recording.name}: nothing of {', '.join(path.name for path in asked.known)} says anything of its parameters")
             continue
-        chosen = _mixed([found for _, found in own], asked.starts)
+        chosen = _mixed([configs for _, configs in own], asked.starts)
         known = ", ".join(path.name.split(".")[0] for path, _ in own)
         for search, starts in ((WITHOUT, ()), (WITH, chosen)):
             run.say(f"{recording.name} {search} {known}")
@@ -87,16 +88,16 @@ def measure(run: Run) -> Iterator[StartsRow]:
 def starts_of(recording: Recording, path: Path, count: int) -> tuple[Config, ...]:
     """The recorded configurations that are nearest to the fastest ones of a file, none where that knows other parameters."""
     names, table = set(recording.trials[0].config), recording.table()
-    space, found = recording.space(), dict[str, Config]()
+    space, configs = recording.space(), dict[str, Config]()
     default = recording.default() or recording.trials[0].config
     for wanted in _fastest(recording, path, names):
         whole = {name: wanted[name] for name in wanted if name in names}
         config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)
         if config is not None and canonical(config) in table:
-            found.setdefault(canonical(config), dict(config))
-        if len(found) == count:
+            configs.setdefault(canonical(config), dict(config))
+        if len(configs) == count:
             break
-    return tuple(found.values())
+    return tuple(configs.values())
 
 
 def _fastest(recording: Recording, path: Path, names: set[str]) -> list[Mapping[str, Value]]:
@@ -117,9 +118,9 @@ def _fastest(recording: Recording, path: Path, names: set[str]) -> list[Mapping[
     return [config for turn in zip_longest(*groups) for config in turn if config is not None][:_LOOKED_AT]
 
 
-def _mixed(found: Sequence[Sequence[Config]], count: int) -> tuple[Config, ...]:
+def _mixed(lists: Sequence[Sequence[Config]], count: int) -> tuple[Config, ...]:
     """The best of each file first, then the second of each, each configuration once."""
-    turns = [config for turn in zip_longest(*found) for config in turn if config is not None]
+    turns = [config for turn in zip_longest(*lists) for config in turn if config is not None]
     return tuple({canonical(config): config for config in turns}.values())[:count]
 
 
@@ -128,8 +129,8 @@ def _rows(comparison: Comparison, known: str, search: str, starts: int) -> Itera
     at_once = curve.middle[min(starts, len(curve.middle)) - 1]
     for at, place in enumerate(comparison.places):
         shares = curve.low[at], curve.middle[at], curve.high[at]
-        told = comparison.name, comparison.configurations, known, search, starts, place
-        yield StartsRow(*told, *shares, at_once, curve.to_95, curve.to_98)
+        shared = comparison.name, comparison.configurations, known, search, starts, place
+        yield StartsRow(*shared, *shares, at_once, curve.to_95, curve.to_98)
 
 
 def finish(rows: Sequence[StartsRow]) -> list[StartsRow]:
@@ -152,26 +153,26 @@ def figures(rows: Sequence[StartsRow]) -> list[Figure]:
     """For each recording the share of the optimum over the trials."""
     made: list[Figure] = []
     for recording, known in dict.fromkeys((row.recording, row.known) for row in rows):
-        mine = [row for row in rows if (row.recording, row.known) == (recording, known)]
+        selected = [row for row in rows if (row.recording, row.known) == (recording, known)]
         curves = []
-        for search in dict.fromkeys(row.search for row in mine):
-            own = [row for row in mine if row.search == search]
+        for search in dict.fromkeys(row.search for row in selected):
+            own = [row for row in selected if row.search == search]
             band = tuple((row.place, row.low, row.high) for row in own)
             curves.append(Series(f"{search} what others found", tuple((row.place, row.share) for row in own), band))
-        said = f"First trials from {known}. Share of the optimum of {mine[0].configurations} configurations: median, 10 to 90 %."
-        made.append(LineChart(recording, said, Axis("trials", zero=False), Axis("share of the optimum", "%"), tuple(curves)))
+        caption = f"First trials from {known}. Share of the optimum of {selected[0].configurations} configurations: median, 10 to 90 %."
+        made.append(LineChart(recording, caption, Axis("trials", zero=False), Axis("share of the optimum", "%"), tuple(curves)))
     return made
 
 
 def notes(rows: Sequence[StartsRow]) -> list[str]:
     """The trials that each recording's search is spared."""
-    said = []
+    lines = []
     for row in shown(rows):
         if row.search == WITH:
             text = f"{row.recording} after {row.known}: {percent(row.at_once)} of the optimum at trial {row.starts}"
             word = "saved" if (row.saved or 0.0) >= 0 else "more"
-            said.append(text if row.saved is None else f"{text}, {abs(row.saved):g} trials {word} on the way to 95 %")
-    return said
+            lines.append(text if row.saved is None else f"{text}, {abs(row.saved):g} trials {word} on the way to 95 %")
+    return lines
 
 
 STUDY = Study(

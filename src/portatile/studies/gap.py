@@ -76,8 +76,8 @@ class Side:
 
     def takes(self, other: Side) -> bool:
         """Whether its driver may load what the other's compiler makes: two back ends of NVIDIA's, of which this one takes PTX as it is."""
-        mine, theirs = self.device.info, other.device.info
-        return mine.nvidia and theirs.nvidia and mine.can.addresses and not theirs.can.addresses
+        info, other_info = self.device.info, other.device.info
+        return info.nvidia and other_info.nvidia and info.can.addresses and not other_info.can.addresses
 
 
 def measure(run: Run) -> Iterator[GapRow]:
@@ -87,14 +87,14 @@ def measure(run: Run) -> Iterator[GapRow]:
     sides = chosen(run.devices, problem, asked)
     blanks = [_blanks(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
     run.expect(sum(map(len, blanks)))
-    with ExitStack() as held:
+    with ExitStack() as stack:
         prepared: dict[str, PreparedRun] = {}
         wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
         for number, (place, row) in enumerate(wanted):
             side, other = sides[place], sides[len(sides) - 1 - place]
             if side.label not in prepared:
                 run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
-                prepared[side.label] = held.enter_context(runs.prepared(side.device, problem))
+                prepared[side.label] = stack.enter_context(runs.prepared(side.device, problem))
             ready = prepared[side.label]
             if number % _AHEAD == 0:
                 _compile_ahead([(sides[side_of], later) for side_of, later in wanted[number : number + _AHEAD]])
@@ -165,10 +165,10 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
 def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
     """The rows of a side before they are measured."""
     info = side.device.info
-    found = [spelled_set(one, side.names) for one in _sets(side, asked)]
-    found[2:2] = [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
-    found[2:2] = [EMPTY_LAUNCH] if asked.between else []
-    found += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
+    sets = [spelled_set(one, side.names) for one in _sets(side, asked)]
+    sets[2:2] = [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
+    sets[2:2] = [EMPTY_LAUNCH] if asked.between else []
+    sets += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
     return [
         GapRow(
             side=side.label,
@@ -183,7 +183,7 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
             on=on,
             launches=len(side.plan.steps),
         )
-        for on in found
+        for on in sets
     ]
 
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.records import Value, duration, from_json, percent
+from portatile.formatting import duration, percent
+from portatile.records import Value, from_json
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, BY_CODE, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, times_of
 
 _FAMILIES = 9  # that are drawn
@@ -37,11 +38,11 @@ def _ladder(rows: Sequence[GapRow], title: str) -> list[Figure]:
     """A chart for each side: orders differ, and so do times."""
     made: list[Figure] = []
     for side in dict.fromkeys(row.side for row in rows if row.seconds):
-        mine = [row for row in rows if row.side == side]
-        steps = tuple(row.added if row.step == 0 else f"+ {row.added}" for row in mine)
-        said = f"{mine[0].workload} {mine[0].problem} {mine[0].dtype}: a run, from the build without optimisations to the one as it ships."
-        values = tuple((row.seconds,) for row in mine)
-        made.append(BarChart(f"{title}: {side}", said, "time of a run", "s", steps, ("time",), values))
+        built = [row for row in rows if row.side == side]
+        steps = tuple(row.added if row.step == 0 else f"+ {row.added}" for row in built)
+        caption = f"{built[0].workload} {built[0].problem} {built[0].dtype}: a run, from no optimisations to the build as it ships."
+        values = tuple((row.seconds,) for row in built)
+        made.append(BarChart(f"{title}: {side}", caption, "time of a run", "s", steps, ("time",), values))
     return made
 
 
@@ -52,18 +53,18 @@ def _shares(rows: Sequence[GapRow]) -> list[Figure]:
     sides = tuple(dict.fromkeys(row.side for row in known))
     names = tuple(dict.fromkeys(row.added for row in known))
     shares = {(row.side, row.added): row.explained for row in known}
-    said = "Share in the logarithm of the whole speed-up, averaged over all orders in which the optimisations can be added."
+    caption = "Share in the logarithm of the whole speed-up, averaged over all orders in which the optimisations can be added."
     values = tuple(tuple(shares.get((side, name)) for side in sides) for name in names)
-    return [BarChart("What explains the speed", said, "share", "%", names, sides, values)]
+    return [BarChart("What explains the speed", caption, "share", "%", names, sides, values)]
 
 
 def _between(rows: Sequence[GapRow], title: str) -> list[Figure]:
     known = [row for row in rows if row.explained is not None]
     if len(known) < 2:  # nothing that one could compare
         return []
-    said = f"Share in the logarithm of the ratio of times, {known[0].side}; what points to the left makes the difference smaller."
+    caption = f"Share in the logarithm of the ratio of times, {known[0].side}; what points to the left makes the difference smaller."
     values = tuple((row.explained,) for row in known)
-    return [BarChart(title, said, "share", "%", tuple(row.added for row in known), ("share",), values)]
+    return [BarChart(title, caption, "share", "%", tuple(row.added for row in known), ("share",), values)]
 
 
 def _instructions(rows: Sequence[GapRow]) -> list[Figure]:
@@ -76,8 +77,8 @@ def _instructions(rows: Sequence[GapRow]) -> list[Figure]:
     names = tuple(sorted(total, key=lambda name: -total[name])[:_FAMILIES])
     series = tuple(f"{row.side}, {'all' if row.set else 'none'}" for row in built)
     values = tuple(tuple(float(one.get(name, 0)) for one in counts) for name in names)
-    said = "Instructions of each family in the compiled texts, without and with all optimisations; those in a loop count once."
-    return [BarChart("Instructions", said, "instructions", "", names, series, values)]
+    caption = "Instructions of each family in the compiled texts, without and with all optimisations; those in a loop count once."
+    return [BarChart("Instructions", caption, "instructions", "", names, series, values)]
 
 
 def families(row: GapRow) -> Mapping[str, int]:
@@ -87,28 +88,28 @@ def families(row: GapRow) -> Mapping[str, int]:
 
 def notes(rows: Sequence[GapRow]) -> list[str]:
     """How fast each side is, what each step of the document's order changed in the code, and what explains the difference."""
-    said: list[str] = []
+    lines: list[str] = []
     built = [row for row in rows if not row.order]
     for side in dict.fromkeys(row.side for row in built):
-        mine = [row for row in built if row.side == side]
-        times, names = times_of(mine), mine[0].names
+        of_side = [row for row in built if row.side == side]
+        times, names = times_of(of_side), of_side[0].names
         slow, fast = times.get(frozenset()), times.get(frozenset(names))
         if slow and fast:
-            said.append(
-                f"{side} ({mine[0].name}): {duration(slow)} without, {duration(fast)} with all optimisations: {slow / fast:.3g} times"
+            lines.append(
+                f"{side} ({of_side[0].name}): {duration(slow)} without, {duration(fast)} with all optimisations: {slow / fast:.3g} times"
             )
-        said += [f"{side}: {row.on}: {row.status}" for row in mine if row.status != "ok"][:3]
+        lines += [f"{side}: {row.on}: {row.status}" for row in of_side if row.status != "ok"][:3]
         steps = [row for row in rows if row.order == DOCUMENT and row.side == side and row.families]
         for before, after in pairwise(steps):
-            said.append(f"{side}, + {after.added}: {changes(before, after)}")
-    return said + _compared(rows)
+            lines.append(f"{side}, + {after.added}: {changes(before, after)}")
+    return lines + _compared(rows)
 
 
 def changes(before: GapRow, after: GapRow) -> str:
     """The changes in the code from one build to another."""
     one, other = families(before), families(after)
     by = {name: other.get(name, 0) - one.get(name, 0) for name in {**one, **other}}
-    told = [f"{count:+d} {name}" for name, count in sorted(by.items(), key=lambda item: -abs(item[1]))[:_CHANGES] if count]
+    parts = [f"{count:+d} {name}" for name, count in sorted(by.items(), key=lambda item: -abs(item[1]))[:_CHANGES] if count]
     for name, meaning in (
         ("fused", "multiply-adds"),
         ("wide", "wide loads"),
@@ -116,12 +117,12 @@ def changes(before: GapRow, after: GapRow) -> str:
         ("private", "private accesses"),
     ):
         difference = (getattr(after, name) or 0) - (getattr(before, name) or 0)
-        told += [f"{difference:+d} {meaning}"] if difference else []
+        parts += [f"{difference:+d} {meaning}"] if difference else []
     if None not in (before.registers, after.registers) and before.registers != after.registers:
-        told.append(f"registers {before.registers} -> {after.registers}")
+        parts.append(f"registers {before.registers} -> {after.registers}")
     if (before.spills or 0) > 0 or (after.spills or 0) > 0:
-        told.append(f"spilled bytes {before.spills} -> {after.spills}")
-    return ", ".join(told) or "the same instructions"
+        parts.append(f"spilled bytes {before.spills} -> {after.spills}")
+    return ", ".join(parts) or "the same instructions"
 
 
 def _compared(rows: Sequence[GapRow]) -> list[str]:
@@ -129,42 +130,42 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     parts = [row for row in rows if row.order in (BETWEEN, LEVELLED)]
     if not parts:
         return []
-    whole = [row for row in rows if not row.order and row.set == frozenset(row.names) and row.seconds]
-    one, other = whole[0], whole[-1]
+    complete = [row for row in rows if not row.order and row.set == frozenset(row.names) and row.seconds]
+    one, other = complete[0], complete[-1]
     fast, slow = sorted((one, other), key=lambda row: row.seconds or 0.0)
     ratio = (slow.seconds or 1.0) / (fast.seconds or 1.0)
     took = [f"{row.side} {duration(row.seconds or 0)}" for row in (slow, fast)]
-    said = [f"THE DIFFERENCE: {' against '.join(took)}, {ratio:.3g} times as long"]
+    lines = [f"THE DIFFERENCE: {' against '.join(took)}, {ratio:.3g} times as long"]
     empty = [row for row in rows if row.on == EMPTY_LAUNCH and row.seconds]
-    launches = [_launches(row, next((mine for mine in whole if mine.side == row.side), None)) for row in empty]
+    launches = [_launches(row, next((mine for mine in complete if mine.side == row.side), None)) for row in empty]
     if one.families and other.families:
         launches.append(f"finished code, {one.side} to {other.side}: {changes(one, other)}")
     known = [row for row in parts if row.explained is not None]
     if not known:
-        return [*said, *launches, "there is no difference worth explaining"]
+        return [*lines, *launches, "there is no difference worth explaining"]
     scatter = max((row.scatter or 0.0 for row in (one, other)), default=0.0)
     if scatter > ratio - 1:
-        said.append(f"the runs scatter by {percent(scatter)}, more than the difference: it is not certain, and neither is what follows")
+        lines.append(f"the runs scatter by {percent(scatter)}, more than the difference: it is not certain, and neither is what follows")
     by_code = [row for row in rows if row.order == BY_CODE and row.explained is not None]
-    said += _verdict([row for row in known if row.order == LEVELLED], _named(one, other, by_code))
+    lines += _verdict([row for row in known if row.order == LEVELLED], _named(one, other, by_code))
     if by_code:
-        said.append(f"with the other's code on one side: {_shared(by_code)}")
+        lines.append(f"with the other's code on one side: {_shared(by_code)}")
     between = [row for row in known if row.order == BETWEEN]
     if between:
         rest = next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
         share = f"{percent(1 - rest)} of the difference, {percent(rest)} is there without any"
-        said.append(f"averaged over all orders the optimisations explain {share}")
+        lines.append(f"averaged over all orders the optimisations explain {share}")
         factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in between]
-        said.append(f"as factors, {one.side} over {other.side}: {', '.join(factors)}")
-    return [*said, *launches]
+        lines.append(f"as factors, {one.side} over {other.side}: {', '.join(factors)}")
+    return [*lines, *launches]
 
 
-def _launches(empty: GapRow, whole: GapRow | None) -> str:
+def _launches(empty: GapRow, complete: GapRow | None) -> str:
     """What launches alone cost one side, beside the time of its finished build."""
     each = empty.seconds or 0.0
-    told = f"an empty launch takes {duration(each)} on {empty.side}, which has {empty.launches} of its own"
-    share = 0.0 if whole is None or not whole.seconds else each * empty.launches / whole.seconds
-    return f"{told}: {percent(share)} of its time at most" if share else told
+    text = f"an empty launch takes {duration(each)} on {empty.side}, which has {empty.launches} of its own"
+    share = 0.0 if complete is None or not complete.seconds else each * empty.launches / complete.seconds
+    return f"{text}: {percent(share)} of its time at most" if share else text
 
 
 def _shared(rows: Sequence[GapRow]) -> str:
@@ -174,10 +175,10 @@ def _shared(rows: Sequence[GapRow]) -> str:
 def _named(one: GapRow, other: GapRow, by_code: Sequence[GapRow]) -> str:
     """What differs between the two sides beside the optimisations that can be taken away: what is not explained must be in it."""
     if one.config != other.config:
-        mine, theirs = (from_json(row.config, dict[str, Value]) for row in (one, other))
-        differ = [name for name in dict.fromkeys((*mine, *theirs)) if mine.get(name) != theirs.get(name)]
-        told = ", ".join(f"{name}={mine.get(name)} and {theirs.get(name)}" for name in differ)
-        return f"what the configurations differ in: {told}"
+        config, other_config = (from_json(row.config, dict[str, Value]) for row in (one, other))
+        differ = [name for name in dict.fromkeys((*config, *other_config)) if config.get(name) != other_config.get(name)]
+        text = ", ".join(f"{name}={config.get(name)} and {other_config.get(name)}" for name in differ)
+        return f"what the configurations differ in: {text}"
     if by_code:
         most = max(by_code, key=lambda row: abs(row.explained or 0.0))
         return f"what compilers and drivers make of the same plain code, mostly {most.added}"
@@ -194,7 +195,7 @@ def _verdict(parts: Sequence[GapRow], rest: str) -> list[str]:
     taken = [row for row in parts if row.added != LEVEL]
     if not taken:
         return [f"not explained: whatever is taken from both, the difference is as large. It is in the plain code already: {rest}"]
-    told = f"{percent(1 - abs(left))} of the difference is gone when both do without {_shared(taken)}"
+    text = f"{percent(1 - abs(left))} of the difference is gone when both do without {_shared(taken)}"
     if abs(left) <= 1 - _EXPLAINED:
-        return [f"explained: {told}; {percent(left)} remains"]
-    return [f"explained in part: {told}", f"not explained: {percent(left)} remains, which is {rest}"]
+        return [f"explained: {text}; {percent(left)} remains"]
+    return [f"explained in part: {text}", f"not explained: {percent(left)} remains, which is {rest}"]

@@ -118,28 +118,28 @@ def times_of(rows: Sequence[GapRow]) -> dict[frozenset[str], float]:
 def _of_side(rows: Sequence[GapRow]) -> list[GapRow]:
     times, builds, names = times_of(rows), {row.set: row for row in rows}, rows[0].names
     slowest, fastest = times.get(frozenset()), times.get(frozenset(names))
-    whole = math.log(slowest / fastest) if slowest and fastest else 0.0
+    log_ratio = math.log(slowest / fastest) if slowest and fastest else 0.0
     made: list[GapRow] = []
     for order, steps in ((DOCUMENT, attribution.in_order(names)), (GREEDY, attribution.greedily(times, names))):
-        made += _steps(order, [(step, builds[step.on]) for step in steps if step.on in builds], whole)
+        made += _steps(order, [(step, builds[step.on]) for step in steps if step.on in builds], log_ratio)
     relaxed = next((row for row in rows if row.on == RELAXED_TOO), None)
     if relaxed is not None:
         saved = 1 - relaxed.seconds / fastest if relaxed.seconds and fastest else None
         made.append(replace(relaxed, order=DOCUMENT, step=len(names) + 1, added=RELAXED_TOO, saved=saved))
     shares = attribution.averaged(times, names)
     for name, share in sorted(shares.items(), key=lambda item: -item[1]):
-        made.append(_bare(rows[0], AVERAGED, name, 1 - math.exp(-share), share / whole if whole > _EQUAL else None))
+        made.append(_bare(rows[0], AVERAGED, name, 1 - math.exp(-share), share / log_ratio if log_ratio > _EQUAL else None))
     return made
 
 
-def _steps(order: str, steps: Sequence[tuple[Step, GapRow]], whole: float) -> list[GapRow]:
+def _steps(order: str, steps: Sequence[tuple[Step, GapRow]], log_ratio: float) -> list[GapRow]:
     made: list[GapRow] = []
     before: float | None = None
     for place, (step, row) in enumerate(steps):
         saved = explained = None
         if before and row.seconds:
             saved = 1 - row.seconds / before
-            explained = math.log(before / row.seconds) / whole if whole > _EQUAL else None
+            explained = math.log(before / row.seconds) / log_ratio if log_ratio > _EQUAL else None
         made.append(replace(row, order=order, step=place, added=step.added or PESSIMISED, saved=saved, explained=explained))
         before = row.seconds
     return made
@@ -147,8 +147,8 @@ def _steps(order: str, steps: Sequence[tuple[Step, GapRow]], whole: float) -> li
 
 def _bare(row: GapRow, order: str, added: str, saved: float | None, explained: float | None) -> GapRow:
     """A row that is about no single build."""
-    who = row.side, row.device, row.name, row.driver, row.workload, row.problem, row.dtype, row.config, row.offered
-    return GapRow(*who, on="", launches=row.launches, order=order, added=added, saved=saved, explained=explained, time=row.time)
+    columns = row.side, row.device, row.name, row.driver, row.workload, row.problem, row.dtype, row.config, row.offered
+    return GapRow(*columns, on="", launches=row.launches, order=order, added=added, saved=saved, explained=explained, time=row.time)
 
 
 def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
@@ -164,14 +164,14 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     if all(shares):  # else too little was measured, and nothing would add up
         parts = {name: shares[1].get(name, 0.0) - shares[0].get(name, 0.0) for name in dict.fromkeys((*one[0].names, *other[0].names))}
         parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
-    told = replace(one[0], side=f"{one[0].side} over {other[0].side}")
+    compared = replace(one[0], side=f"{one[0].side} over {other[0].side}")
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
     made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]
     swapped = _swapped(one, other)
     if swapped is not None and ends[0] and ends[1]:
         code = math.log(ends[0] / swapped[1]) if swapped[0] == one[0].side else math.log(swapped[1] / ends[1])
         made += [(BY_CODE, THEIR_CODE, code), (BY_CODE, THEIR_DRIVERS, ratio - code)]
-    return [_bare(told, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None) for order, name, part in made]
+    return [_bare(compared, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None) for order, name, part in made]
 
 
 def _ratios(first: attribution.Times, second: attribution.Times, own: Sequence[str], others: Sequence[str]) -> dict[frozenset[str], float]:

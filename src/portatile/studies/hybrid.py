@@ -16,7 +16,8 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.records import Problem, duration, percent, spelled
+from portatile.formatting import duration, percent, spelled
+from portatile.records import Problem
 from portatile.studies.form import shared_run
 from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
@@ -86,8 +87,8 @@ def measure(run: Run) -> Iterator[HybridRow]:
 def _blank(problem: Problem) -> HybridRow:
     usual = workloads.get(problem.workload).options
     options = {name: value for name, value in problem.options.items() if value != usual[name][0]}
-    what = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
-    return HybridRow("", 0, 1, *what, 1.0, None, None, None, None, None, "", None, "ok", 0, "")
+    columns = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
+    return HybridRow("", 0, 1, *columns, 1.0, None, None, None, None, None, "", None, "ok", 0, "")
 
 
 def _of_one_core(row: HybridRow, problem: Problem, core: Device, asked: HybridOptions) -> HybridRow:
@@ -101,12 +102,12 @@ def _of_one_core(row: HybridRow, problem: Problem, core: Device, asked: HybridOp
 
 def _timed(row: HybridRow, asked: SharedRun) -> HybridRow:
     try:
-        found = shared_run.timed(asked)
+        times = shared_run.timed(asked)
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
-    shares = ", ".join(f"{100 * share:.0f} %" for share in found.shares.values()) if row.count > 1 else ""
-    measured = replace(row, seconds=min(found.seconds), reached=found.reached if row.count > 1 else None, shares=shares)
-    return replace(measured, error=found.error, samples=len(found.seconds), status=found.note or "ok", time=now())
+    shares = ", ".join(f"{100 * share:.0f} %" for share in times.shares.values()) if row.count > 1 else ""
+    measured = replace(row, seconds=min(times.seconds), reached=times.reached if row.count > 1 else None, shares=shares)
+    return replace(measured, error=times.error, samples=len(times.seconds), status=times.note or "ok", time=now())
 
 
 def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
@@ -131,9 +132,9 @@ def figures(rows: Sequence[HybridRow]) -> list[Figure]:
     for title, field in (("Speed-up over the best single device", "best_speedup"), ("Speed-up over one core", "core_speedup")):
         drawn = [row for row in rows if row.count and getattr(row, field) is not None]
         if drawn:
-            said = "The rate of every set of devices on host arrays, transfers included, over that one's."
+            caption = "The rate of every set of devices on host arrays, transfers included, over that one's."
             values = tuple((getattr(row, field),) for row in drawn)
-            made.append(BarChart(title, said, "speed-up", "", tuple(row.devices for row in drawn), ("speed-up",), values))
+            made.append(BarChart(title, caption, "speed-up", "", tuple(row.devices for row in drawn), ("speed-up",), values))
     return made
 
 
@@ -143,8 +144,8 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
     if not valid:
         return []
     best = min(valid, key=lambda row: row.seconds or 0.0)
-    said = [f"fastest: {best.devices}, {best.best_speedup:.2f} times the best single device"] if best.best_speedup else []
-    said += [
+    lines = [f"fastest: {best.devices}, {best.best_speedup:.2f} times the best single device"] if best.best_speedup else []
+    lines += [
         f"one core computed {percent(row.part)} of the problem in {duration(row.seconds)}; its rate is compared"
         for row in rows
         if row.devices == ONE_CORE and row.seconds
@@ -153,8 +154,8 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
     for row in valid:
         members = [singles[name] for name in row.devices.split(" + ") if name in singles]
         if row.count > 1 and members and (row.seconds or 0.0) > min(members):
-            said.append(f"{row.devices} is slower than its fastest device alone")
-    return said
+            lines.append(f"{row.devices} is slower than its fastest device alone")
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked | None:

@@ -62,17 +62,17 @@ Point = tuple[str, str, bool, Config]
 
 
 def points(problem: Problem) -> Iterator[Point]:
-    """Blocking, way of reading, whether the loop over a block of k is unrolled, and the configuration."""
+    """Blocking, way of reading, whether the loop over a block of k is unrolled, and the configuration; the unrolled ones first."""
     gemm = workloads.get("gemm")
-    for blocking in BLOCKINGS:
-        copied = gemm.preset(blocking, problem)
-        ways: dict[str, Config] = {
-            "memory": gemm.preset(f"{blocking}-plain", problem),
-            "images": copied,
-            "shown": {**copied, "VIEW_A": True, "VIEW_B": True},
-        }
-        for reads, config in ways.items():
-            for unrolled in (True, False):
+    for unrolled in (True, False):
+        for blocking in BLOCKINGS:
+            copied = gemm.preset(blocking, problem)
+            ways: dict[str, Config] = {
+                "memory": gemm.preset(f"{blocking}-plain", problem),
+                "images": copied,
+                "shown": {**copied, "VIEW_A": True, "VIEW_B": True},
+            }
+            for reads, config in ways.items():
                 yield blocking, reads, unrolled, {**config, "UNROLL": config["KB"] if unrolled else 1}
 
 
@@ -81,23 +81,16 @@ def measure(run: Run) -> Iterator[ImagesRow]:
     asked: ImagesOptions = run.options
     gemm = workloads.get("gemm")
     run.expect(len(run.devices) * len(asked.dtypes) * (2 * len(BLOCKINGS) * len(READS) + 1))
-    for device in run.devices:
-        for dtype in asked.dtypes:
-            if dtype == "float64" and not device.info.fp64:
-                continue
-            problem = gemm.problem(dict.fromkeys("mnk", asked.size), dtype)
-            wanted = list(points(problem))
-            run.say(f"{describe(problem)} {dtype} on {device.info.id}: {len(wanted)} products")
-            how = Measuring(trials=run.trials, seconds=run.seconds_left, advance=run.advance)
-            found = measured(
-                problem,
-                device.info.id,
-                [point[-1] for point in wanted],
-                how,
-            )
-            yield from (_row(device, problem, point, found.trials.get(canonical(point[-1]))) for point in wanted)
-            if found.interrupted:
-                raise KeyboardInterrupt
+    parts = [(device, dtype) for dtype in asked.dtypes for device in run.devices if dtype != "float64" or device.info.fp64]
+    for place, (device, dtype) in enumerate(parts):
+        problem = gemm.problem(dict.fromkeys("mnk", asked.size), dtype)
+        wanted = list(points(problem))
+        run.say(f"{describe(problem)} {dtype} on {device.info.id}: {len(wanted)} products")
+        how = Measuring(trials=run.trials, seconds=run.share(len(parts) - place), advance=run.advance)
+        results = measured(problem, device.info.id, [point[-1] for point in wanted], how)
+        yield from (_row(device, problem, point, results.trials.get(canonical(point[-1]))) for point in wanted)
+        if results.interrupted:
+            raise KeyboardInterrupt
 
 
 def _row(device: Device, problem: Problem, point: Point, trial: Trial | None) -> ImagesRow:
@@ -135,33 +128,35 @@ def figures(rows: Sequence[ImagesRow]) -> list[Figure]:
     """For each element type bars of Gflop/s: a group for each blocking and way of reading, a bar for each device, unrolled or not."""
     made: list[Figure] = []
     for dtype in dict.fromkeys(row.dtype for row in rows):
-        mine = [row for row in rows if row.dtype == dtype]
-        if not any(row.gflops for row in mine):
+        of_dtype = [row for row in rows if row.dtype == dtype]
+        if not any(row.gflops for row in of_dtype):
             continue
-        groups = tuple(dict.fromkeys((row.blocking, row.reads) for row in mine))
-        series = tuple(dict.fromkeys((row.device, row.unrolled) for row in mine))
-        known = {(row.blocking, row.reads, row.device, row.unrolled): row.gflops for row in mine}
+        groups = tuple(dict.fromkeys((row.blocking, row.reads) for row in of_dtype))
+        series = tuple(dict.fromkeys((row.device, row.unrolled) for row in of_dtype))
+        known = {(row.blocking, row.reads, row.device, row.unrolled): row.gflops for row in of_dtype}
         values = tuple(tuple(known.get((*group, *one)) for one in series) for group in groups)
         names = tuple(f"{device} {'unrolled' if unrolled else 'not unrolled'}" for device, unrolled in series)
-        said = f"Gflop/s of {mine[0].size} x {mine[0].size} products, with copies into images; a point that cannot run has no bar."
+        caption = (
+            f"Gflop/s of {of_dtype[0].size} x {of_dtype[0].size} products, with copies into images; a point that cannot run has no bar."
+        )
         labels = tuple(f"{blocking}, {reads}" for blocking, reads in groups)
-        made.append(BarChart(f"Products by blocking and way of reading, {dtype}", said, "speed", "Gflop/s", labels, names, values))
+        made.append(BarChart(f"Products by blocking and way of reading, {dtype}", caption, "speed", "Gflop/s", labels, names, values))
     return made
 
 
 def notes(rows: Sequence[ImagesRow]) -> list[str]:
     """For each device that several back ends reach: how the fastest of each compare."""
-    said = []
+    lines = []
     for physical, dtype in dict.fromkeys((row.physical_id, row.dtype) for row in rows):
         valid = [row for row in rows if (row.physical_id, row.dtype) == (physical, dtype) and row.gflops]
         best = {row.device: row for row in sorted(valid, key=lambda row: row.gflops or 0.0)}
         if len(best) > 1:
-            told = [
+            rates = [
                 f"{row.gflops:.4g} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
                 for device, row in best.items()
             ]
-            said.append(f"{next(iter(best.values())).name}, {dtype}: at best {', '.join(told)} Gflop/s")
-    return said
+            lines.append(f"{next(iter(best.values())).name}, {dtype}: at best {', '.join(rates)} Gflop/s")
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -97,10 +97,10 @@ def measure(run: Run) -> Iterator[LadderRow]:
     asked: LadderOptions = run.options
     plans = [(device, points(device.info, asked)) for device in run.devices]
     sizes = sorted({_size(device.info, asked) for device in run.devices})
-    run.expect(sum(len(found) + 2 for _, found in plans) + len(sizes))
-    for device, found in plans:
+    run.expect(sum(len(planned) + 2 for _, planned in plans) + len(sizes))
+    for device, planned in plans:
         for name in ("matmul", "gemm"):
-            waiting = [point for point in found if point.problem.workload == name and not run.known(point.row)]
+            waiting = [point for point in planned if point.problem.workload == name and not run.known(point.row)]
             yield from _timed(device, waiting)
         for blank, measured in ((_blank(device.info, asked, _BEST), _tuned), (_blank(device.info, asked, "library"), _library)):
             if not run.known(blank):
@@ -116,19 +116,19 @@ def points(info: DeviceInfo, asked: LadderOptions) -> list[Point]:
     size = _size(info, asked)
     sizes = dict.fromkeys("mnk", size)
     problems = {name: workloads.get(name).problem(sizes, asked.dtype) for name in ("matmul", "gemm")}
-    found = []
+    listed = []
     for number in (*ladder.RUNGS, *rungs.TITLES):
         simple = number in ladder.RUNGS
         config: Config = dict(ladder.RUNGS[number]) if simple else rungs.rung(number, asked.dtype)
         row = replace(_blank(info, asked, f"rung {number}"), rung=number, title=_TITLES[number])
-        found.append(Point(row, problems["matmul" if simple else "gemm"], config))
-    wide = next(point for point in found if point.row.rung == _WIDE)
+        listed.append(Point(row, problems["matmul" if simple else "gemm"], config))
+    wide = next(point for point in listed if point.row.rung == _WIDE)
     if info.can.read_only_loads:
-        found.append(_variant(wide, "no read-only path", without=("read-only",)))
-        found.append(_variant(wide, "exchanged in a warp", changes={"SHUFFLE": True}))
+        listed.append(_variant(wide, "no read-only path", without=("read-only",)))
+        listed.append(_variant(wide, "exchanged in a warp", changes={"SHUFFLE": True}))
     if info.can.carveout:
-        found += [_variant(wide, f"{share} % local memory", options=(f"{CARVEOUT}{share}",)) for share in asked.carveouts]
-    return found
+        listed += [_variant(wide, f"{share} % local memory", options=(f"{CARVEOUT}{share}",)) for share in asked.carveouts]
+    return listed
 
 
 def _variant(of: Point, name: str, changes: Config | None = None, without: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Point:
@@ -255,31 +255,31 @@ def figures(rows: Sequence[LadderRow]) -> list[Figure]:
     made: list[Figure] = []
     host = [row for row in rows if row.device == _HOST]
     for place in dict.fromkeys(row.device for row in rows if row.device != _HOST):
-        mine = [row for row in rows if row.device == place and row.gflops]
-        beside = [row for row in host if row.gflops and mine and row.size == mine[0].size]
-        if mine:
-            said = f"{mine[0].size} x {mine[0].size} matrices of {mine[0].dtype}; NumPy runs on the host's processor."
-            groups = tuple(row.title.partition(" ")[0] if row.by == "library" else row.by for row in (*mine, *beside))
-            values = tuple((row.gflops,) for row in (*mine, *beside))
-            made.append(BarChart(f"The ladder on {mine[0].name} ({place})", said, "speed", "Gflop/s", groups, ("speed",), values))
+        of_device = [row for row in rows if row.device == place and row.gflops]
+        beside = [row for row in host if row.gflops and of_device and row.size == of_device[0].size]
+        if of_device:
+            caption = f"{of_device[0].size} x {of_device[0].size} matrices of {of_device[0].dtype}; NumPy runs on the host's processor."
+            groups = tuple(row.title.partition(" ")[0] if row.by == "library" else row.by for row in (*of_device, *beside))
+            values = tuple((row.gflops,) for row in (*of_device, *beside))
+            made.append(BarChart(f"The ladder on {of_device[0].name} ({place})", caption, "speed", "Gflop/s", groups, ("speed",), values))
     return made
 
 
 def notes(rows: Sequence[LadderRow]) -> list[str]:
     """What each rung is, where one that does not run here would, and the best rung of each device."""
-    said = [f"{row.by}: {row.title}" for row in {row.rung: row for row in rows if row.rung and not row.variant}.values()]
+    lines = [f"{row.by}: {row.title}" for row in {row.rung: row for row in rows if row.rung and not row.variant}.values()]
     for place in dict.fromkeys(row.device for row in rows if row.rung):
         best = max((row for row in rows if row.device == place and row.rung and row.gflops), key=lambda row: row.gflops or 0, default=None)
         others = [f"{row.by} {row.gflops:.4g}" for row in rows if row.device in (place, "host") and not row.rung and row.gflops]
         beside = f" (beside: {', '.join(others)})" if others else ""
-        said += [] if best is None else [f"{place}: of the rungs the best is {best.by}, {best.gflops:.4g} Gflop/s{beside}"]
+        lines += [] if best is None else [f"{place}: of the rungs the best is {best.by}, {best.gflops:.4g} Gflop/s{beside}"]
     ran = {row.by for row in rows if row.seconds}
     for row in rows:
         if row.runs_on or (row.rung and row.status != "ok"):
             where = f"; runs on {row.runs_on}" if row.runs_on else ""
             here = ", and here on another device" if row.by in ran else ""
-            said.append(f"{row.by} on {row.device}: {row.status}{where}{here}")
-    return said
+            lines.append(f"{row.by} on {row.device}: {row.status}{where}{here}")
+    return lines
 
 
 def _sample(given: tuple[Device, ...]) -> Asked:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from platform import python_version
 
 import numpy as np
@@ -20,13 +21,15 @@ from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
+from portatile.formatting import percent
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
-from portatile.records import Config, DeviceInfo, Problem, percent
+from portatile.records import Config, DeviceInfo, Problem
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import now
 from portatile.workloads.matmul import BASE
 
+KERNELS = ("host", "sequential", "global", "local")
 _SEQUENTIAL_LIMIT = 2**21  # multiplications that one work-item does in a moment on any device
 _HOST_LIMIT = 2**24  # ... and plain Python in two seconds
 
@@ -72,26 +75,31 @@ def on_the_host(request: MemoryRequest) -> list[int]:
 
 
 def points(request: MemoryRequest) -> list[tuple[int, Config]]:
-    """Every size with every kernel; the sequential one only for small sizes."""
-    found: list[tuple[int, Config]] = []
-    for size in request.sizes:
+    """Every size with every kernel, large blocks first, which are fast; the sequential one only for small sizes."""
+    listed: list[tuple[int, Config]] = []
+    blocks = sorted(request.blocks, reverse=True)
+    for size in sorted(request.sizes):
+        listed += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": block}) for block in blocks for algorithm in ("global", "local")]
         if size**3 <= _SEQUENTIAL_LIMIT:
-            found.append((size, {**BASE, "ALGORITHM": "sequential", "BLOCK": 2}))
-        found += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": block}) for algorithm in ("global", "local") for block in request.blocks]
-    return found
+            listed.append((size, {**BASE, "ALGORITHM": "sequential", "BLOCK": 2}))
+    return listed
 
 
 def measure(run: Run) -> Iterator[MemoryRow]:
-    """Every product on the host and on every device, each checked."""
+    """Every product on every device and on the host, each checked; what takes longer than there is time is left out."""
     request: MemoryRequest = run.options
     run.expect(len(on_the_host(request)) + len(run.devices) * len(points(request)))
+    matmul, timed = workloads.get("matmul"), Timed(run, request.repeat)
+    for size, config in points(request):
+        problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
+        for device in run.devices:
+            if not run.known(_blank(device.info, problem, config)):
+                yield timed.product(device, problem, config)
     yield from _sequential(run, request)
-    for device in run.devices:
-        yield from _measured(device, run, request)
 
 
 def finish(rows: Sequence[MemoryRow]) -> list[MemoryRow]:
-    """What each kernel saves of the global one's time."""
+    """What each kernel saves of the global one's time; in order of the devices, sizes and kernels."""
     best: dict[tuple[str, int], float] = {}
     for row in rows:
         if row.kernel and row.algorithm == "global":
@@ -101,7 +109,9 @@ def finish(rows: Sequence[MemoryRow]) -> list[MemoryRow]:
         known = best.get((row.device, row.size))
         return replace(row, reduction=1 - row.kernel / known) if row.kernel and known else row
 
-    return [with_reduction(row) for row in rows]
+    devices = list(dict.fromkeys(("host", *(row.device for row in rows))))
+    ordered = sorted(rows, key=lambda row: (devices.index(row.device), row.size, KERNELS.index(row.algorithm), row.block))
+    return [with_reduction(row) for row in ordered]
 
 
 def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
@@ -120,17 +130,28 @@ def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
         yield replace(row, allocate=0.0, kernel=seconds, read_back=0.0, window=seconds, gflops=took, time=now())
 
 
-def _measured(device: Device, run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
-    matmul, info = workloads.get("matmul"), device.info
-    for size, config in points(request):
-        problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
-        if not run.known(_blank(info, problem, config)):
-            yield product(device, problem, config, request.repeat)
+class Timed:
+    """Products in the time of a study: one that would take longer than is left, by a smaller one of its kernel, is a row that says so."""
+
+    def __init__(self, run: Run, repeat: int) -> None:
+        self._run, self._repeat = run, repeat
+        self._known: dict[tuple[str, ...], float] = {}  # seconds of a multiplication, by device and kernel
+
+    def product(self, device: Device, problem: Problem, config: Config) -> MemoryRow:
+        """As ``product`` says, with the repetitions of the study."""
+        kind, count = (device.info.id, str(config["ALGORITHM"]), str(config["BLOCK"])), prod(problem.sizes.values())
+        expected = self._known.get(kind, 0.0) * count * (1 + self._repeat)
+        if not self._run.fits(expected):
+            return replace(_blank(device.info, problem, config), status=f"left out: {expected:.0f} s are too long", time=now())
+        row = product(device, problem, config, self._repeat)
+        if row.kernel:
+            self._known[kind] = row.kernel / count
+        return row
 
 
 def _blank(info: DeviceInfo, problem: Problem, config: Config) -> MemoryRow:
-    what = str(config["ALGORITHM"]), int(config["BLOCK"]), problem.sizes["m"], problem.dtype
-    return MemoryRow(info.id, info.name, info.driver, *what, *(None,) * 6, "ok", 0, "")
+    columns = str(config["ALGORITHM"]), int(config["BLOCK"]), problem.sizes["m"], problem.dtype
+    return MemoryRow(info.id, info.name, info.driver, *columns, *(None,) * 6, "ok", 0, "")
 
 
 def product(device: Device, problem: Problem, config: Config, repeat: int) -> MemoryRow:
@@ -162,39 +183,39 @@ def figures(rows: Sequence[MemoryRow]) -> list[Figure]:
         curves.append(Series(f"{device} {algorithm}", points))
     made: list[Figure] = []
     if curves:
-        said = "Kernel time over the edge of work-group and tile, at the largest size of each device."
+        caption = "Kernel time over the edge of work-group and tile, at the largest size of each device."
         x, y = Axis("edge of the block", log=True), Axis("kernel time", "s", log=True)
-        made.append(LineChart("Time over the block", said, x, y, tuple(curves), tuple(map(float, blocks))))
+        made.append(LineChart("Time over the block", caption, x, y, tuple(curves), tuple(map(float, blocks))))
     saved = _saved(there)
     if saved:
-        said = "The share of the global kernel's time that the local kernel saves, each at its best block, at the largest size."
+        caption = "The share of the global kernel's time that the local kernel saves, each at its best block, at the largest size."
         values = tuple((share,) for share in saved.values())
-        made.append(BarChart("Time saved by local memory", said, "time saved", "%", tuple(saved), ("saved",), values))
+        made.append(BarChart("Time saved by local memory", caption, "time saved", "%", tuple(saved), ("saved",), values))
     return made
 
 
 def _saved(rows: Sequence[MemoryRow]) -> dict[str, float]:
     """By device: the greatest reduction of its local kernels."""
-    found: dict[str, float] = {}
+    saved: dict[str, float] = {}
     for row in rows:
         if row.algorithm == "local" and row.reduction is not None:
             label = f"{row.name} ({row.device}), {row.size}"
-            found[label] = max(row.reduction, found.get(label, row.reduction))
-    return found
+            saved[label] = max(row.reduction, saved.get(label, row.reduction))
+    return saved
 
 
 def notes(rows: Sequence[MemoryRow]) -> list[str]:
     """What local memory saves, or costs, on each device at its largest size."""
-    said = []
+    lines = []
     for device in dict.fromkeys(row.device for row in rows):
-        mine = [row for row in rows if row.device == device and row.algorithm == "local" and row.reduction is not None]
-        if mine:
-            largest = max(row.size for row in mine)
-            best = max((row for row in mine if row.size == largest), key=lambda row: row.reduction or 0.0)
+        of_device = [row for row in rows if row.device == device and row.algorithm == "local" and row.reduction is not None]
+        if of_device:
+            largest = max(row.size for row in of_device)
+            best = max((row for row in of_device if row.size == largest), key=lambda row: row.reduction or 0.0)
             share = best.reduction or 0.0
             what = f"saves {percent(share)} of the time" if share >= 0 else f"takes {percent(-share)} longer"
-            said.append(f"{device} at {largest}: local memory {what}, at its best block, {best.block}, beside global memory at its best")
-    return said
+            lines.append(f"{device} at {largest}: local memory {what}, at its best block, {best.block}, beside global memory at its best")
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

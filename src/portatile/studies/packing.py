@@ -110,14 +110,14 @@ def packing(plan: Plan, operand: str) -> tuple[Launch, Temporary]:
 
 def _row(device: Device, problem: Problem, target: str, by: str, transposes: bool) -> PackingRow:
     info = device.info
-    what = target, by, transposes, problem.dtype, problem.sizes["m"]
-    return PackingRow(info.id, info.name, info.driver, *what, None, None, None, "ok", 0, "")
+    columns = target, by, transposes, problem.dtype, problem.sizes["m"]
+    return PackingRow(info.id, info.name, info.driver, *columns, None, None, None, "ok", 0, "")
 
 
 def _measured(ready: PreparedRun, row: PackingRow) -> PackingRow:
     try:
-        with ExitStack() as held:
-            copy = _kernel(ready, row, held) if row.by == "kernel" else _driver(ready, row, held)
+        with ExitStack() as stack:
+            copy = _kernel(ready, row, stack) if row.by == "kernel" else _driver(ready, row, stack)
             samples = runs.bursts(ready.queue, ready.clock, copy, _LENGTH)
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
@@ -128,18 +128,18 @@ def _measured(ready: PreparedRun, row: PackingRow) -> PackingRow:
     return replace(row, seconds=seconds, rate=rate, of_copy=reached, samples=len(samples), time=now())
 
 
-def _kernel(ready: PreparedRun, row: PackingRow, held: ExitStack) -> Callable[[], object]:
+def _kernel(ready: PreparedRun, row: PackingRow, stack: ExitStack) -> Callable[[], object]:
     """Check a product that copies both operands so, then give what runs the copy of one."""
     gemm, chosen = workloads.get("gemm"), config(ready.problem, row.target)
-    whole = held.enter_context(runs.loaded(ready.device, ready.problem, chosen))
-    ready.check(whole, gemm.bound(ready.problem, chosen), label=str(chosen))
-    launch, temporary = packing(whole.plan, "a" if row.transposes else "b")
+    product = stack.enter_context(runs.loaded(ready.device, ready.problem, chosen))
+    ready.check(product, gemm.bound(ready.problem, chosen), label=str(chosen))
+    launch, temporary = packing(product.plan, "a" if row.transposes else "b")
     alone = Plan((launch,), (temporary,))
-    executable: Executable = held.enter_context(runs.loaded_plan(ready.device, alone))
+    executable: Executable = stack.enter_context(runs.loaded_plan(ready.device, alone))
     return lambda: executable.run(ready.queue, ready.memory, ready.inputs.scalars)
 
 
-def _driver(ready: PreparedRun, row: PackingRow, held: ExitStack) -> Callable[[], object]:
+def _driver(ready: PreparedRun, row: PackingRow, stack: ExitStack) -> Callable[[], object]:
     """The driver's copy of B's bytes, checked once."""
     source, queue, nbytes = ready.memory["b"], ready.queue, row.size**2 * ready.problem.itemsize
     target: Memory
@@ -151,10 +151,10 @@ def _driver(ready: PreparedRun, row: PackingRow, held: ExitStack) -> Callable[[]
             raise DeviceError("the device has no images")
         pixel = 16 // ready.problem.itemsize
         got = np.empty((row.size // pixel, row.size, 4), np.float32 if pixel == 4 else np.uint32)
-        target = held.enter_context(ready.device.image(row.size, row.size // pixel, 4, got.dtype.name))
+        target = stack.enter_context(ready.device.image(row.size, row.size // pixel, 4, got.dtype.name))
     else:
         got = np.empty(nbytes, np.uint8)
-        target = held.enter_context(ready.device.allocate(nbytes))
+        target = stack.enter_context(ready.device.allocate(nbytes))
     queue.copy(target, source, nbytes)
     sent = np.ascontiguousarray(ready.inputs.operands["b"]).reshape(-1).view(np.uint8)[:nbytes]
     queue.download(got, target)
@@ -176,9 +176,9 @@ def figures(rows: Sequence[PackingRow]) -> list[Figure]:
     curves = []
     for name in dict.fromkeys(label(row) for row in valid):
         curves.append(Series(name, tuple((float(row.size), row.rate or 0.0) for row in valid if label(row) == name)))
-    said = "GB/s (10^9 bytes) read and written, over the rows and columns of the matrix."
+    caption = "GB/s (10^9 bytes) read and written, over the rows and columns of the matrix."
     x, y = Axis("size", log=True), Axis("bandwidth", "GB/s")
-    return [LineChart("Bandwidth of packing", said, x, y, tuple(curves), tuple(sorted({float(row.size) for row in valid})))]
+    return [LineChart("Bandwidth of packing", caption, x, y, tuple(curves), tuple(sorted({float(row.size) for row in valid})))]
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -18,7 +18,8 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError, UsageError
 from portatile.figures.heat import Cell, Heat
 from portatile.figures.svg import Figure
-from portatile.records import Config, DeviceInfo, Problem, Value, canonical, duration, from_json, percent, spelled
+from portatile.formatting import duration, percent, spelled
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical, from_json
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.studies.form.measured_configs import Measuring, measured
@@ -120,12 +121,12 @@ def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]
     if name not in space.parameters:
         raise UnknownNameError("parameter", name, space.parameters)
     spelled = {str(value).lower(): value for value in space.parameters[name]}
-    found = []
+    listed = []
     for part in text.split(",") if sign else ():
         if part.strip().lower() not in spelled:
             raise ArgumentError(f"{word}: {part!r} is not one of {', '.join(map(str, space.parameters[name]))}")
-        found.append(spelled[part.strip().lower()])
-    return name, tuple(found)
+        listed.append(spelled[part.strip().lower()])
+    return name, tuple(listed)
 
 
 def configured(problem: Problem, info: DeviceInfo, start: Config, words: Iterable[str]) -> Config:
@@ -170,17 +171,19 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
         raise SpaceError(f"no configuration of {workload.name} in the map is legal on {info.name}: fix fewer parameters")
     run.say(f"{describe(problem)} on {info.id}: {sum(map(len, first.values()))} configurations")
     done = measured(problem, info.id, [config for configs in first.values() for config in configs], how)
-    found = {pair: [done.trials[key] for config in configs if (key := canonical(config)) in done.trials] for pair, configs in first.items()}
+    trials = {
+        pair: [done.trials[key] for config in configs if (key := canonical(config)) in done.trials] for pair, configs in first.items()
+    }
     interrupted = done.interrupted
-    again = {pair: list(islice(_second(parts[pair], tried, rng), request.tries // 2)) for pair, tried in found.items()}
+    again = {pair: list(islice(_second(parts[pair], tried, rng), request.tries // 2)) for pair, tried in trials.items()}
     more = [config for configs in again.values() for config in configs]
     if more and not interrupted:
         run.say(f"{describe(problem)} on {info.id}: {len(more)} neighbours of the best")
         done = measured(problem, info.id, more, how)
         interrupted = done.interrupted
         for pair, configs in again.items():
-            found[pair] += [done.trials[key] for config in configs if (key := canonical(config)) in done.trials]
-    yield from (_row(device, request, pair, bool(first[pair]), tried) for pair, tried in found.items())
+            trials[pair] += [done.trials[key] for config in configs if (key := canonical(config)) in done.trials]
+    yield from (_row(device, request, pair, bool(first[pair]), tried) for pair, tried in trials.items())
     if interrupted:
         raise KeyboardInterrupt
 
@@ -274,14 +277,14 @@ def finish(rows: Sequence[PairsRow]) -> list[PairsRow]:
 
 def table(rows: Sequence[PairsRow]) -> Heat:
     """The map of one device, without lines and columns that have no legal configuration."""
-    found: Mapping[tuple[Value, Value], PairsRow] = {(row.down_value, row.across_value): row for row in rows}
-    held = [row for row in rows if row.tried] or list(rows)
-    downs, acrosses = (list(dict.fromkeys(getattr(row, name) for row in held)) for name in ("down_value", "across_value"))
-    cells = tuple(tuple(_cell(found[down, across]) for across in acrosses) for down in downs)
+    by_pair: Mapping[tuple[Value, Value], PairsRow] = {(row.down_value, row.across_value): row for row in rows}
+    tried = [row for row in rows if row.tried] or list(rows)
+    downs, acrosses = (list(dict.fromkeys(getattr(row, name) for row in tried)) for name in ("down_value", "across_value"))
+    cells = tuple(tuple(_cell(by_pair[down, across]) for across in acrosses) for down in downs)
     title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype} on {rows[0].name}"
     unit = "Gflop/s" if any(row.gflops for row in rows) else "time"
-    said = f"{unit} of the best configuration tried for each pair of {rows[0].down} and {rows[0].across}; the darker the faster."
-    return Heat(title, rows[0].down, rows[0].across, tuple(map(str, downs)), tuple(map(str, acrosses)), cells, said)
+    caption = f"{unit} of the best configuration tried for each pair of {rows[0].down} and {rows[0].across}; the darker the faster."
+    return Heat(title, rows[0].down, rows[0].across, tuple(map(str, downs)), tuple(map(str, acrosses)), cells, caption)
 
 
 def _cell(row: PairsRow) -> Cell:
@@ -301,21 +304,23 @@ def figures(rows: Sequence[PairsRow]) -> list[Figure]:
 
 def notes(rows: Sequence[PairsRow]) -> list[str]:
     """The best of each device, and how many pairs are missing."""
-    said = []
+    lines = []
     for device in dict.fromkeys(row.device for row in rows):
-        mine = [row for row in rows if row.device == device]
-        missing = sum(row.seconds is None for row in mine)
-        tail = f"; {missing} of {len(mine)} pairs without a valid configuration" if missing else ""
-        best = max((row for row in mine if row.relative is not None), key=lambda row: row.relative or 0.0, default=None)
+        of_device = [row for row in rows if row.device == device]
+        missing = sum(row.seconds is None for row in of_device)
+        tail = f"; {missing} of {len(of_device)} pairs without a valid configuration" if missing else ""
+        best = max((row for row in of_device if row.relative is not None), key=lambda row: row.relative or 0.0, default=None)
         if best is None:
-            said.append(f"{device} ({mine[0].name}): no configuration of the map is valid: {mine[0].status}")
+            lines.append(f"{device} ({of_device[0].name}): no configuration of the map is valid: {of_device[0].status}")
             continue
-        most = max(row.tried for row in mine)
-        said.append(f"{device} ({best.name}): {'one configuration' if most == 1 else f'at most {most} configurations'} for each pair{tail}")
-        said.append(
+        most = max(row.tried for row in of_device)
+        lines.append(
+            f"{device} ({best.name}): {'one configuration' if most == 1 else f'at most {most} configurations'} for each pair{tail}"
+        )
+        lines.append(
             f"best: {best.down}={best.down_value} {best.across}={best.across_value}: {spelled(from_json(best.config, dict[str, Value]))}"
         )
-    return said
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -17,9 +17,10 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
+from portatile.formatting import spelled
 from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
-from portatile.records import Problem, spelled
+from portatile.records import Problem
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import now
 
@@ -98,8 +99,8 @@ def _blank(device: Device, problem: Problem, caches: str) -> PhasesRow:
     info = device.info
     usual = workloads.get(problem.workload).options
     options = {name: value for name, value in problem.options.items() if value != usual[name][0]}
-    what = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
-    return PhasesRow(info.id, info.name, info.driver, *what, caches, *(None,) * 12, "ok", 0, "")
+    columns = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
+    return PhasesRow(info.id, info.name, info.driver, *columns, caches, *(None,) * 12, "ok", 0, "")
 
 
 def _measured(row: PhasesRow, run: ProcessRun, caches: Path) -> PhasesRow:
@@ -119,23 +120,23 @@ def figures(rows: Sequence[PhasesRow]) -> list[Figure]:
         return []
     groups = tuple(f"{row.workload} {row.problem}, {row.device} {row.caches}" for row in valid)
     values = tuple(tuple(getattr(row, field) for field in _FIELDS.values()) for row in valid)
-    said = "Seconds of each phase of one run in a new process, by the host's clock: with all caches empty, then with what that run left."
-    return [BarChart("Where the time of a run goes", said, "time", "s", groups, PHASES, values, stacked=True)]
+    caption = "Seconds of each phase of one run in a new process, by the host's clock: with all caches empty, then with what that run left."
+    return [BarChart("Where the time of a run goes", caption, "time", "s", groups, PHASES, values, stacked=True)]
 
 
 def notes(rows: Sequence[PhasesRow]) -> list[str]:
     """How much the cache of binaries saves of building and loading."""
-    said = []
+    lines = []
     cold = {(row.device, row.workload, row.problem): row for row in rows if row.caches == "empty"}
     for row in rows:
         first = cold.get((row.device, row.workload, row.problem))
         if row.caches != "cached" or first is None or not (first.build and row.build and first.extract and row.extract):
             continue
         before, after = first.build + first.extract, row.build + row.extract
-        said.append(
+        lines.append(
             f"{row.workload} on {row.device}: {before:.3g} s to build and load, {after:.3g} s from the cache: {before / after:.3g} times"
         )
-    return said
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -19,7 +19,8 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError, UsageError
 from portatile.figures.heat import Cell, Heat
 from portatile.figures.svg import Figure
-from portatile.records import Config, DeviceInfo, Problem, canonical, rate, spelled
+from portatile.formatting import rate, spelled
+from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.store import ResultStore, known_results
 from portatile.studies import cascade, portable
 from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, measured
@@ -112,10 +113,10 @@ def measure(run: Run) -> Iterator[PortabilityRow]:
     if len(run.devices) < (1 if asked.recorded else 2):
         there = ", ".join(device.info.id for device in run.devices)
         raise UsageError(f"portability needs two devices or more, or one and --recorded; chosen: {there or 'none'}")
-    found = tuple(device for text in asked.recorded for device in recorded_devices(run.problem.workload, text))
+    recorded = tuple(device for text in asked.recorded for device in recorded_devices(run.problem.workload, text))
     budget = None if asked.tune is None else Budget.parse(asked.tune)
     portable = None if asked.portable is None else Budget.parse(asked.portable)
-    yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, found, asked.strategy, asked.seed, portable), run)
+    yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, recorded, asked.strategy, asked.seed, portable), run)
 
 
 def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> Iterator[PortabilityRow]:
@@ -131,14 +132,14 @@ def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> I
         if request.portable is not None:
             winners.append(for_all(devices, problem, winners, request, run))
         interrupted = False
-        for device in devices:
+        for place, device in enumerate(devices):
             result = None
             if not interrupted:
                 run.say(f"{described}: all winners on {device.info.id}")
-                configs = [workload.lowered(found.config, device.info) for found in winners if found.config is not None]
-                result = _on(device, problem, configs, run)
+                configs = [workload.lowered(one.config, device.info) for one in winners if one.config is not None]
+                result = _on(device, problem, configs, run, parts=len(devices) - place)
                 interrupted = result.interrupted
-            yield from (_row(problem, found, device, result) for found in winners)
+            yield from (_row(problem, one, device, result) for one in winners)
         if interrupted:
             raise KeyboardInterrupt
 
@@ -166,7 +167,7 @@ def for_all(devices: Sequence[Device], problem: Problem, winners: Sequence[Winne
             raise KeyboardInterrupt
         return {text: trial.comparable for text, trial in done.trials.items() if trial.status == "ok"}
 
-    starts = tuple(found.config for found in winners if found.config is not None)
+    starts = tuple(one.config for one in winners if one.config is not None)
     asked = portable.Search(problem, tuple(device.info for device in devices), starts, request.portable, request.seed)
     best = portable.search(asked, seconds, run.say)
     if best is None:
@@ -198,10 +199,10 @@ def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
     def called(word: str, device: DeviceInfo) -> bool:
         return device.backend == word if word in backends() else word in f"{device.name} {device.platform}".lower()
 
-    found = [device for device in met.values() if all(called(word, device) for word in text.lower().split())]
-    if not found:
+    matching = [device for device in met.values() if all(called(word, device) for word in text.lower().split())]
+    if not matching:
         raise UnknownNameError(f"device with results of {workload}", text, met)
-    return found
+    return matching
 
 
 def scores(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], float]:
@@ -219,22 +220,24 @@ def describe(problem: Problem) -> str:
     return spelled({**problem.sizes, **chosen})
 
 
-def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run, race: float = _RACE) -> MeasuredConfigs:
-    how = Measuring(race, run.trials, run.seconds_left, run.advance)
+def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run, race: float = _RACE, parts: int = 1) -> MeasuredConfigs:
+    """All configurations on a device, which may take one of ``parts`` of the time that is left."""
+    seconds = run.share(parts)
+    how = Measuring(race if seconds is None else min(race, seconds / 4), run.trials, seconds, run.advance)
     try:
         return measured(problem, device.info.id, configs, how) if configs else MeasuredConfigs({})
     except PortatileError:  # the device cannot be opened: its rows say that nothing ran
         return MeasuredConfigs({})
 
 
-def _row(problem: Problem, found: Winner, device: Device, result: MeasuredConfigs | None) -> PortabilityRow:
+def _row(problem: Problem, origin: Winner, device: Device, result: MeasuredConfigs | None) -> PortabilityRow:
     workload, info = workloads.get(problem.workload), device.info
     blank = PortabilityRow(
         workload=workload.name,
         problem=describe(problem),
         dtype=problem.dtype,
-        winner_of=found.of,
-        found=found.found,
+        winner_of=origin.of,
+        found=origin.found,
         device=info.id,
         name=info.name,
         platform=info.platform,
@@ -247,11 +250,11 @@ def _row(problem: Problem, found: Winner, device: Device, result: MeasuredConfig
         status="",
         config="",
     )
-    if found.config is None:
-        return replace(blank, status=f"no winner: {found.found}")
-    ran = workload.lowered(found.config, info)
+    if origin.config is None:
+        return replace(blank, status=f"no winner: {origin.found}")
+    ran = workload.lowered(origin.config, info)
     space = workload.space(problem, info)
-    ran, given = space.complete(ran), space.complete(found.config)
+    ran, given = space.complete(ran), space.complete(origin.config)
     changed = {name: value for name, value in ran.items() if name in given and value != given[name]}
     objection = space.violated(ran) or ""
     row = replace(blank, objection=objection, changed=spelled(changed), config=canonical(ran))
@@ -289,13 +292,13 @@ def table(rows: Sequence[PortabilityRow]) -> Heat:
     measures = scores(rows)
     lines = []
     for name in winners:
-        mine = {row.device: row for row in rows if row.winner_of == name}
-        cells = [_cell(mine[place]) if place in mine else Cell(None, "-") for place in places]
+        by_device = {row.device: row for row in rows if row.winner_of == name}
+        cells = [_cell(by_device[place]) if place in by_device else Cell(None, "-") for place in places]
         score = measures[rows[0].problem, rows[0].dtype, name]
         lines.append((*cells, Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")))
     title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype}"
-    said = "Down: whose winner; across: where it runs; figures: its time over that of the device's own winner. PP: Pennycook's measure."
-    return Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines), said)
+    caption = "Down: whose winner; across: where it runs; figures: its time over that of the device's own winner. PP: Pennycook's measure."
+    return Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines), caption)
 
 
 def _cell(row: PortabilityRow) -> Cell:
@@ -324,25 +327,25 @@ def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
 def notes(rows: Sequence[PortabilityRow]) -> list[str]:
     """Who is who, where each winner comes from, why something did not run and what rules were passed over."""
     here = {row.device: row for row in rows}
-    said = []
+    lines = []
     for name, any_row in here.items():
         own = next((row for row in rows if row.winner_of == row.device == name), None)
         speed = "" if own is None or own.gflops is None else f", {rate(own.gflops, 'Gflop/s')}"
-        said.append(f"{name}: {any_row.name} ({any_row.platform}){speed}; {own.found if own else 'no winner of its own'}")
+        lines.append(f"{name}: {any_row.name} ({any_row.platform}){speed}; {own.found if own else 'no winner of its own'}")
     for other in dict.fromkeys(row.winner_of for row in rows):
         if other == portable.NAME:
             best = next(row for row in rows if row.winner_of == other)
             lost = ", ".join(f"{row.loss:.2f} on {row.device}" for row in rows if row.winner_of == other and row.loss is not None)
-            said.append(f"{other}: {best.found}; it takes {lost or 'part nowhere'}; {best.config}")
+            lines.append(f"{other}: {best.found}; it takes {lost or 'part nowhere'}; {best.config}")
         elif other not in here:
-            said.append(f"{other}: another machine's device; {next(row.found for row in rows if row.winner_of == other)}")
+            lines.append(f"{other}: another machine's device; {next(row.found for row in rows if row.winner_of == other)}")
     for row in rows:
         if row.changed:
-            said.append(f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for")
+            lines.append(f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for")
         if row.loss is None:
-            said.append(f"{row.winner_of} on {row.device}: {row.status}")
+            lines.append(f"{row.winner_of} on {row.device}: {row.status}")
     objections = dict.fromkeys((row.winner_of, row.device, row.objection) for row in rows if row.objection)
-    return said + [f"* {winner_of} on {place}: not in the device's space, it {text}" for winner_of, place, text in objections]
+    return lines + [f"* {winner_of} on {place}: not in the device's space, it {text}" for winner_of, place, text in objections]
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked | None:

@@ -68,10 +68,10 @@ def search(asked: Search, seconds: Seconds, say: Callable[[str], None] = lambda 
             left = len(asked.devices) - place  # of which each loses at least nothing: 1
             alive = [text for text, known in times.items() if len(known) == place and _losses(known, best_of) + left < least]
             lowered = {text: workload.lowered(configs[text], info) for text in alive}
-            found = seconds(info, list(lowered.values())) if alive else {}
-            best_of[place] = min([best_of[place], *found.values()])
+            measured = seconds(info, list(lowered.values())) if alive else {}
+            best_of[place] = min([best_of[place], *measured.values()])
             for text in alive:
-                if (one := found.get(canonical(lowered[text]))) is not None:
+                if (one := measured.get(canonical(lowered[text]))) is not None:
                     times[text].append(one)
         took.update({text: known for text, known in times.items() if len(known) == len(asked.devices)})
         sums.update(dict.fromkeys(times, math.inf))
@@ -96,9 +96,9 @@ def _score(total: float, devices: int) -> float:
 
 def _groups(candidates: Iterator[Config], most: int | None) -> Iterator[list[Config]]:
     """Candidates in groups, each drawn when the one before was measured; at most so many in all."""
-    told = 0
-    while group := list(islice(candidates, _GROUP if most is None else min(_GROUP, most - told))):
-        told += len(group)
+    progress = 0
+    while group := list(islice(candidates, _GROUP if most is None else min(_GROUP, most - progress))):
+        progress += len(group)
         yield group
 
 

@@ -18,8 +18,9 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
+from portatile.formatting import spelled
 from portatile.measure.process_phases import ProcessRun, in_a_process
-from portatile.records import Config, Problem, spelled
+from portatile.records import Config, Problem
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.studies.work_group import RELAXED, parboil, usual_problem
 from portatile.trials import now
@@ -171,8 +172,10 @@ def figures(rows: Sequence[ProgramRow]) -> list[Figure]:
     if plain:
         groups = tuple(f"{row.program}, {row.device}" for row in plain)
         values = tuple(tuple(getattr(row, part) for part, _ in _PARTS) for row in plain)
-        said = "Seconds of a whole run in a new process with empty caches, so that it compiles: without compiler options."
-        made.append(BarChart("Total time with compilation", said, "time", "s", groups, tuple(p for p, _ in _PARTS), values, stacked=True))
+        caption = "Seconds of a whole run in a new process with empty caches, so that it compiles: without compiler options."
+        made.append(
+            BarChart("Total time with compilation", caption, "time", "s", groups, tuple(p for p, _ in _PARTS), values, stacked=True)
+        )
     made.append(_relative(valid))
     made += _over_cpu(valid)
     return made
@@ -181,17 +184,17 @@ def figures(rows: Sequence[ProgramRow]) -> list[Figure]:
 def _relative(rows: Sequence[ProgramRow]) -> Figure:
     best = {name: min(row.best for row in rows if row.program == name and row.best) for name in {row.program for row in rows}}
     speeds = {(row.program, row.way): best[row.program] / row.best for row in rows if row.best}
-    said = f"Speed of the kernel alone, 100 % the fastest of each program; relaxed: with {RELAXED}."
-    return _bars("Kernels side by side", said, "of the fastest", "%", speeds, rows)
+    caption = f"Speed of the kernel alone, 100 % the fastest of each program; relaxed: with {RELAXED}."
+    return _bars("Kernels side by side", caption, "of the fastest", "%", speeds, rows)
 
 
 def _over_cpu(rows: Sequence[ProgramRow]) -> list[Figure]:
-    found = {(row.program, row.way): row.over_cpu for row in rows if row.over_cpu}
-    if not found:
+    ratios = {(row.program, row.way): row.over_cpu for row in rows if row.over_cpu}
+    if not ratios:
         return []
     processor = next(row.name for row in rows if row.kind == "cpu")
-    said = f"The kernel's speed over that on {processor} with the same compiler option."
-    return [_bars("Over the processor", said, "times as fast as the processor", "", found, [row for row in rows if row.over_cpu])]
+    caption = f"The kernel's speed over that on {processor} with the same compiler option."
+    return [_bars("Over the processor", caption, "times as fast as the processor", "", ratios, [row for row in rows if row.over_cpu])]
 
 
 def _bars(title: str, text: str, quantity: str, unit: str, values: dict[tuple[str, str], float], rows: Sequence[ProgramRow]) -> BarChart:
@@ -201,19 +204,19 @@ def _bars(title: str, text: str, quantity: str, unit: str, values: dict[tuple[st
 
 def notes(rows: Sequence[ProgramRow]) -> list[str]:
     """What relaxed mathematics gives and costs, and the two back ends beside each other."""
-    said = []
+    lines = []
     strict = {(row.device, row.program): row for row in rows if not row.relaxed and row.best}
     for row in rows:
         before = strict.get((row.device, row.program))
         if row.relaxed and row.best and before is not None and before.best:
             error = f"{row.error:.2g}" if row.error is not None else "unknown"
-            said.append(f"{row.program} on {row.device}: {before.best / row.best:.2f} times as fast relaxed; error {error} of its bound")
+            lines.append(f"{row.program} on {row.device}: {before.best / row.best:.2f} times as fast relaxed; error {error} of its bound")
     for row in rows:
         if row.over_back_end and row.over_back_end > 1 and not row.relaxed:
-            said.append(
+            lines.append(
                 f"{row.program} on {row.device}: the whole run takes {row.over_back_end:.2f} times as long as by the other back end"
             )
-    return said
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -13,7 +13,8 @@ from pathlib import Path
 from portatile import workloads
 from portatile.device import ANY
 from portatile.errors import UsageError
-from portatile.records import Config, DeviceInfo, canonical, spelled
+from portatile.formatting import spelled
+from portatile.records import Config, DeviceInfo, canonical
 from portatile.studies import portability, portable
 from portatile.studies.form.study import Column, Option, Run, Study, option
 from portatile.studies.portability import PortabilityRow, figures
@@ -37,14 +38,14 @@ def measure(run: Run) -> Iterator[PortabilityRow]:
     if not groups:
         raise UsageError(f"no problem in {', '.join(map(str, asked.files))} was recorded on two devices or more")
     run.expect(sum(len(group) * (len(group) + 1) for group in groups))
-    told: set[tuple[str, str]] = set()
+    skipped: set[tuple[str, str]] = set()
     for group in groups:
         task = group[0].problem
-        about = spelled({**task.sizes, **task.options})
-        if (about, task.dtype) in told:  # of another workload, or with cold caches
-            about = f"{about}, {task.workload}{' cold' if group[0].cold else ''}"
-        told.add((about, task.dtype))
-        yield from (replace(row, problem=about) for row in matrix(group))
+        description = spelled({**task.sizes, **task.options})
+        if (description, task.dtype) in skipped:  # of another workload, or with cold caches
+            description = f"{description}, {task.workload}{' cold' if group[0].cold else ''}"
+        skipped.add((description, task.dtype))
+        yield from (replace(row, problem=description) for row in matrix(group))
 
 
 def together(recordings: Sequence[Recording]) -> list[list[Recording]]:
@@ -96,14 +97,14 @@ def matrix(group: Sequence[Recording]) -> Iterator[PortabilityRow]:
                 yield replace(row, status="not recorded there" if trial is None else portability.failure(trial))
 
 
-def _row(recording: Recording, of: str, found: str, config: Config) -> PortabilityRow:
+def _row(recording: Recording, of: str, winner: str, config: Config) -> PortabilityRow:
     task, info = recording.problem, recording.device
     return PortabilityRow(
         workload=task.workload,
         problem=spelled(task.sizes),
         dtype=task.dtype,
         winner_of=of,
-        found=found,
+        found=winner,
         device=name_of(info),
         name=info.name,
         platform=info.platform,
@@ -129,12 +130,12 @@ def _gflops(recording: Recording, seconds: float) -> float | None:
 
 def notes(rows: Sequence[PortabilityRow]) -> list[str]:
     """Pennycook's measure and the configuration of each winner; what was not recorded, or failed."""
-    said = []
+    lines = []
     for (problem, _, winner), score in portability.scores(rows).items():
-        mine = [row for row in rows if row.winner_of == winner and row.problem == problem]
-        said.append(f"{problem}: {winner} ({mine[0].found}): {score:.3f}; {mine[0].config}")
-        said += [f"{winner} on {row.device}: {row.status}" for row in mine if row.status != "ok"]
-    return said
+        of_winner = [row for row in rows if row.winner_of == winner and row.problem == problem]
+        lines.append(f"{problem}: {winner} ({of_winner[0].found}): {score:.3f}; {of_winner[0].config}")
+        lines += [f"{winner} on {row.device}: {row.status}" for row in of_winner if row.status != "ok"]
+    return lines
 
 
 STUDY = Study(

@@ -24,7 +24,7 @@ from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.records import percent
+from portatile.formatting import percent
 from portatile.runtime import memory_limit
 from portatile.store import shipped
 from portatile.studies.form import prediction, shared_run, simulation
@@ -38,6 +38,7 @@ from portatile.tuning.search import replay
 HERE = "here"
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 DEVICES = (1, 2, 4, 8, 16, 32, 64)
+_ALONE = 2  # runs of a device alone: it has no share to find
 _ON_GPUS, _ON_CPUS = 8192, 1024  # rows and columns of the product here
 _TRANSFERS = 4
 _USUAL = TrialCost(1.5, 0.25)
@@ -125,12 +126,17 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
         run.say(f"{' + '.join(chosen)}: {n} x {n} {asked.dtype}")
         row = replace(blank, count=len(chosen), devices=" + ".join(chosen))
         if len(chosen) > 1 and all(name in alone for name in chosen):
-            found = prediction.together(work, [alone[name] for name in chosen], _cores(), asked.host * 1e9)
-            row = replace(row, seconds=found.seconds, binds=found.binds, busy=found.busy[found.binds])
+            predicted = prediction.together(work, [alone[name] for name in chosen], _cores(), asked.host * 1e9)
+            row = replace(row, seconds=predicted.seconds, binds=predicted.binds, busy=predicted.busy[predicted.binds])
         if len(chosen) > 1 and run.known(row):
             continue
+        repeat = asked.repeat if len(chosen) > 1 else min(asked.repeat, _ALONE)
+        expected = (1 + repeat) * (row.seconds or 0.0)
+        if not run.fits(expected):
+            yield replace(row, status=f"left out: {expected:.0f} s are too long")
+            continue
         try:
-            measured = min(shared_run.timed(SharedRun(problem, chosen, asked.repeat)).seconds)
+            measured = min(shared_run.timed(SharedRun(problem, chosen, repeat)).seconds)
         except PortatileError as error:
             yield replace(row, status=str(error).splitlines()[0])
             continue
@@ -178,8 +184,8 @@ def as_recorded(trials: Sequence[Trial], compilers: int, overheads: Overheads) -
     return replace(row, measured=(ended[-1] - ended[0]).total_seconds())
 
 
-def _row(what: str, count: int, found: Simulated) -> ScaleRow:
-    return ScaleRow(what, count, found.seconds, None, None, None, found.binds, found.busy[found.binds])
+def _row(what: str, count: int, simulated: Simulated) -> ScaleRow:
+    return ScaleRow(what, count, simulated.seconds, None, None, None, simulated.binds, simulated.busy[simulated.binds])
 
 
 def _cores() -> int:
@@ -228,37 +234,37 @@ def figures(rows: Sequence[ScaleRow]) -> list[Figure]:
         points = tuple((float(row.count), row.speedup) for row in rows if row.what == what and row.speedup is not None)
         if points:
             ideal = Series("ideal", tuple((x, x) for x, _ in points))
-            said = "Simulated from measured times: the speed-up over one."
-            made.append(LineChart(title, said, Axis(unit, log=True), Axis("speed-up", log=True), (Series("simulated", points), ideal)))
+            caption = "Simulated from measured times: the speed-up over one."
+            made.append(LineChart(title, caption, Axis(unit, log=True), Axis("speed-up", log=True), (Series("simulated", points), ideal)))
     here = [row for row in rows if row.what == HERE and row.measured]
     if len(here) > 1:
-        said = "A product of host arrays by every set of the devices here, and what was predicted of it from what each takes alone."
+        caption = "A product of host arrays by every set of the devices here, and what was predicted of it from what each takes alone."
         values = tuple((row.seconds, row.measured) for row in here)
-        made.append(BarChart("A product here", said, "time", "s", tuple(row.devices for row in here), ("predicted", "measured"), values))
+        made.append(BarChart("A product here", caption, "time", "s", tuple(row.devices for row in here), ("predicted", "measured"), values))
     return made
 
 
 def notes(rows: Sequence[ScaleRow]) -> list[str]:
     """Where each stops scaling, and what binds there; how far the simulation of recorded runs was off."""
-    said = []
+    lines = []
     for what, unit in (("tuning", "workers"), ("product", "devices")):
-        mine = [row for row in rows if row.what == what and row.efficiency is not None]
-        poor = next((row for row in mine if (row.efficiency or 0.0) < 0.5), None)
+        simulated = [row for row in rows if row.what == what and row.efficiency is not None]
+        poor = next((row for row in simulated if (row.efficiency or 0.0) < 0.5), None)
         if poor is not None:
-            said.append(f"{what}: less than half of the ideal from {poor.count} {unit} on; what binds there: {poor.binds}")
-        elif mine:
-            said.append(f"{what}: {percent(mine[-1].efficiency)} of the ideal on {mine[-1].count} {unit}")
-    off = [found for row in rows if row.what == "recorded" and (found := _off(row)) is not None]
+            lines.append(f"{what}: less than half of the ideal from {poor.count} {unit} on; what binds there: {poor.binds}")
+        elif simulated:
+            lines.append(f"{what}: {percent(simulated[-1].efficiency)} of the ideal on {simulated[-1].count} {unit}")
+    off = [error for row in rows if row.what == "recorded" and (error := _off(row)) is not None]
     if off:
-        said.append(f"recorded runs: simulated {100 * median(off):+.0f} % beside what they took (median of {len(off)})")
-    off = [found for row in rows if row.what == HERE and (found := _off(row)) is not None]
+        lines.append(f"recorded runs: simulated {100 * median(off):+.0f} % beside what they took (median of {len(off)})")
+    off = [error for row in rows if row.what == HERE and (error := _off(row)) is not None]
     if off:
-        said.append(f"devices here: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
-    return said + [row.status for row in rows if row.what == HERE and row.status != "ok"]
+        lines.append(f"devices here: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
+    return lines + [row.status for row in rows if row.what == HERE and row.status != "ok"]
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, ScaleOptions(trials=500))
+    return Asked(devices, ScaleOptions(trials=500, measure=4096 if any(device.info.kind == "gpu" for device in devices) else 0))
 
 
 STUDY = Study(

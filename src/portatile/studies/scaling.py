@@ -14,7 +14,8 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.records import Config, percent
+from portatile.formatting import percent
+from portatile.records import Config
 from portatile.studies import memory
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.workloads.matmul import BASE
@@ -61,33 +62,33 @@ class ScalingOptions:
 
 def points(device: Device, asked: ScalingOptions) -> list[tuple[int, Config]]:
     """Sizes and kernels on a device: one work-item only on a processor, up to the size that the user allows."""
-    found: list[tuple[int, Config]] = []
+    listed: list[tuple[int, Config]] = []
     for size in asked.sizes:
         if device.info.kind == "cpu" and size <= asked.sequential:
-            found.append((size, {**BASE, "ALGORITHM": "sequential", "BLOCK": 2}))
-        found += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": asked.block}) for algorithm in ("global", "local")]
-    return found
+            listed.append((size, {**BASE, "ALGORITHM": "sequential", "BLOCK": 2}))
+        listed += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": asked.block}) for algorithm in ("global", "local")]
+    return listed
 
 
 def measure(run: Run) -> Iterator[ScalingRow]:
-    """Every kernel on every device, the small sizes first, each checked."""
+    """Every kernel on every device, the small sizes first, each checked; what takes longer than there is time is left out."""
     asked: ScalingOptions = run.options
     run.expect(sum(len(points(device, asked)) for device in run.devices))
-    matmul = workloads.get("matmul")
-    for device in run.devices:
+    matmul, timed = workloads.get("matmul"), memory.Timed(run, asked.repeat)
+    every = [(size, config, device) for device in run.devices for size, config in points(device, asked)]
+    for size, config, device in sorted(every, key=lambda one: (one[0], one[1]["ALGORITHM"] == "sequential")):
         info = device.info
         where = info.id, info.name, info.driver, info.kind, info.can.language, info.physical_id
-        for size, config in points(device, asked):
-            row = ScalingRow(*where, str(config["ALGORITHM"]), size, asked.dtype, *(None,) * 6, "ok", 0, "")
-            if run.known(row):
-                continue
-            found = memory.product(device, matmul.problem(dict.fromkeys("mnk", size), asked.dtype), config, asked.repeat)
-            row = replace(row, allocate=found.allocate, kernel=found.kernel, read_back=found.read_back, window=found.window)
-            yield replace(row, gflops=found.gflops, status=found.status, samples=found.samples, time=found.time)
+        row = ScalingRow(*where, str(config["ALGORITHM"]), size, asked.dtype, *(None,) * 6, "ok", 0, "")
+        if run.known(row):
+            continue
+        times = timed.product(device, matmul.problem(dict.fromkeys("mnk", size), asked.dtype), config)
+        row = replace(row, allocate=times.allocate, kernel=times.kernel, read_back=times.read_back, window=times.window)
+        yield replace(row, gflops=times.gflops, status=times.status, samples=times.samples, time=times.time)
 
 
 def finish(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
-    """The ratios between devices that are one piece of hardware."""
+    """The ratios between devices that are one piece of hardware; in order of the devices, sizes and kernels."""
     times: dict[tuple[str, str, int, str], dict[str, float]] = {}
     for row in rows:
         if row.kernel:
@@ -97,7 +98,9 @@ def finish(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
         there = times.get(_same(row), {})
         return replace(row, ratio=row.kernel / min(there.values())) if row.kernel and len(there) > 1 else row
 
-    return [with_ratio(row) for row in rows]
+    devices = list(dict.fromkeys(row.device for row in rows))
+    ordered = sorted(rows, key=lambda row: (devices.index(row.device), row.size, memory.KERNELS.index(row.algorithm)))
+    return [with_ratio(row) for row in ordered]
 
 
 def _same(row: ScalingRow) -> tuple[str, str, int, str]:
@@ -107,7 +110,7 @@ def _same(row: ScalingRow) -> tuple[str, str, int, str]:
 def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
     """Kernel time and time with buffers over the size, each with logarithmic and with linear axes; ratios where there are any."""
     made: list[Figure] = []
-    for title, of, said in (
+    for title, of, caption in (
         ("Kernel time", lambda row: row.kernel, "The fastest run of the kernel alone, by the host's clock."),
         (
             "Time with buffers",
@@ -117,12 +120,12 @@ def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
     ):
         for log in (True, False):
             how = "logarithmic" if log else "linear"
-            made += _curves(rows, of, f"{title} over the size, {how}", said, Axis("time", "s", log=log))
-    said = "A kernel's time over the least of the same kernel on the same hardware: 1 is the fastest back end."
-    return made + _curves(rows, lambda row: row.ratio, "Back ends of the same hardware", said, Axis("time over the least"))
+            made += _curves(rows, of, f"{title} over the size, {how}", caption, Axis("time", "s", log=log))
+    caption = "A kernel's time over the least of the same kernel on the same hardware: 1 is the fastest back end."
+    return made + _curves(rows, lambda row: row.ratio, "Back ends of the same hardware", caption, Axis("time over the least"))
 
 
-def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, said: str, up: Axis) -> list[Figure]:
+def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, caption: str, up: Axis) -> list[Figure]:
     valid = [(row, value) for row in rows if (value := of(row)) is not None]
     curves = []
     for device, language, algorithm in dict.fromkeys((row.device, row.language, row.algorithm) for row, _ in valid):
@@ -131,12 +134,12 @@ def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None]
     if not curves:
         return []
     sizes = tuple(sorted({float(row.size) for row, _ in valid}))
-    return [LineChart(title, said, Axis("size", log=up.log), up, tuple(curves), sizes)]
+    return [LineChart(title, caption, Axis("size", log=up.log), up, tuple(curves), sizes)]
 
 
 def notes(rows: Sequence[ScalingRow]) -> list[str]:
     """What local memory saves at the largest size, and how many times as fast as one work-item a device is there."""
-    said = []
+    lines = []
     known = {(row.device, row.algorithm, row.size): row for row in rows if row.kernel}
     sequential = {row.size: row for row in rows if row.algorithm == "sequential" and row.kernel}
     for device in dict.fromkeys(row.device for row in rows):
@@ -150,8 +153,8 @@ def notes(rows: Sequence[ScalingRow]) -> list[str]:
         slowest = sequential.get(largest or 0)
         if slowest is not None and slowest.kernel:
             text += f"; {slowest.kernel / min(local.kernel, plain.kernel):.3g} times as fast as one work-item on {slowest.device}"
-        said.append(text)
-    return said
+        lines.append(text)
+    return lines
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -83,47 +83,47 @@ def rows(comparison: Comparison) -> Iterator[StrategiesRow]:
     for curve in comparison.curves:
         for at in reversed(range(len(comparison.places) - 1, -1, -step)):
             shares = curve.low[at], curve.middle[at], curve.high[at]
-            told = curve.to_95, curve.to_98, curve.score
-            yield StrategiesRow(comparison.name, curve.strategy, comparison.unit, comparison.places[at], *shares, *told, curve.thinking)
+            scores = curve.to_95, curve.to_98, curve.score
+            yield StrategiesRow(comparison.name, curve.strategy, comparison.unit, comparison.places[at], *shares, *scores, curve.thinking)
 
 
 def chart(comparison: Comparison) -> LineChart:
     """Medians with their bands, over the evaluations or simulated seconds."""
-    about = f"{comparison.configurations} configurations, {comparison.failing} failing, {comparison.repeats} repetitions"
+    description = f"{comparison.configurations} configurations, {comparison.failing} failing, {comparison.repeats} repetitions"
     shown = range(0, len(comparison.places), max(len(comparison.places) // _POINTS, 1))
     curves = []
     for curve in comparison.curves:
         points = tuple((comparison.places[at], curve.middle[at]) for at in shown)
         band = tuple((comparison.places[at], curve.low[at], curve.high[at]) for at in shown)
         curves.append(Series(curve.strategy, points, band))
-    return _chart(f"{comparison.name}: {about}", comparison.unit, curves)
+    return _chart(f"{comparison.name}: {description}", comparison.unit, curves)
 
 
 def _chart(title: str, unit: str, curves: Sequence[Series]) -> LineChart:
     axis = Axis({"evaluations": "evaluations", "seconds": "simulated seconds"}[unit], zero=False)
-    said = "The share of the optimum that the best configuration so far reaches: median over repetitions, and 10th to 90th percentile."
-    return LineChart(title, said, axis, Axis("share of the optimum", "%"), tuple(curves))
+    caption = "The share of the optimum that the best configuration so far reaches: median over repetitions, and 10th to 90th percentile."
+    return LineChart(title, caption, axis, Axis("share of the optimum", "%"), tuple(curves))
 
 
-def figures(found: Sequence[StrategiesRow]) -> list[Figure]:
+def figures(measured: Sequence[StrategiesRow]) -> list[Figure]:
     """The curves of each recording."""
     made: list[Figure] = []
-    for recording in dict.fromkeys(row.recording for row in found):
-        mine = [row for row in found if row.recording == recording]
+    for recording in dict.fromkeys(row.recording for row in measured):
+        of_recording = [row for row in measured if row.recording == recording]
         curves = []
-        for name in dict.fromkeys(row.strategy for row in mine):
-            own = [row for row in mine if row.strategy == name]
+        for name in dict.fromkeys(row.strategy for row in of_recording):
+            own = [row for row in of_recording if row.strategy == name]
             points, band = tuple((row.place, row.share) for row in own), tuple((row.place, row.low, row.high) for row in own)
             curves.append(Series(name, points, band))
-        made.append(_chart(recording, mine[0].unit, curves))
+        made.append(_chart(recording, of_recording[0].unit, curves))
     return made
 
 
-def few(found: Sequence[StrategiesRow]) -> list[StrategiesRow]:
+def few(measured: Sequence[StrategiesRow]) -> list[StrategiesRow]:
     """Of each curve the rows that people read: about where the places have doubled, and the last."""
     made: list[StrategiesRow] = []
-    for recording, name in dict.fromkeys((row.recording, row.strategy) for row in found):
-        own, after = [row for row in found if (row.recording, row.strategy) == (recording, name)], 0.0
+    for recording, name in dict.fromkeys((row.recording, row.strategy) for row in measured):
+        own, after = [row for row in measured if (row.recording, row.strategy) == (recording, name)], 0.0
         for row in own:
             if row.place >= 2 * after or row is own[-1]:
                 made.append(row)
@@ -131,15 +131,15 @@ def few(found: Sequence[StrategiesRow]) -> list[StrategiesRow]:
     return made
 
 
-def notes(found: Sequence[StrategiesRow]) -> list[str]:
+def notes(measured: Sequence[StrategiesRow]) -> list[str]:
     """The strategies of each recording, the best first."""
-    said = []
-    for recording in dict.fromkeys(row.recording for row in found):
-        last = {row.strategy: row for row in found if row.recording == recording}
+    lines = []
+    for recording in dict.fromkeys(row.recording for row in measured):
+        last = {row.strategy: row for row in measured if row.recording == recording}
         ordered = sorted(last.values(), key=lambda row: -math.inf if row.score is None else row.score, reverse=True)
-        told = [f"{row.strategy} ({'never' if row.to_95 is None else written(row.to_95)})" for row in ordered]
-        said.append(f"{recording}, by P, the best first, with the {ordered[0].unit} to 95 % of the optimum: {', '.join(told)}")
-    return said
+        ranked = [f"{row.strategy} ({'never' if row.to_95 is None else written(row.to_95)})" for row in ordered]
+        lines.append(f"{recording}, by P, the best first, with the {ordered[0].unit} to 95 % of the optimum: {', '.join(ranked)}")
+    return lines
 
 
 STUDY = Study(

@@ -15,9 +15,10 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, PortatileError, UsageError
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
+from portatile.formatting import spelled
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun, Way
-from portatile.records import Config, Problem, Value, spelled
+from portatile.records import Config, Problem, Value
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import now
 
@@ -103,12 +104,12 @@ def parboil(workload: str) -> Config:
 def sizes(device: Device, request: WorkGroupRequest) -> list[tuple[str, int, Config]]:
     """The work-groups to try on a device: label, work-items, and the configuration that has them."""
     most = device.info.max_work_group_size
-    found: list[tuple[str, int, Config]] = []
+    listed: list[tuple[str, int, Config]] = []
     if request.workload == "coulomb":
-        found += [(f"{_ACROSS} x {y}", _ACROSS * y, {"WGX": _ACROSS, "WGY": y, **_CP}) for y in ROWS_OF_CP]
+        listed += [(f"{_ACROSS} x {y}", _ACROSS * y, {"WGX": _ACROSS, "WGY": y, **_CP}) for y in ROWS_OF_CP]
     else:
-        found += [(str(items), items, {"WGS": items, **_MRI}) for items in (2**power for power in range(4, most.bit_length()))]
-    return [size for size in found if size[1] <= most and size[1] in (request.items or (size[1],))]
+        listed += [(str(items), items, {"WGS": items, **_MRI}) for items in (2**power for power in range(4, most.bit_length()))]
+    return [size for size in listed if size[1] <= most and size[1] in (request.items or (size[1],))]
 
 
 def measure(run: Run) -> Iterator[WorkGroupRow]:
@@ -171,9 +172,9 @@ def figures(rows: Sequence[WorkGroupRow]) -> list[Figure]:
     if not curves:
         return []
     title = f"Time over the work-group's size, {rows[0].workload} {rows[0].kind}".strip()
-    said = "Time over the best of each device and compiler option: 1 is the best."
+    caption = "Time over the best of each device and compiler option: 1 is the best."
     x, y = Axis("work-items of a group", log=True), Axis("time over the best")
-    return [LineChart(title, said, x, y, tuple(curves), tuple(sorted({float(row.items) for row in valid})))]
+    return [LineChart(title, caption, x, y, tuple(curves), tuple(sorted({float(row.items) for row in valid})))]
 
 
 def _sample(devices: tuple[Device, ...]) -> Asked:

@@ -39,13 +39,13 @@ class Sensors:
 
     def read(self) -> dict[str, float]:
         """The present ``clock_mhz``, ``memory_clock_mhz``, ``temperature_c`` and ``power_w``."""
-        found = {
+        values = {
             "clock_mhz": self._ask(ctypes.c_uint, "nvmlDeviceGetClockInfo", _SM_CLOCK),
             "memory_clock_mhz": self._ask(ctypes.c_uint, "nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
             "temperature_c": self._ask(ctypes.c_uint, "nvmlDeviceGetTemperature", _TEMPERATURE_OF_GPU),
             "power_w": self._ask(ctypes.c_uint, "nvmlDeviceGetPowerUsage"),
         }
-        known = {name: float(value) for name, value in found.items() if value is not None}
+        known = {name: float(value) for name, value in values.items() if value is not None}
         if "power_w" in known:
             known["power_w"] /= 1000  # milliwatts
         return known
@@ -64,10 +64,10 @@ class Sensors:
             spent = time.perf_counter() - started
             if spent >= seconds:
                 break
-        after, found = self._millijoules(), self.read()
+        after, values = self._millijoules(), self.read()
         if before is not None and after is not None and after > before:
-            found["power_w"] = (after - before) / 1000 / spent
-        return found | {"power_seconds": spent}
+            values["power_w"] = (after - before) / 1000 / spent
+        return values | {"power_seconds": spent}
 
     def _millijoules(self) -> int | None:
         return self._ask(ctypes.c_ulonglong, "nvmlDeviceGetTotalEnergyConsumption")

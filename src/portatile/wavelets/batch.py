@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from portatile import device as devices
 from portatile.arguments.axes import AXES
+from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
+from portatile.device.base import Device
 from portatile.device.buffer import Buffer
+from portatile.device.event import Event
 from portatile.errors import ArgumentError
-from portatile.runtime import batches, forecast, memory_limit, several
-from portatile.runtime.pieces import Pieces, in_time
+from portatile.runtime import batches, forecast, memory_limit, perform, several
+from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
 
 _FREE = 16  # points by which an axis grows at most
+_FLYING = 6  # arrays of an orbital that a device holds at once: what is sent, computed and fetched, and what lies between the passes
+_MOST = 4096
+_settled: dict[tuple[object, ...], str] = {}
+"""The device that computes a batch alone from now on, by the devices that were named, what is computed, and where the batch lies."""
+perform.forgetting.append(_settled.clear)
 
 
 def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
@@ -31,7 +40,7 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
     chosen = devices.get(device)
     shape = psi.shape[-AXES:]
     most = psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape))
-    return not chosen.info.unified_memory and not memory_limit.too_large(chosen, (*(other.nbytes for other in others), *[most] * 4))
+    return not chosen.info.unified_memory and not memory_limit.too_large(chosen, (*(other.nbytes for other in others), *[most] * _FLYING))
 
 
 def stays(orbitals: Any, device: str | None) -> bool:
@@ -49,43 +58,61 @@ def one_device(device: Selector | None) -> str | None:
     return device if isinstance(device, str) and device != devices.EVERY else None
 
 
-def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str], Any], what: str, add: bool = False) -> Any:
-    """``compute(orbitals, device)`` for parts of a batch of orbitals, on several devices at once; their results one after another.
+Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
+"""Gives the host memory of a shape and dtype that a batch's result is written to, such as ``np.empty``."""
+
+
+def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str, Into], Any], what: str, add: bool = False) -> Any:
+    """``compute(orbitals, device, into)`` for parts of a batch of orbitals, on several devices at once; their results one after another.
 
     ``add``: the results are sums over orbitals, and are added up. A single orbital is computed by the first device. Each device takes as
-    many orbitals as its rate allows; one that fails leaves them to the others. Where one device alone was measured to be faster, it
-    computes all; rates and times are kept under the name ``what``. ``psi`` is a NumPy array or a Buffer, beside which the result lies.
+    many orbitals as its rate allows; one that fails leaves them to the others. Where one device alone was measured to be faster, or the
+    others would do too little, it computes all; rates and times are kept under the name ``what``. ``psi`` is a NumPy array or a Buffer,
+    beside which the result lies.
     """
     assert device is not None
+    named = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
+    kind = named, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
+    if (alone := _settled.get(kind)) is not None:
+        return compute(slice(None), alone, np.empty)
     chosen = devices.several(device)
     if len(chosen) == 1 or psi.ndim <= AXES or psi.shape[0] < len(chosen):
-        return back(compute(slice(None), chosen[0].info.id), psi)
-    if isinstance(psi, Buffer):
-        psi.device.default_queue().finish()
+        return back(compute(slice(None), chosen[0].info.id, np.empty), psi)
     task = batches.task(batches.problem(what, psi.shape, psi.dtype.name), chosen, psi.device if isinstance(psi, Buffer) else None)
     told = forecast.of(chosen, task)
+    if told.settled and task.places[told.quickest] != forecast.REMOTE:
+        if len(_settled) >= _MOST:
+            _settled.clear()
+        _settled[kind] = told.quickest
+        seconds = told.alone[told.quickest].seconds
+        keep(chosen, Split(task.problem, "", seconds, (Share(told.quickest, psi.shape[0], 1, seconds),), told.why, True, forecast=told))
+        return compute(slice(None), told.quickest, np.empty)
+    if isinstance(psi, Buffer):
+        psi.device.default_queue().finish()
     began = time.perf_counter()
     if told.quickest:
-        found = back(compute(slice(None), told.quickest), psi)
+        found = back(compute(slice(None), told.quickest, np.empty), psi)
         seconds = time.perf_counter() - began
         forecast.learn_alone(next(one for one in chosen if one.info.id == told.quickest), task, seconds)
         share = Share(told.quickest, psi.shape[0], 1, seconds)
         keep(chosen, Split(task.problem, "", seconds, (share,), told.why, forecast=told))
         return found
     result = _Result(psi, add)
+    known_devices = {one.info.id: one for one in chosen}
 
     def run(share: Share, pieces: Pieces) -> None:
         while (piece := pieces.take(share.device, psi.shape[0])) is not None:
             started = time.perf_counter()
             try:
-                result.take(piece[0], compute(slice(*piece), share.device))
+                result.take(piece[0], compute(slice(*piece), share.device, result.into(piece[0])))
             except BaseException:
                 pieces.back(*piece)
                 raise
             share.seconds += time.perf_counter() - started
             share.steps += piece[1] - piece[0]
             share.pieces += 1
-            pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - started)
+            cold = forecast.is_first(known_devices[share.device], task.problem)
+            pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - started, cold)
 
     shares = tuple(Share(one.info.id) for one in chosen)
     step = task.work / psi.shape[0]
@@ -94,9 +121,10 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
     several.together([Part(share, partial(run, share)) for share in shares], pieces)
     whole = result.whole()
     seconds = time.perf_counter() - began
-    shown = {share.device: pieces.rates[share.device] * step for share in shares if share.pieces and not share.failure}
+    warm = pieces.shown
+    shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
-        forecast.learn_together(chosen, task, seconds, shown, in_time(psi.shape[0], 1, pieces.rates)[0])
+        forecast.learn_together(chosen, task, seconds, shown, about_in_time(psi.shape[0], 1, pieces.rates))
     keep(chosen, Split(task.problem, batches.ORBITALS, seconds, shares, forecast=told))
     return whole
 
@@ -109,6 +137,26 @@ class _Result:
         self._whole: Any = None
         self._sums: dict[int, Any] = {}  # by first orbital: added in that order
 
+    def into(self, first: int) -> Into:
+        """Gives a part of an array on the host its place in the whole."""
+
+        def made(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+            if self._add or isinstance(self._psi, Buffer):
+                return np.empty(shape, dtype)
+            found: NDArray[Any] = self._made(shape[1:], np.dtype(dtype))[first : first + shape[0]]
+            return found
+
+        return made
+
+    def _made(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """The whole, for orbitals of this shape."""
+        with self._lock:
+            if self._whole is None:
+                shape = (self._psi.shape[0], *shape)
+                on_host = not isinstance(self._psi, Buffer)
+                self._whole = np.empty(shape, dtype) if on_host else Buffer.empty(shape, dtype, self._psi.device)
+            return self._whole
+
     def take(self, first: int, part: Any) -> None:
         """Put a part where it belongs; returns when it is there."""
         if isinstance(part, Buffer):
@@ -116,14 +164,10 @@ class _Result:
         if self._add:
             self._sums[first] = part.numpy() if isinstance(part, Buffer) else part
             return
-        with self._lock:
-            if self._whole is None:
-                shape = (self._psi.shape[0], *part.shape[1:])
-                on_host = not isinstance(self._psi, Buffer)
-                self._whole = np.empty(shape, part.dtype) if on_host else Buffer.empty(shape, part.dtype, self._psi.device)
-        place = self._whole[first : first + part.shape[0]]
+        place = self._made(part.shape[1:], part.dtype)[first : first + part.shape[0]]
         if not isinstance(part, Buffer):
-            staging.copied(place, part)
+            if part.__array_interface__["data"] != place.__array_interface__["data"]:
+                staging.copied(place, part)
             return
         queue = place.device.default_queue()
         if part.device is place.device:
@@ -154,24 +198,72 @@ def back(result: Any, model: Any) -> Any:
     return result.to_device(model.device)
 
 
-def each(psi: Any, apply: Callable[[Any], Any], others: tuple[Any, ...], device: str | None) -> Any:
-    """``apply`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between."""
+def some(array: Any, orbitals: slice) -> Any:
+    """These orbitals of a batch; all of them as it is, so that a call with it is found again."""
+    return array if orbitals == slice(None) else array[orbitals]
+
+
+def each(psi: Any, apply: Callable[[Any, Any], Any], others: tuple[Any, ...], device: str | None, into: Into = np.empty) -> Any:
+    """``apply(orbital, out)`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between.
+
+    ``apply`` may write to ``out``, a NumPy array or None, or give another array. The result of a batch of NumPy arrays lies where
+    ``into`` says. While the device computes one orbital, the next one is sent and the result before it is fetched.
+    """
     orbitals = [psi] if psi.ndim == AXES else [psi[place] for place in range(psi.shape[0])]
     if not orbitals:
         raise ArgumentError("a batch of no orbitals has no result")
     if isinstance(psi, np.ndarray):
-        moved = moves(psi, others, device)
-        host = []
-        for orbital in orbitals:  # a result leaves the device before the next orbital comes
-            one = apply(on_device(orbital, device) if moved else orbital)
-            host.append(one.numpy() if isinstance(one, Buffer) else one)
-            del one
-        return host[0] if psi.ndim == AXES else np.stack(host)
+        if moves(psi, others, device):
+            return _moved(orbitals, apply, devices.get(device), into if psi.ndim > AXES else None)
+        first = apply(orbitals[0], None)
+        if psi.ndim == AXES:
+            return first
+        made = into((len(orbitals), *first.shape), first.dtype)
+        staging.copied(made[0], first)
+        for place, orbital in enumerate(orbitals[1:], 1):
+            if (one := apply(orbital, made[place])) is not made[place] and not np.shares_memory(one, made[place]):
+                staging.copied(made[place], one)
+        return made
     if psi.ndim == AXES:
-        return apply(psi)
-    first = apply(orbitals[0])
+        return apply(psi, None)
+    first = apply(orbitals[0], None)
     whole = Buffer.empty((len(orbitals), *first.shape), first.dtype, first.device)
     for place, orbital in enumerate(orbitals):
-        part = first if place == 0 else apply(orbital)
+        part = first if place == 0 else apply(orbital, None)
         first.device.default_queue().copy(whole.memory, part.memory, part.nbytes, whole[place].offset, part.offset)
+    return whole
+
+
+def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], device: Device, into: Into | None) -> NDArray[Any]:
+    """``apply`` to NumPy orbitals in the device's memory; of a single one, where ``into`` is None, the result has its shape."""
+    if into is None:
+        (orbital,) = orbitals
+        found: NDArray[Any] = apply(Buffer.from_numpy(orbital, device), None).numpy()
+        return found
+    whole: NDArray[Any] | None = None
+    waiting: tuple[int, Buffer, Event] | None = None
+    with device.queue() as back_queue:
+
+        def fetch(place: int, one: Buffer, done: Event) -> None:
+            """Bring a result back, beside what the default queue holds by now."""
+            assert whole is not None
+            back_queue.wait_for(done)
+            if is_packed(one):
+                staging.download(back_queue, whole[place], one.memory, one.offset)
+            else:
+                whole[place] = one.numpy(back_queue)
+
+        for place, orbital in enumerate(orbitals):
+            one = apply(Buffer.from_numpy(orbital, device), None)
+            done = device.default_queue().marker()
+            device.default_queue().flush()
+            if whole is None:
+                whole = into((len(orbitals), *one.shape), one.dtype)
+            if waiting is not None:
+                fetch(*waiting)
+            waiting = place, one, done
+            del one
+        assert whole is not None
+        assert waiting is not None
+        fetch(*waiting)
     return whole

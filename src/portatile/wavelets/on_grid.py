@@ -38,7 +38,7 @@ class Filtering(NamedTuple):
     boundary: tuple[str, ...]
 
     @property
-    def said(self) -> tuple[object, ...]:
+    def key(self) -> tuple[object, ...]:
         """The values by which a call with it is found again."""
         return self.taps.tobytes(), self.taps.shape, self.lower, self.boundary
 
@@ -64,13 +64,13 @@ def times_field(psi: Any, field: Any, there: Filtering, back: Filtering, check: 
 
     Both are Buffers, or other libraries' arrays, and the result is one of them. ``check`` raises for Buffers that do not fit.
     """
-    options = (*there.said, *back.said)
+    options = (*there.key, *back.key)
     return _TIMES.call(partial(_plan_times, there, back, check), (psi, field), _ONE, options, None, None)
 
 
 def squares(psi: Any, occupation: Sequence[float], there: Filtering) -> Any:
     """The sum of the squares of the orbitals' values, each times its ``occupation``; None where that takes single steps."""
-    return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.said), None, None)
+    return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.key), None, None)
 
 
 def _plan_times(there: Filtering, back: Filtering, check: Check, call: Call) -> Planned:

@@ -43,9 +43,9 @@ def apply_potential(
             return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
         given: Any = psi
 
-        def part(orbitals: slice, one: str) -> Any:
+        def part(orbitals: slice, one: str, into: batch.Into) -> Any:
             field: Any = batch.at(potential, one)
-            return apply_potential(batch.at(given[orbitals], one), field, boundary=boundary, device=one)
+            return apply_potential(batch.at(batch.some(given, orbitals), one), field, boundary=boundary, device=one)
 
         return cast(Array, batch.over_devices(given, device, part, "orbitals apply_potential"))
     device = batch.one_device(device)
@@ -67,7 +67,7 @@ def apply_potential(
     def at_once(orbitals: Any) -> Any:
         return on_grid.times_field(orbitals, field, there, back_again, check) if batch.stays(orbitals, device) else None
 
-    def apply(orbital: Any) -> Any:
+    def apply(orbital: Any, out: Any) -> Any:
         if (done := at_once(orbital)) is not None:
             return done
         values: Any = pointwise.product(magicfilter3d(orbital, boundary=boundary, device=device), field)
@@ -135,9 +135,9 @@ def density(
         if others:
             return cast(Array, foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
 
-        def part(orbitals: slice, one: str) -> Any:
+        def part(orbitals: slice, one: str, into: batch.Into) -> Any:
             own = weights if given.ndim == AXES else weights[orbitals]
-            return density(batch.at(given[orbitals], one), occupation=own, boundary=boundary, device=one)
+            return density(batch.at(batch.some(given, orbitals), one), occupation=own, boundary=boundary, device=one)
 
         return cast(Array, batch.over_devices(given, device, part, "orbitals density", add=True))
     device = batch.one_device(device)
@@ -194,8 +194,8 @@ def kinetic(
         if others:
             return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
 
-        def part(orbitals: slice, on: str) -> Any:
-            return kinetic(batch.at(given[orbitals], on), spacing=spacing, boundary=boundary, device=on)
+        def part(orbitals: slice, on: str, into: batch.Into) -> Any:
+            return kinetic(batch.at(batch.some(given, orbitals), on), spacing=spacing, boundary=boundary, device=on)
 
         return cast(Array, batch.over_devices(given, device, part, "orbitals kinetic"))
     device = batch.one_device(device)
@@ -207,11 +207,11 @@ def kinetic(
     if others:
         return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
 
-    def one(orbital: Any) -> Any:
+    def one(orbital: Any, out: Any) -> Any:
         return axis_sums.sum_over_axes(orbital, filters, KINETIC.lower, along, device)
 
     if given.ndim <= AXES:
-        return cast(Array, one(psi))
+        return cast(Array, one(psi, None))
     checks.check_orbitals(psi, AXES)
     return cast(Array, batch.each(psi, one, (), device))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from portatile.arguments import axes, foreign
 from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
 from portatile.arguments.host_tensors import taken
@@ -14,7 +16,7 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
-from portatile.wavelets.batch import at, each, one_device, over_devices
+from portatile.wavelets.batch import Into, at, each, one_device, over_devices, some
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
 
 _INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
@@ -144,22 +146,26 @@ def synthesis3d(
 
 
 @taken
-def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None) -> Any:
+def _one_or_each(
+    array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None, into: Into = np.empty
+) -> Any:
     """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
 
-    def one(orbital: Any) -> Any:
-        return convolve.passes3d(orbital, filters, lower, bank, boundary, device, out)
+    between = convolve.Between3d()
+
+    def one(orbital: Any, target: Any) -> Any:
+        return convolve.passes3d(orbital, filters, lower, bank, boundary, device, target, between)
 
     if getattr(array, "ndim", AXES) != AXES + 1:
-        return one(array)
+        return convolve.passes3d(array, filters, lower, bank, boundary, device, out)
     if out is not None:
         raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
     if device is not None and one_device(device) is None:
         if foreign.is_foreign(array):
             return foreign.through(lambda there: _one_or_each(there, filters, lower, bank, boundary, None, device), array)
 
-        def part(orbitals: slice, on: str) -> Any:
-            return _one_or_each(at(array[orbitals], on), filters, lower, bank, boundary, None, on)
+        def part(orbitals: slice, on: str, into: Into) -> Any:
+            return _one_or_each(at(some(array, orbitals), on), filters, lower, bank, boundary, None, on, into)
 
         return over_devices(array, device, part, f"orbitals by {bank} filters")
     device = one_device(device)
@@ -170,7 +176,7 @@ def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any,
             return done
     if others:
         return foreign.through(lambda there: each(there, one, (), device), array)
-    return each(array, one, (), device)
+    return each(array, one, (), device, into)
 
 
 def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:

@@ -67,12 +67,14 @@ class Batched(Workload):
         output = self.operands[-1].name
         packed = replace(problem, layout={name: packed_layout(shape) for name, shape in single.items()})
         stored = {name: operands.view(inputs.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
-        found = []
+        expected = []
         for at in chosen:
             given = replace(inputs, operands={name: stack[at].flatten() for name, stack in stored.items()})
-            found.append(self.single.reference(packed, given)[output])
+            expected.append(self.single.reference(packed, given)[output])
         shape = (len(chosen), *single[output])
-        values, scale = (np.array([getattr(one, part)[: np.prod(shape[1:], dtype=int)] for one in found]) for part in ("values", "scale"))
+        values, scale = (
+            np.array([getattr(one, part)[: np.prod(shape[1:], dtype=int)] for one in expected]) for part in ("values", "scale")
+        )
         layout = problem.layout[output]
         if sample is None:
             return {output: operands.whole(inputs.operands[output], layout, values.reshape(shape), scale.reshape(shape))}
@@ -93,7 +95,7 @@ class Batched(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Gaps between rows and between matrices, offsets, a shared first operand, orders that nothing divides."""
-        found = []
+        problems = []
         cases = ((1, 1, 1, 0, False), (5, 7, 3, 3, False), (3, 45, 17, 0, True), (2, 66, 34, 4, False))
         for count, first, second, pad, shared in cases:
             bare = self.problem(dict(zip(self.sizes, (count, first, second), strict=True)), problem.dtype, problem.options)
@@ -101,8 +103,8 @@ class Batched(Workload):
             for name, (_, rows, columns) in self.shapes(bare).items():
                 step = 0 if shared and name == "a" else rows * (columns + pad) + 3 * pad
                 layout[name] = Layout((step, columns + pad, 1), pad, 16 if pad % 4 else 128)
-            found.append(self.problem(bare.sizes, problem.dtype, problem.options, layout))
-        return found
+            problems.append(self.problem(bare.sizes, problem.dtype, problem.options, layout))
+        return problems
 
 
 def native(options: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
@@ -142,8 +144,8 @@ def check(problem: Problem) -> None:
     name = workload.operands[-1].name
     count, rows, columns = workload.shapes(problem)[name]
     step, stride, _ = problem.layout[name].strides
-    apart = step >= (rows - 1) * stride + columns or (step >= columns and stride >= (count - 1) * step + columns)
-    if count > 1 and rows and columns and not apart:
+    disjoint = step >= (rows - 1) * stride + columns or (step >= columns and stride >= (count - 1) * step + columns)
+    if count > 1 and rows and columns and not disjoint:
         raise ArgumentError(
             f"{problem.workload}: the matrices of {name} overlap: {rows} x {columns} elements with strides {(step, stride)}"
         )

@@ -56,8 +56,8 @@ def product(
     layouts = {name: layout for name, (_, layout) in operands.items()}
     options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
     name, stacked = ("gemm", {}) if batch is None else ("gemm_batched", {"batch": batch})
-    found = precisions.computed(precision(problem), name, problem.dtype)
-    callee = get(found.workload).problem({**stacked, **dict(zip("mnk", sizes, strict=True))}, found.dtype, options, layouts)
+    computed = precisions.computed(precision(problem), name, problem.dtype)
+    callee = get(computed.workload).problem({**stacked, **dict(zip("mnk", sizes, strict=True))}, computed.dtype, options, layouts)
     names = {name: memory for name, (memory, _) in operands.items()}
     return Call(callee, names, {"alpha": factors[0], "beta": factors[1]})
 

@@ -56,17 +56,17 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDAr
     if kind.kind == "i":
         return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
     real = np.float64 if kind.itemsize // ELEMENTS[dtype].components == 8 else np.float32
-    found: NDArray[Any] = rng.random(shape, dtype=real) - real(0.5)
-    return found if kind.kind != "c" else found + 1j * (rng.random(shape, dtype=real) - real(0.5))
+    values: NDArray[Any] = rng.random(shape, dtype=real) - real(0.5)
+    return values if kind.kind != "c" else values + 1j * (rng.random(shape, dtype=real) - real(0.5))
 
 
 def drawn(workload: Workload, problem: Problem, rng: np.random.Generator) -> Operands:
     """Random memory, as of ``random``, for each operand that is read, and storage for each that is only written."""
-    shapes, found = workload.shapes(problem), {}
+    shapes, arrays = workload.shapes(problem), {}
     for operand in workload.operands:
         place = problem.layout[operand.name], shapes[operand.name], problem.dtype
-        found[operand.name] = storage(*place) if operand.role == "out" else random(rng, *place)
-    return found
+        arrays[operand.name] = storage(*place) if operand.role == "out" else random(rng, *place)
+    return arrays
 
 
 def padded(shape: Sequence[int], pad: int = 0, offset: int = 0, alignment: int = 128) -> Layout:
@@ -78,13 +78,13 @@ def padded(shape: Sequence[int], pad: int = 0, offset: int = 0, alignment: int =
 
 def padded_problems(workload: Workload, like: Problem, cases: Sequence[tuple[Sequence[int], int, int]]) -> list[Problem]:
     """Problems of the type and options of ``like``: sizes in the workload's order, and the ``pad`` and ``offset`` of all operands."""
-    found = []
+    problems = []
     for numbers, pad, offset in cases:
         sizes = dict(zip(workload.sizes, numbers, strict=True))
         bare = workload.problem(sizes, like.dtype, like.options)
         layout = {name: padded(shape, pad, offset) for name, shape in workload.shapes(bare).items()}
-        found.append(workload.problem(sizes, like.dtype, like.options, layout))
-    return found
+        problems.append(workload.problem(sizes, like.dtype, like.options, layout))
+    return problems
 
 
 def places(layout: Layout, *coordinates: NDArray[Any]) -> NDArray[np.int64]:

@@ -87,14 +87,14 @@ def computed(precision: str, workload: str, dtype: str, given: Mapping[str, Valu
 
 def _fused(precision: str, workload: str, dtype: str, given: Mapping[str, Value]) -> Computed:
     """The product, which a bias and an activation follow in a launch of their own. Vectors of scales need the native product."""
-    found = computed(precision, "gemm", dtype)
-    if (found.workload, found.dtype) == ("gemm", dtype):
-        return Computed(workload, dtype, found.note)
+    computed_as = computed(precision, "gemm", dtype)
+    if (computed_as.workload, computed_as.dtype) == ("gemm", dtype):
+        return Computed(workload, dtype, computed_as.note)
     if workload == "gemm_blocks" or any(given.get(name, "none") != "none" for name in ("scale_a", "scale_b")):
         if precision == "reproducible":
             raise ArgumentError("precision='reproducible' goes with scales that are numbers, not with vectors: apply these to the product")
         return Computed(workload, dtype, f"there is no product in {precision} with vectors of scales: the native product runs")
-    return Computed(found.workload, found.dtype, "bias and activation follow the product in a launch of their own")
+    return Computed(computed_as.workload, computed_as.dtype, "bias and activation follow the product in a launch of their own")
 
 
 def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
@@ -102,8 +102,8 @@ def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
     if problem.dtype not in BY_ITSELF or problem.workload != "gemm" or problem.dtype not in EMULATED:
         return problem
     emulated = workloads.get(EMULATED[problem.dtype])
-    found = emulated.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
-    return found if all(emulated.wins(found, device) for device in devices) else problem
+    problem_of_precision = emulated.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+    return problem_of_precision if all(emulated.wins(problem_of_precision, device) for device in devices) else problem
 
 
 def one_by_one(precision: str, dtype: str, work: int) -> bool:
@@ -122,7 +122,7 @@ def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -
     if not precision:
         return workloads.problem(name, dtype, given), ""
     workload = workloads.get(name).name
-    found = computed(precision, workload, dtype, given)
-    left = workloads.get(workload).options.keys() - workloads.get(found.workload).options.keys()  # of an epilogue
+    computed_as = computed(precision, workload, dtype, given)
+    left = workloads.get(workload).options.keys() - workloads.get(computed_as.workload).options.keys()  # of an epilogue
     kept = {key: value for key, value in given.items() if key not in left}
-    return workloads.problem(found.workload, found.dtype, {**kept, **found.options}), found.note
+    return workloads.problem(computed_as.workload, computed_as.dtype, {**kept, **computed_as.options}), computed_as.note

@@ -118,8 +118,8 @@ class OfElements(Workload):
 
 def _real(letters: str) -> str:
     """The letters of transpositions without conjugates; two that are alike are one."""
-    found = "".join(TRANSPOSED.get(one, one) for one in letters)
-    return found[0] if len(found) == 2 and found[0] == found[1] else found
+    letters_of_real = "".join(TRANSPOSED.get(one, one) for one in letters)
+    return letters_of_real[0] if len(letters_of_real) == 2 and letters_of_real[0] == letters_of_real[1] else letters_of_real
 
 
 class TriangularOperand(OfElements):
@@ -179,17 +179,17 @@ def symmetric(a: NDArray[Any], upper: bool, hermitian: bool = False) -> NDArray[
     """The whole of a symmetric or Hermitian matrix of which one triangle is stored."""
     half = operands.wide(np.where(np.tri(len(a), dtype=bool).T if upper else np.tri(len(a), dtype=bool), a, 0))
     if hermitian:
-        found: NDArray[Any] = half + half.conj().T - np.diag(np.diag(half).real)
-        return found
-    whole: NDArray[Any] = half + half.T - np.diag(np.diag(half))
-    return whole
+        result: NDArray[Any] = half + half.conj().T - np.diag(np.diag(half).real)
+        return result
+    full: NDArray[Any] = half + half.T - np.diag(np.diag(half))
+    return full
 
 
 def triangle(a: NDArray[Any], upper: bool, unit: bool) -> NDArray[Any]:
     """A triangle with zeros beside it, and ones on its diagonal if ``unit``."""
     half = np.tri(len(a), k=-1 if unit else 0, dtype=bool)
-    found: NDArray[Any] = operands.wide(np.where(half.T if upper else half, a, 0))
-    return found + np.eye(len(a)) if unit else found
+    triangular: NDArray[Any] = operands.wide(np.where(half.T if upper else half, a, 0))
+    return triangular + np.eye(len(a)) if unit else triangular
 
 
 def product(
@@ -256,10 +256,10 @@ def reads(scalars: Mapping[str, float], output: str) -> frozenset[str]:
 
 def awkward(workload: Workload, problem: Problem, cases: Sequence[tuple[int, int]]) -> list[Problem]:
     """Problems of these sizes, by turns packed, and with padded rows, offsets and loose alignment."""
-    found = []
+    problems = []
     for turn, sizes in enumerate(cases):
         bare = workload.problem(dict(zip(workload.sizes, sizes, strict=True)), problem.dtype, problem.options)
         pad, offset, alignment = ((0, 0, 128), (3, 5, 16), (4, 4, 128))[turn % 3]
         layout = {name: operands.padded(shape, pad, offset, alignment) for name, shape in workload.shapes(bare).items()}
-        found.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
-    return found
+        problems.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
+    return problems

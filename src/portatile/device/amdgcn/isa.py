@@ -62,8 +62,8 @@ class Isa:
 def instructions(assembly: str) -> Iterator[Isa]:
     """Every instruction, in order."""
     for name, body in _functions(assembly):
-        for found in _INSTRUCTION.finditer(body):
-            yield Isa(name, _FORM.sub("", found.group(1)))
+        for match in _INSTRUCTION.finditer(body):
+            yield Isa(name, _FORM.sub("", match.group(1)))
 
 
 def undefined(assembly: str) -> tuple[str, ...]:
@@ -73,27 +73,27 @@ def undefined(assembly: str) -> tuple[str, ...]:
 
 def entries(assembly: str) -> tuple[Entry, ...]:
     """The kernels, with the arguments that the metadata name."""
-    found = []
+    listed = []
     for kernel in _kernels(assembly):
         arguments = [_fields(block) for block in _blocks(kernel.partition("    .args:\n")[2], 6)]
         parameters = tuple(_parameter(fields) for fields in arguments if not fields.get("value_kind", "").startswith("hidden"))
         group = re.search(r"\.reqd_workgroup_size:\s*\n\s+- (\d+)\s*\n\s+- (\d+)\s*\n\s+- (\d+)", kernel)
         name = _named(kernel, "name")
-        found.append(Entry(name, name, parameters, (int(group[1]), int(group[2]), int(group[3])) if group else None))
-    return tuple(found)
+        listed.append(Entry(name, name, parameters, (int(group[1]), int(group[2]), int(group[3])) if group else None))
+    return tuple(listed)
 
 
 def resources(assembly: str) -> dict[str, Resources]:
     """The resources of each kernel; local memory without the dynamic part of a launch."""
     bodies = dict(_functions(assembly))
-    found = {}
+    by_kernel = {}
     for kernel in _kernels(assembly):
         name = _named(kernel, "name")
         spills = {"Spill": 0, "Reload": 0}
         for nbytes, direction in _SPILL.findall(bodies.get(name, "")):
             spills[direction] += int(nbytes)
         occupancy = _OCCUPANCY.search(bodies.get(name, ""))
-        found[name] = Resources(
+        by_kernel[name] = Resources(
             registers=int(_named(kernel, "vgpr_count")),
             spill_stores=spills["Spill"],
             spill_loads=spills["Reload"],
@@ -102,20 +102,20 @@ def resources(assembly: str) -> dict[str, Resources]:
             scalar_registers=int(_named(kernel, "sgpr_count")),
             occupancy=int(occupancy.group(1)) if occupancy else -1,
         )
-    return found
+    return by_kernel
 
 
 def _functions(assembly: str) -> Iterator[tuple[str, str]]:
     """Names and texts of functions, the comments behind each with it."""
     starts = list(_FUNCTION.finditer(assembly))
-    for found, following in zip(starts, [*starts[1:], None], strict=True):
-        yield found.group(1), assembly[found.end() : following.start() if following else len(assembly)]
+    for match, following in zip(starts, [*starts[1:], None], strict=True):
+        yield match.group(1), assembly[match.end() : following.start() if following else len(assembly)]
 
 
 def _kernels(assembly: str) -> list[str]:
     """The metadata of each kernel."""
-    found = _METADATA.search(assembly)
-    return [] if found is None else _blocks(found.group(1).partition("amdhsa.kernels:\n")[2], 2)
+    match = _METADATA.search(assembly)
+    return [] if match is None else _blocks(match.group(1).partition("amdhsa.kernels:\n")[2], 2)
 
 
 def _blocks(text: str, indent: int) -> list[str]:
@@ -140,8 +140,8 @@ def _fields(block: str) -> dict[str, str]:
 
 def _named(kernel: str, name: str) -> str:
     """A field of the kernel itself, not of its arguments."""
-    found = re.search(rf"^    \.{name}:\s*(\S+)", kernel, re.MULTILINE)
-    return found.group(1).strip("'\"") if found else "0"
+    match = re.search(rf"^    \.{name}:\s*(\S+)", kernel, re.MULTILINE)
+    return match.group(1).strip("'\"") if match else "0"
 
 
 def _parameter(fields: dict[str, str]) -> Parameter:

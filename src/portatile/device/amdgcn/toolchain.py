@@ -43,8 +43,8 @@ def architectures() -> frozenset[str]:
     """The processors that Clang knows, ``gfx942`` among them."""
     compiler, _ = found()
     command = [compiler, "-x", "cl", "-target", "amdgcn--amdhsa", "-nogpulib", "-mcpu=help", "-S", "-o", "-", "-"]
-    told = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
-    return frozenset(re.findall(r"^\s+(gfx\w+)\s*$", told.stdout + told.stderr, re.MULTILINE))
+    completed = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
+    return frozenset(re.findall(r"^\s+(gfx\w+)\s*$", completed.stdout + completed.stderr, re.MULTILINE))
 
 
 def found() -> tuple[str, Path]:

@@ -101,10 +101,10 @@ class CudaTarget(Target):
             data = ptx if self.kind == "ptx" else _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
         finally:
             nvrtc.nvrtcDestroyProgram(program)
-        found = entries or _entries(ptx.decode(errors="replace"))
+        declared = entries or _entries(ptx.decode(errors="replace"))
         by_symbol = ptxas.parse(log)
-        resources = {entry.name: by_symbol[entry.symbol] for entry in found if entry.symbol in by_symbol}
-        return Binary(data, self.kind, found, resources, log, carveout=carveout(source.options))
+        resources = {entry.name: by_symbol[entry.symbol] for entry in declared if entry.symbol in by_symbol}
+        return Binary(data, self.kind, declared, resources, log, carveout=carveout(source.options))
 
     def payload(self, binary: Binary) -> bytes:
         return binary.data.rstrip(b"\0") if binary.kind == "ptx" else binary.data
@@ -145,13 +145,13 @@ def _text(program: Any, size: Any, get: Any) -> bytes:
 
 def _entries(ptx: str) -> tuple[Entry, ...]:
     """The kernels of a PTX text, for sources that no dialect described: parameters by width, pointers not told from integers."""
-    found = []
+    entries = []
     for symbol, parameters, directives in _ENTRY.findall(ptx):
         listed = tuple(Parameter(name, _kind(kind, length), kind) for kind, name, length in _PARAMETER.findall(parameters))
         required = _WORK_GROUP.search(directives)
         group = tuple(int(n or 1) for n in required.groups()) if required else None
-        found.append(Entry(symbol, symbol, listed, (group[0], group[1], group[2]) if group else None))
-    return tuple(found)
+        entries.append(Entry(symbol, symbol, listed, (group[0], group[1], group[2]) if group else None))
+    return tuple(entries)
 
 
 def _kind(kind: str, length: str) -> ArgKind:

@@ -91,22 +91,22 @@ class CudaContext(Device):
             return int(kept.pointer)
         with self.current(), self._lock:
             if self._pool is None:
-                error, *found = driver.cuMemAlloc(max(nbytes, 1))
+                error, *pointers = driver.cuMemAlloc(max(nbytes, 1))
             else:
-                error, *found = driver.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self._stream)
+                error, *pointers = driver.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self._stream)
             if int(error):
                 if self._recycled.clear() or self.spare():
                     return self.claim(nbytes)
                 free, total = call(driver.cuMemGetInfo)
-                what = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"
-                raise DeviceError(str(failure(error, what)))
+                message = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"
+                raise DeviceError(str(failure(error, message)))
             if self._pool is not None:
                 call(driver.cuEventRecord, self._ready_event, self._stream)
                 self.allocations += 1
                 for queue in list(self._queues):
                     if queue.stream is not None:
                         self.admit(queue.stream)
-            return int(found[0])
+            return int(pointers[0])
 
     def claim_in_graph(self, stream: Any, nbytes: int) -> int:
         """The address of memory that the graph which ``stream`` captures allocates; raises DeviceError where graphs cannot."""

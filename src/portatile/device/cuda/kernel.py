@@ -105,8 +105,8 @@ class CudaKernel(Kernel):
         if any(n > most for n, most in zip(blocks, _MAX_GRID, strict=True)):
             what = ranges.named(self, self.device.info, global_size, local_size)
             raise LaunchError(f"{what}: {blocks} work-groups; at most {_MAX_GRID} in each dimension")
-        found = self.grids[global_size, local_size] = (*blocks, *local_size)
-        return found
+        grid = self.grids[global_size, local_size] = (*blocks, *local_size)
+        return grid
 
     def opt_in(self, dynamic: int) -> None:
         """Ask for ``dynamic`` bytes of local memory, or raise LaunchError."""
@@ -114,8 +114,8 @@ class CudaKernel(Kernel):
             return
         limit = self.device.info.local_memory
         if self._static + dynamic > limit:
-            what = f"{self._static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
-            raise LaunchError(f"kernel {self.name!r} needs {what}; {self.device.info.id} has {limit}")
+            message = f"{self._static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
+            raise LaunchError(f"kernel {self.name!r} needs {message}; {self.device.info.id} has {limit}")
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         error = driver.cuFuncSetAttribute(self.function, attribute, dynamic)[0]
         if int(error):
@@ -199,12 +199,12 @@ class CudaKernel(Kernel):
         sizes: list[int] = []
         while True:
             try:
-                error, *found = query(self.function, len(sizes))
+                error, *values = query(self.function, len(sizes))
             except RuntimeError:  # the driver is older than the bindings
                 return None
             if int(error):
                 return tuple(sizes)
-            sizes.append(int(found[1]))
+            sizes.append(int(values[1]))
 
 
 class CudaModule(Module):

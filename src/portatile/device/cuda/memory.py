@@ -94,10 +94,10 @@ class CudaPinned:
         self._device, self._generation = device, device.generation
         self._pointer: int | None = None
         with device.current():
-            error, *found = driver.cuMemHostAlloc(nbytes, 0)
+            error, *pointers = driver.cuMemHostAlloc(nbytes, 0)
         if int(error):
             raise failure(error, f"{device.info.id} cannot allocate {nbytes} bytes of pinned memory")
-        self._pointer = int(found[0])
+        self._pointer = int(pointers[0])
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (self._pointer, False), "version": 3}
 
     def __del__(self) -> None:

@@ -118,13 +118,13 @@ class CudaQueue(Queue):
             return
         fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)
         fits(source, rows.source_offset, (rows.number - 1) * rows.source_step + rows.nbytes)
-        what, kind = driver.CUDA_MEMCPY2D(), driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
-        what.WidthInBytes, what.Height = rows.nbytes, rows.number
-        what.srcMemoryType, what.srcDevice, what.srcPitch = kind, _address(source) + rows.source_offset, rows.source_step
-        what.dstMemoryType, what.dstDevice, what.dstPitch = kind, _address(target) + rows.target_offset, rows.target_step
+        copy, kind = driver.CUDA_MEMCPY2D(), driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.WidthInBytes, copy.Height = rows.nbytes, rows.number
+        copy.srcMemoryType, copy.srcDevice, copy.srcPitch = kind, _address(source) + rows.source_offset, rows.source_step
+        copy.dstMemoryType, copy.dstDevice, copy.dstPitch = kind, _address(target) + rows.target_offset, rows.target_step
         with self.device.current():
             self.enter()
-            call(driver.cuMemcpy2DAsync, what, self.stream)
+            call(driver.cuMemcpy2DAsync, copy, self.stream)
             self.leave()
 
     def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
@@ -296,16 +296,16 @@ def _copy_2d(source: CudaMemory | NDArray[Any], source_offset: int, target: Cuda
     assert isinstance(image, CudaImage)
     row, height = image.form.width * image.form.pixel, image.form.height
     kinds = driver.CUmemorytype
-    what = driver.CUDA_MEMCPY2D()
-    what.WidthInBytes, what.Height = row, height
-    what.srcPitch = source.pitch if isinstance(source, CudaImage) else row
-    what.dstPitch = target.pitch if isinstance(target, CudaImage) else row
+    copy = driver.CUDA_MEMCPY2D()
+    copy.WidthInBytes, copy.Height = row, height
+    copy.srcPitch = source.pitch if isinstance(source, CudaImage) else row
+    copy.dstPitch = target.pitch if isinstance(target, CudaImage) else row
     if isinstance(source, CudaMemory):
-        what.srcMemoryType, what.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(source) + source_offset
+        copy.srcMemoryType, copy.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(source) + source_offset
     else:
-        what.srcMemoryType, what.srcHost = kinds.CU_MEMORYTYPE_HOST, source.__array_interface__["data"][0]
+        copy.srcMemoryType, copy.srcHost = kinds.CU_MEMORYTYPE_HOST, source.__array_interface__["data"][0]
     if isinstance(target, CudaMemory):
-        what.dstMemoryType, what.dstDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(target) + target_offset
+        copy.dstMemoryType, copy.dstDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(target) + target_offset
     else:
-        what.dstMemoryType, what.dstHost = kinds.CU_MEMORYTYPE_HOST, target.__array_interface__["data"][0]
-    return what
+        copy.dstMemoryType, copy.dstHost = kinds.CU_MEMORYTYPE_HOST, target.__array_interface__["data"][0]
+    return copy

@@ -20,10 +20,10 @@ def ordinal(pointer: int) -> int:
     if pointer == 0:  # an empty array
         return 0
     call(driver.cuInit, 0)
-    error, *found = driver.cuPointerGetAttribute(driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer)
+    error, *values = driver.cuPointerGetAttribute(driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer)
     if int(error):
         raise ArgumentError(str(failure(error, f"{pointer:#x} is no device memory")))
-    return int(found[0])
+    return int(values[0])
 
 
 def survey() -> Survey:

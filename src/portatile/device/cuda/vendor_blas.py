@@ -68,8 +68,8 @@ def _loaded() -> ctypes.CDLL:
 
 def _places() -> Iterator[str]:
     """The libraries to try: the one that the system's loader finds, then NVIDIA's wheels."""
-    if found := ctypes.util.find_library("cublas"):
-        yield found
+    if path := ctypes.util.find_library("cublas"):
+        yield path
     wheels = importlib.util.find_spec("nvidia")
     for folder in wheels.submodule_search_locations or () if wheels is not None else ():
         yield from map(str, sorted(Path(folder).glob("*/lib/libcublas.so.*"), reverse=True))

@@ -39,8 +39,8 @@ class Borrowed:
         memory = known[key]
         if memory is None and array.flags.c_contiguous:
             kept = {name: array.__array_interface__[name] for name in ("shape", "data", "version")}
-            said = {**kept, "typestr": f"|V{array.itemsize}"}  # NumPy does not read every type's own
-            memory = known[key] = self._share(np.asarray(SimpleNamespace(__array_interface__=said)))
+            interface = {**kept, "typestr": f"|V{array.itemsize}"}  # NumPy does not read every type's own
+            memory = known[key] = self._share(np.asarray(SimpleNamespace(__array_interface__=interface)))
         known.move_to_end(key)
         return memory
 

@@ -13,12 +13,12 @@ _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @cache
 def data_caches(folder: Path = _CORE) -> tuple[int, ...]:
     """Bytes of each, the nearest first; empty where the system does not say."""
-    found = {}
+    caches = {}
     for index in sorted(folder.glob("index*")):
         try:
             level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
         except OSError:
             return ()
         if (spelled := re.fullmatch(r"(\d+)([KMG]?)", size)) and level.isdigit() and kind != "Instruction":
-            found[int(level)] = int(spelled[1]) * _SCALE[spelled[2]]
-    return tuple(size for _, size in sorted(found.items())) if sorted(found) == list(range(1, len(found) + 1)) else ()
+            caches[int(level)] = int(spelled[1]) * _SCALE[spelled[2]]
+    return tuple(size for _, size in sorted(caches.items())) if sorted(caches) == list(range(1, len(caches) + 1)) else ()

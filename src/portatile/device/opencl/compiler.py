@@ -125,10 +125,10 @@ class ClTarget(Target):
             raise CompileError(f"{source.file}: the driver names no kernels: {error}", log) from None
         if not kernels:  # some drivers build such a text all the same
             raise CompileError(f"{source.file}: there is no kernel in it", log)
-        found = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
+        declared = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
         reported = ptxas.parse(log)
         resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
-        return program, Binary(b"", "opencl", found, resources, log)
+        return program, Binary(b"", "opencl", declared, resources, log)
 
     def _sealed(self, program: Any, log: str, file: str) -> bytes:
         """The driver's binary of a built program, as devices load it."""
@@ -215,12 +215,12 @@ def _relocated(log: str, text: str) -> str:
     for row in text.splitlines():
         places.append(f"{file}:{line}")
         line += 1
-        if found := re.match(r'\s*#\s*line\s+(\d+)(?:\s+"([^"]*)")?', row):
-            line, file = int(found.group(1)), found.group(2) or file
+        if match := re.match(r'\s*#\s*line\s+(\d+)(?:\s+"([^"]*)")?', row):
+            line, file = int(match.group(1)), match.group(2) or file
 
-    def place(found: re.Match[str]) -> str:
-        row = int(found.group(1))
-        return places[row - 1] if 0 < row <= len(places) else found.group(0)
+    def place(match: re.Match[str]) -> str:
+        row = int(match.group(1))
+        return places[row - 1] if 0 < row <= len(places) else match.group(0)
 
     return re.sub(r"<kernel>:(\d+)", place, log)
 

@@ -42,10 +42,10 @@ class ClContext(Device):
 
     def sampler(self, wanted: Sampler) -> Any:
         """The ``pyopencl.Sampler``, made once in a context."""
-        found = self._samplers.get(wanted)
-        if found is None:
+        sampler = self._samplers.get(wanted)
+        if sampler is None:
             try:
-                found = self._samplers[wanted] = cl.Sampler(self.context, *sampling(wanted))
+                sampler = self._samplers[wanted] = cl.Sampler(self.context, *sampling(wanted))
             except cl.Error as error:
                 raise LaunchError(f"{self.info.id} has no {wanted}: {error}") from None
-        return found
+        return sampler

@@ -48,9 +48,9 @@ class ClDevice(ClContext):
         return Clblast(self)
 
     def allocate(self, nbytes: int) -> Memory:
-        what = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"
+        message = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"
         if nbytes > self.info.max_allocation:  # NVIDIA's driver would only say so at the first use
-            raise DeviceError(what)
+            raise DeviceError(message)
         context, pool = self.context, self._pool
         buffer = pool.take(nbytes)
         while buffer is None:
@@ -58,16 +58,16 @@ class ClDevice(ClContext):
                 buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
             except cl.Error as error:
                 if not pool.clear() and not self.spare():
-                    raise DeviceError(f"{what}, and {error}") from None
+                    raise DeviceError(f"{message}, and {error}") from None
         return ClMemory(self, buffer, nbytes, pool=pool)
 
     def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
         try:
-            found = ClMemory(self, memory.handle.get_sub_region(offset, max(nbytes, 1)), nbytes)
+            part = ClMemory(self, memory.handle.get_sub_region(offset, max(nbytes, 1)), nbytes)
         except cl.Error as error:
             raise DeviceError(f"{self.info.id} gives no part of a buffer: {error}") from None
-        found.whole = memory
-        return found
+        part.whole = memory
+        return part
 
     def image_of(self, form: ImageForm) -> Image:
         limit = self.info.image_2d_max

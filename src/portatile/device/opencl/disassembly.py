@@ -44,15 +44,15 @@ def disassembled(binary: bytes) -> str:
 
 def shared_objects(binary: bytes) -> dict[str, bytes]:
     """The shared object of each kernel: of the form for its own work-group where the binary has it, else of the general one."""
-    found: dict[str, tuple[bool, bytes]] = {}
+    objects: dict[str, tuple[bool, bytes]] = {}
     for form in _FORM.finditer(binary):
         start = binary.find(_ELF, form.end())
         if start < 0:
             continue
         name, general = form.group(1).decode(), not any(map(int, form.groups()[1:]))
-        if name not in found or (found[name][0] and not general):
-            found[name] = general, binary[start : start + _length(binary, start)]
-    return {name: data for name, (_, data) in found.items()}
+        if name not in objects or (objects[name][0] and not general):
+            objects[name] = general, binary[start : start + _length(binary, start)]
+    return {name: data for name, (_, data) in objects.items()}
 
 
 def _once(kernel: str, listing: str) -> str:

@@ -46,13 +46,13 @@ class Registered:
 
 def registered(folder: Path) -> list[Registered]:
     """The .icd files of a folder, by name."""
-    found = []
+    libraries = []
     for file in sorted(folder.glob("*.icd")) if folder.is_dir() else []:
         try:
-            found.append(Registered(file, file.read_text(errors="replace").strip()))
+            libraries.append(Registered(file, file.read_text(errors="replace").strip()))
         except OSError:
-            found.append(Registered(file, str(file)))
-    return found
+            libraries.append(Registered(file, str(file)))
+    return libraries
 
 
 @dataclass(frozen=True)

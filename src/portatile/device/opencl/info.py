@@ -97,8 +97,8 @@ _X86 = {8: "x86-64-v3", 16: "x86-64-v4"}  # the level of the instruction set by 
 def _architecture(device: Any, extensions: set[str]) -> str:
     if "cl_nv_device_attribute_query" in extensions:
         return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"
-    if found := re.search(r"(?:pthread|cpu)-([^-\s]+)-[^-]+-[^-]+-[^-]+-(\S+)$", device.version.strip()):
-        return "-".join(found.groups())  # PoCL names LLVM's target triple and processor in its version
+    if match := re.search(r"(?:pthread|cpu)-([^-\s]+)-[^-]+-[^-]+-[^-]+-(\S+)$", device.version.strip()):
+        return "-".join(match.groups())  # PoCL names LLVM's target triple and processor in its version
     intel = device.type & cl.device_type.CPU and "intel" in device.platform.name.lower()  # whose runtime names no target
     if intel and (level := _X86.get(device.native_vector_width_float)):
         return level

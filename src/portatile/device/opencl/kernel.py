@@ -52,8 +52,8 @@ class ClKernel(Kernel):
         static = 0 if self.device.nvidia else self._static
         limit = self.device.info.local_memory
         if static + dynamic > limit:
-            what = f"{static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
-            raise LaunchError(f"kernel {self.name!r} needs {what}; {self.device.info.id} has {limit}")
+            message = f"{static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
+            raise LaunchError(f"kernel {self.name!r} needs {message}; {self.device.info.id} has {limit}")
 
     def set_args(self, args: Sequence[Argument]) -> None:
         """Set the arguments that differ from the last launch's, which the driver keeps; the caller holds the lock."""

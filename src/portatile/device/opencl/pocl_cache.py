@@ -42,24 +42,24 @@ def prepare() -> None:
     folder = settings.load().cache_dir / "pocl"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        about = folder.lstat()
-        if about.st_uid != os.getuid() or about.st_mode & 0o022 or not os.access(folder, os.W_OK | os.X_OK):
+        status = folder.lstat()
+        if status.st_uid != os.getuid() or status.st_mode & 0o022 or not os.access(folder, os.W_OK | os.X_OK):
             return  # somebody else may have put libraries there
         look_over(folder, _crashed(folder))
-        mine = folder / _USERS / str(os.getpid())
-        mine.touch()
+        own_folder = folder / _USERS / str(os.getpid())
+        own_folder.touch()
     except OSError:
         return
     settings.choose_pocl_cache(folder)
-    at_exit.append(lambda: _leave(folder, mine))
+    at_exit.append(lambda: _leave(folder, own_folder))
 
 
-def _leave(folder: Path, mine: Path) -> None:
+def _leave(folder: Path, own_folder: Path) -> None:
     """List what this process has made; it ends in good order."""
-    if mine.name == str(os.getpid()):
+    if own_folder.name == str(os.getpid()):
         with contextlib.suppress(OSError):
             look_over(folder)
-            mine.unlink()
+            own_folder.unlink()
 
 
 def _crashed(folder: Path) -> bool:
@@ -82,13 +82,13 @@ def look_over(folder: Path, crashed: bool = False) -> int:
     sound, used = dict[str, _Files](), dict[str, tuple[float, int]]()
     damaged: list[str] = []
     for program in _programs(folder):
-        found, known = _Files(), listed.get(program, {})
-        used[program] = _collect(f"{folder}/{program}", "", found), sum(size for size, _ in found.values())
-        if found == known or all(
+        files, known = _Files(), listed.get(program, {})
+        used[program] = _collect(f"{folder}/{program}", "", files), sum(size for size, _ in files.values())
+        if files == known or all(
             known.get(name) == state or (name not in known and not crashed and _whole(folder / program / name))
-            for name, state in found.items()
+            for name, state in files.items()
         ):
-            sound[program] = found
+            sound[program] = files
         else:
             damaged.append(program)
     for program in (*damaged, *_too_many(used)):
@@ -136,8 +136,8 @@ def _programs(folder: Path) -> Iterator[str]:
             yield from (f"{first.name}/{program.name}" for program in os.scandir(first) if program.is_dir(follow_symlinks=False))
 
 
-def _collect(place: str, below: str, found: _Files) -> float:
-    """Collect the files that PoCL would load of a program, bitcode and libraries, in ``found``; returns when it was last used."""
+def _collect(place: str, below: str, files: _Files) -> float:
+    """Collect the files that PoCL would load of a program, bitcode and libraries, in ``files``; returns when it was last used."""
     used = 0.0
     try:
         entries = list(os.scandir(place))
@@ -145,12 +145,12 @@ def _collect(place: str, below: str, found: _Files) -> float:
         return used
     for entry in entries:
         if entry.name.endswith((".so", ".bc")):
-            about = entry.stat(follow_symlinks=False)
-            found[below + entry.name] = about.st_size, about.st_mtime_ns
+            status = entry.stat(follow_symlinks=False)
+            files[below + entry.name] = status.st_size, status.st_mtime_ns
         elif entry.name == _USED:
             used = entry.stat(follow_symlinks=False).st_mtime
         elif entry.is_dir(follow_symlinks=False):
-            _collect(entry.path, f"{below}{entry.name}/", found)
+            _collect(entry.path, f"{below}{entry.name}/", files)
     return used
 
 

@@ -90,11 +90,11 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
         except msgspec.DecodeError:
             pass  # written by another version
     try:
-        found = _probed(platform, device, names)
+        survived = _probed(platform, device, names)
     except OSError:
         return frozenset(names) - {"wide_functions", *NEEDS}
-    kept.put(key, msgspec.json.encode(sorted(found)))
-    return found
+    kept.put(key, msgspec.json.encode(sorted(survived)))
+    return survived
 
 
 def _driver(handle: Any) -> tuple[str, ...]:
@@ -104,8 +104,8 @@ def _driver(handle: Any) -> tuple[str, ...]:
 
 def promising(names: Sequence[str]) -> tuple[str, ...]:
     """The features of ``names`` whose instructions the processor has, as Linux tells."""
-    told = set(_processor().split())
-    return tuple(name for name in names if name not in NEEDS or NEEDS[name] in told)
+    flags = set(_processor().split())
+    return tuple(name for name in names if name not in NEEDS or NEEDS[name] in flags)
 
 
 def _processor(path: Path = Path("/proc/cpuinfo")) -> str:
@@ -119,21 +119,21 @@ def _processor(path: Path = Path("/proc/cpuinfo")) -> str:
 
 def _probed(platform: int, device: int, names: Sequence[str]) -> frozenset[str]:
     """Children by turns: each goes on behind the probe that its predecessor did not survive."""
-    left, found = list(names), set[str]()
+    left, survived = list(names), set[str]()
     with tempfile.TemporaryDirectory(prefix="portatile-probe-") as folder:
         environment = {**processes.environment(), "POCL_CACHE_DIR": folder}  # a build that was broken off leaves nothing behind
         while left:
             command = [sys.executable, "-m", __name__, str(platform), str(device), *left]
             try:
                 done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False, env=environment)
-                told = done.stdout
+                output = done.stdout
             except subprocess.TimeoutExpired as error:
-                told = error.stdout or b""
-            answers = dict(line.split(" ", 1) for line in told.decode(errors="replace").splitlines() if line.endswith((" yes", " no")))
+                output = error.stdout or b""
+            answers = dict(line.split(" ", 1) for line in output.decode(errors="replace").splitlines() if line.endswith((" yes", " no")))
             answers = {name: answer for name, answer in answers.items() if name in left}
-            found |= {name for name, answer in answers.items() if answer == "yes"}
+            survived |= {name for name, answer in answers.items() if answer == "yes"}
             left = left[len(answers) + 1 :]
-    return frozenset(found)
+    return frozenset(survived)
 
 
 def _answers(platform: int, device: int, names: Sequence[str]) -> None:

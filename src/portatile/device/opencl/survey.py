@@ -30,11 +30,11 @@ def survey() -> Survey:
     seen: set[tuple[str, str, str]] = set()
     for p, platform in enumerate(platforms):
         try:
-            found = platform.get_devices()
+            listed = platform.get_devices()
         except cl.Error as error:
             findings.append(Finding("broken", platform.name.strip(), f"lists no devices: {error}", "reinstall that OpenCL library"))
             continue
-        identity = (platform.name, platform.version, ";".join(sorted(d.name for d in found)))
+        identity = (platform.name, platform.version, ";".join(sorted(d.name for d in listed)))
         if identity in seen:
             findings.append(Finding("ok", platform.name.strip(), f"platform {p} is registered twice; the second is ignored"))
             continue
@@ -43,8 +43,8 @@ def survey() -> Survey:
             detail = "PoCL links kernels with 'ld', which is not on PATH: the first launch would end the process"
             findings.append(Finding("broken", platform.name.strip(), detail, "install binutils (Debian: apt install binutils)"))
             continue
-        devices += [ClDevice(f"opencl:{p}:{d}", handle) for d, handle in enumerate(found)]
-        findings.append(Finding("ok", platform.name.strip(), f"{platform.version.strip()}: {len(found)} device(s)"))
+        devices += [ClDevice(f"opencl:{p}:{d}", handle) for d, handle in enumerate(listed)]
+        findings.append(Finding("ok", platform.name.strip(), f"{platform.version.strip()}: {len(listed)} device(s)"))
     return Survey(tuple(devices), tuple(findings))
 
 

@@ -108,12 +108,12 @@ class Initialisers:
 
     def _fields(self, owner: str, opening: int, closing: int) -> list[tuple[str, Type]]:
         """Name and type of each member; a structure without a name inside makes one place without a name."""
-        tokens, found = self._tokens, []
+        tokens, fields = self._tokens, []
         for statement in tokens.split(opening + 1, closing, ";"):
             if not statement:
                 continue
             if any(tokens[i].text == "{" for i in statement) and tokens.text_at(statement.stop - 1) == "}":
-                found.append(("", Type("")))
+                fields.append(("", Type("")))
                 continue
             for n, part in enumerate(tokens.split(statement.start, statement.stop)):
                 flat = list(tokens.at_depth(part.start, part.stop))
@@ -127,8 +127,8 @@ class Initialisers:
                 pointer = any(tokens[i].text == "*" for i in flat)
                 member = tokens[names[-1]].text
                 named = f"{owner}::{tokens[names[-1]].out}" if pointer and owner.isidentifier() else ""
-                found.append((member, Type("" if pointer else base, brackets, named)))
-        return found
+                fields.append((member, Type("" if pointer else base, brackets, named)))
+        return fields
 
     def _enumerators(self, opening: int) -> None:
         tokens, value = self._tokens, -1

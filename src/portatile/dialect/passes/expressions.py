@@ -85,15 +85,15 @@ def _extended(tokens: Tokens, start: int, end: int, vectors: set[str]) -> None:
 
 def _variables(tokens: Tokens, types: set[str]) -> frozenset[str]:
     """Everything that is ever declared with one of the types, pointers and functions too."""
-    found = set()
+    variables = set()
     for i, token in enumerate(tokens):
         if token.text in types and tokens.text_at(i + 1) != ")":
             end = next((j for j in tokens.at_depth(i + 1, len(tokens)) if tokens[j].text in (";", ")", "{")), len(tokens))
             for part in tokens.split(i + 1, end):
                 names = [j for j in part if tokens[j].kind == "name" and tokens[j].text not in _POINTER_WORDS]
                 if names:
-                    found.add(tokens[names[0]].text)
-    return frozenset(found)
+                    variables.add(tokens[names[0]].text)
+    return frozenset(variables)
 
 
 def _aggregate(tokens: Tokens, i: int, aggregates: set[str], members: set[str]) -> None:

@@ -72,14 +72,14 @@ class Conversions:
         spelt = tokens[name].out
         parts = tokens.parameters(opening)
         brackets = [[i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text in ("[", "(")] for part in parts]
-        if self._defined[tokens[name].text] > 1 or any(len(found) > 1 or (found and tokens[found[0]].text == "(") for found in brackets):
+        if self._defined[tokens[name].text] > 1 or any(len(pair) > 1 or (pair and tokens[pair[0]].text == "(") for pair in brackets):
             return
         classes, declared, passed = [], [], []
-        for n, (part, found) in enumerate(zip(parts, brackets, strict=True)):
-            if found and tokens[found[0] - 1].kind == "name":  # int a[4] is a pointer too
+        for n, (part, pair) in enumerate(zip(parts, brackets, strict=True)):
+            if pair and tokens[pair[0] - 1].kind == "name":  # int a[4] is a pointer too
                 classes.append(f"class P{n}")
                 declared.append(f"P{n} *p{n}")
-                passed.append(f"({tokens.emitted(range(part.start, found[0] - 1))} *)p{n}")
+                passed.append(f"({tokens.emitted(range(part.start, pair[0] - 1))} *)p{n}")
                 continue
             star = part.stop - 2
             while tokens.text_at(star) in _POINTER_WORDS:

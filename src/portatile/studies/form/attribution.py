@@ -32,9 +32,9 @@ def subsets(names: Sequence[str]) -> list[frozenset[str]]:
 def few(names: Sequence[str]) -> list[frozenset[str]]:
     """Of all sets those along the order of ``names``, and those with two switches off at most; what tells most comes first."""
     along = {frozenset(names[:count]) for count in range(len(names) + 1)}
-    found = [one for one in subsets(names) if one in along or len(one) >= len(names) - 2]
-    lacking_one = [one for one in found if len(one) == len(names) - 1]
-    return list(dict.fromkeys([*found[:2], *lacking_one, *found]))
+    chosen = [one for one in subsets(names) if one in along or len(one) >= len(names) - 2]
+    lacking_one = [one for one in chosen if len(one) == len(names) - 1]
+    return list(dict.fromkeys([*chosen[:2], *lacking_one, *chosen]))
 
 
 def in_order(names: Sequence[str]) -> list[Step]:

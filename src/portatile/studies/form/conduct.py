@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from portatile.measure import first_ceilings
 from portatile.studies.form.journal import Journal
@@ -56,19 +57,25 @@ def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, li
         first_ceilings.ensure(device.info, listener.say)
     started = time.monotonic()
     journal = Journal(study, asked, conditions.fresh, conditions.folder)
-    known = {study.known_by(row) for row in journal.rows}
     before = len(journal.rows)
     if journal.begun:
         listener.say("goes on where an earlier run was interrupted; --fresh starts again")
     until = None if conditions.seconds is None else started + conditions.seconds
+    rows = list(journal.rows)
+    ended = _measure(study, _run(study, asked, journal, until, listener), journal, rows)
+    return StudyOutcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)
+
+
+def _run(study: Study, asked: Asked, journal: Journal, until: float | None, listener: Listener) -> Run:
+    """What the study's ``measure`` is given: the rows that are known already count as progress."""
+    before, known = len(journal.rows), {study.known_by(row) for row in journal.rows}
 
     def expect(count: int) -> None:
         listener.expect(count)
         for _ in range(min(before, count)):
             listener.advance()
 
-    trials = journal.trials if study.by_trials else None
-    run = Run(
+    return Run(
         asked.devices,
         asked.options,
         asked.problem,
@@ -76,30 +83,35 @@ def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, li
         expect,
         listener.say,
         listener.advance,
-        trials,
+        journal.trials if study.by_trials else None,
         until,
     )
-    rows, ended = list(journal.rows), COMPLETE
-    measuring = study.measure(run)
+
+
+def _measure(study: Study, run: Run, journal: Journal, rows: list[Any]) -> str:
+    """Append what is measured to ``rows`` and the journal, until the end, the end of the time or Ctrl-C; returns which.
+
+    A study by trials looks at the time itself: its rows come once its trials are measured, and are not kept in the journal.
+    """
+    ended, measured = COMPLETE, study.measure(run)
     try:
-        for row in measuring:
-            if study.known_by(row) in known:
+        for row in measured:
+            if run.known(row):
                 continue
             rows.append(row)
-            over = until is not None and time.monotonic() > until
-            ended = OUT_OF_TIME if over else ended
-            if study.by_trials:
-                continue  # its rows come when its trials are measured, for which it has looked at the time
-            journal.add(row)
-            listener.advance()
-            if over:
-                break
+            if run.until is not None and time.monotonic() > run.until:
+                ended = OUT_OF_TIME
+            if not study.by_trials:
+                journal.add(row)
+                run.advance()
+                if ended == OUT_OF_TIME:
+                    break
         if ended == COMPLETE:
             journal.remove()
     except KeyboardInterrupt:
         ended = INTERRUPTED
     finally:
-        close = getattr(measuring, "close", None)
+        close = getattr(measured, "close", None)
         if close is not None:
             close()
-    return StudyOutcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)
+    return ended

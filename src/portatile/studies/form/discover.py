@@ -16,12 +16,12 @@ _PACKAGE = "portatile.studies"
 @cache
 def studies() -> dict[str, Study]:
     """All studies by name, in alphabetical order."""
-    found: list[Study] = []
+    listed: list[Study] = []
     for module in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
         declared = None if module.ispkg else getattr(importlib.import_module(f"{_PACKAGE}.{module.name}"), "STUDY", None)
         if isinstance(declared, Study):
-            found.append(declared)
-    return {study.name: study for study in sorted(found, key=lambda one: one.name)}
+            listed.append(declared)
+    return {study.name: study for study in sorted(listed, key=lambda one: one.name)}
 
 
 def get(name: str) -> Study:

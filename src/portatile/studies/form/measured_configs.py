@@ -65,10 +65,10 @@ def measured(problem: Problem, device: str, configs: Iterable[Config], how: Meas
         )
         try:
             result = tuner.tune(request, store, lambda progress: None if progress.racing else how.advance())
-            stopped, found = result.stopped, list(result.trials)
+            stopped, trials = result.stopped, list(result.trials)
         except NoValidVariantError:  # every trial says why
-            found = store.trials()
+            trials = store.trials()
         except KeyboardInterrupt:
-            stopped, found = "interrupted", store.trials()
-        mine = [trial for trial in found if trial.problem.key == problem.key and device_key(trial.device) == hardware]
-        return MeasuredConfigs({canonical(trial.config): trial for trial in mine}, stopped == "interrupted")
+            stopped, trials = "interrupted", store.trials()
+        of_problem = [trial for trial in trials if trial.problem.key == problem.key and device_key(trial.device) == hardware]
+        return MeasuredConfigs({canonical(trial.config): trial for trial in of_problem}, stopped == "interrupted")

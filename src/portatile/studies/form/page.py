@@ -17,12 +17,12 @@ from markupsafe import Markup
 from portatile import template
 from portatile.figures import svg
 from portatile.figures.quantities import duration
-from portatile.records import spelled
+from portatile.formatting import spelled
 from portatile.studies.form import conduct, table
 from portatile.studies.form.conduct import StudyOutcome
 
 _FOLDER = Path(__file__).parent
-_SAID = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")
+_SPOKEN = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")
 _LONGEST = 240  # letters of a cell: it may have several lines
 _LONG = 4096  # characters of a table that are worth compressing
 
@@ -85,7 +85,7 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
 
 def _picture(drawn: Markup) -> Markup:
     """A chart as a mere picture, which nobody can focus: without what its marks say."""
-    return Markup(_SAID.sub("", drawn))
+    return Markup(_SPOKEN.sub("", drawn))
 
 
 def _download(name: str, text: str) -> dict[str, str]:

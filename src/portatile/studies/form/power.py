@@ -93,12 +93,12 @@ class Counter:
 
 def counters(folder: Path = RAPL) -> list[Counter]:
     """The counters of whole packages that can be read now."""
-    found = []
+    files = []
     for path in sorted(folder.glob("*-rapl:?")):
         try:
             counter = Counter(path / "energy_uj", int((path / "max_energy_range_uj").read_text()))
         except (OSError, ValueError):
             continue
         if counter.joules() is not None:
-            found.append(counter)
-    return found
+            files.append(counter)
+    return files

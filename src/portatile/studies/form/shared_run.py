@@ -181,7 +181,8 @@ class _Work:
             start(engine, prepared, operands, scalars, result)
 
         began = time.perf_counter()
-        split = several.perform(self._devices, self._laid_out, self._matrices, self._inputs.scalars, begin)
+        considered = several.considered(self._devices, self._laid_out, self._matrices)
+        split = several.perform(considered, self._matrices, self._inputs.scalars, begin)
         seconds = time.perf_counter() - began
         steps = max(sum(share.steps for share in split.shares), 1)
         shares = {share.device: share.steps / steps for share in split.shares}
@@ -193,11 +194,11 @@ class _Work:
         bound = max(self._workload.bound(self._problem, config) for config in configs)
         fresh = Inputs({**self._memory, **self._before}, self._inputs.scalars)
         expected = self._workload.reference(self._problem, fresh, self._rng)
-        found = verify.worst([verify.compare(self._memory[name], values, bound, name) for name, values in expected.items()])
-        if not found.ok:
+        verdict = verify.worst([verify.compare(self._memory[name], values, bound, name) for name, values in expected.items()])
+        if not verdict.ok:
             names = ", ".join(device.info.id for device in self._devices)
-            raise DeviceError(f"{self._problem.workload} is wrong on {names}: {found.message}")
-        return found.error
+            raise DeviceError(f"{self._problem.workload} is wrong on {names}: {verdict.message}")
+        return verdict.error
 
 
 def main() -> None:

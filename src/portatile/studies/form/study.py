@@ -87,6 +87,14 @@ class Run:
         """Seconds until the study should end; None where it has no limit."""
         return None if self.until is None else max(self.until - time.monotonic(), 0.0)
 
+    def share(self, parts: int) -> float | None:
+        """Seconds for one of so many parts that are still to come; None where there is no limit."""
+        return None if self.until is None else (self.seconds_left or 0.0) / max(parts, 1)
+
+    def fits(self, seconds: float) -> bool:
+        """Whether there is time for something that takes so many seconds."""
+        return self.until is None or time.monotonic() + seconds <= self.until
+
 
 Rows = Sequence[Any]
 

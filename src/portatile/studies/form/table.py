@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from portatile.figures.quantities import written
-from portatile.records import duration, percent, to_json
+from portatile.formatting import duration, percent
+from portatile.records import to_json
 from portatile.studies.form.study import Column
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -45,8 +46,8 @@ def as_json(rows: Sequence[Any]) -> str:
 
 def legend(shown: Sequence[Column], rows: Sequence[Any]) -> str:
     """What the column of errors means, where there is one; else empty."""
-    told = any(column.name == "error" and any(getattr(row, "error", None) is not None for row in rows) for column in shown)
-    return "error: the result's largest, as a share of the bound that rounding allows; up to 1 is right." if told else ""
+    with_errors = any(column.name == "error" and any(getattr(row, "error", None) is not None for row in rows) for column in shown)
+    return "error: the result's largest, as a share of the bound that rounding allows; up to 1 is right." if with_errors else ""
 
 
 @dataclass(frozen=True)

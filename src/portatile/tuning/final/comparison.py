@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 
-from portatile.records import Problem, canonical, duration
+from portatile.formatting import duration
+from portatile.records import Problem, canonical
 from portatile.trials import Certificate, Standing, Trial, now
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.protocol import Evaluated

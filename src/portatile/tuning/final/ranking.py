@@ -114,12 +114,12 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
     same = [n for n in range(len(samples)) if tied[n] and (n == first or median(_ratios(samples[n], samples[first])) <= 1 + _SAME)]
     winner = min(same, key=lambda n: (costs[n], n))
     order = sorted(range(len(samples)), key=lambda n: (n != winner, not tied[n], medians[n], n))
-    best, found = medians[first], []
+    best, ranked = medians[first], []
     for place, number in enumerate(order, 1):
         seconds = best if number == winner else max(medians[number], best * (1 + 1e-6 * place))
         same_speed = number == winner or equal(samples[number], samples[winner])
-        found.append(Finisher(number, place, same_speed, seconds, interval(samples[number])))
-    return found
+        ranked.append(Finisher(number, place, same_speed, seconds, interval(samples[number])))
+    return ranked
 
 
 def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
@@ -149,4 +149,4 @@ def drift(raced: Sequence[float], before: Sequence[float]) -> float:
 
 
 def _ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [mine / max(yours, 1e-12) for mine, yours in zip(one, other, strict=False)]
+    return [own / max(others, 1e-12) for own, others in zip(one, other, strict=False)]

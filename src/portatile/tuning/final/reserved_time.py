@@ -48,5 +48,5 @@ def affordable(took: Sequence[float], seconds: float, each: float = 0.0) -> int:
     Two are always allowed to enter, so that a comparison is held where the time is short.
     """
     counts = range(len(took), 1, -1)
-    found = next((count for count in counts if count * each + rounds(took[:count], LEAST_ROUNDS) <= seconds), 0)
-    return found or (2 if len(took) > 1 and rounds(took[:2], LEAST_ROUNDS) <= seconds else 0)
+    most = next((count for count in counts if count * each + rounds(took[:count], LEAST_ROUNDS) <= seconds), 0)
+    return most or (2 if len(took) > 1 and rounds(took[:2], LEAST_ROUNDS) <= seconds else 0)

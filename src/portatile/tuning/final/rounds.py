@@ -47,10 +47,10 @@ def hold(bench: Bench, job: Race) -> Raced:
     except PortatileError as error:
         return Raced((), str(error))
     decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= ranking.LEAST_ROUNDS
-    told = (results[entry.number] for entry in job.entries if entry.number in results)
+    ordered = (results[entry.number] for entry in job.entries if entry.number in results)
     if decided:
-        return Raced(tuple(told))
-    return Raced(tuple(outcome for outcome in told if outcome.status != "ok"))  # undecided; failures count anyway
+        return Raced(tuple(ordered))
+    return Raced(tuple(outcome for outcome in ordered if outcome.status != "ok"))  # undecided; failures count anyway
 
 
 def _least(entries: Sequence[Evaluate]) -> float:

@@ -1,1 +1,1 @@
-"""The search, in the parent process: what is tried next, the watch over the workers, and what the store learns of it."""
+"""The search, in the parent process: it chooses configurations, supervises the workers and stores the trials."""

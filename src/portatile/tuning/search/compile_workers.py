@@ -1,4 +1,4 @@
-"""The number of workers that compile ahead: as many as the cores and the device's memory allow, where they save time."""
+"""The number of workers that compile ahead: as many as the cores and the device's memory allow, if that saves time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from portatile.records import DeviceInfo
 
 _MOST = 14
 _CONTEXT = 2 * 2**30  # bytes of a GPU for each of OpenCL's compile workers, whose context takes some hundred megabytes of them
-_FEW = 3  # processors that are better used for timing and compiling by turns
+_FEW = 3  # processors from which on compiling ahead pays; with fewer, timing and compiling take turns
 _OTHERS = 2  # processes that are busy too: the timing worker and the parent
 
 
 def spares(jobs: int | None) -> int:
-    """Processes to start before the device is known; ``jobs`` is what the user asked for."""
+    """Processes to start before the device is known; ``jobs`` is the number that the user asked for."""
     return min(_cores() - _OTHERS if jobs is None else jobs, _MOST)
 
 

@@ -1,4 +1,4 @@
-"""Other searches that time on the same device: they disturb each other's measurements, so each finds the others and warns."""
+"""Other searches that time on the same device: they disturb measurements, so each search looks for others and warns."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class ConcurrentSearches:
 
     def others(self) -> int:
         """The number of other searches that time on the device now; warns of the first."""
-        found = [file for file in self._folder.glob("*.lock") if self._own is not None and file != self._own[1] and _held(file)]
-        if found and not self.most:
-            process = found[0].name.partition("-")[0]
-            what = f"another search (process {process}) is timing on {self._info.name} at the same time"
+        locks = [file for file in self._folder.glob("*.lock") if self._own is not None and file != self._own[1] and _held(file)]
+        if locks and not self.most:
+            process = locks[0].name.partition("-")[0]
+            message = f"another search (process {process}) is timing on {self._info.name} at the same time"
             effect = "times may be too long and the winner may be wrong; tune again when the other has ended, which measures this anew"
-            warnings.warn(f"{what}: {effect}", RuntimeWarning, stacklevel=2)
-        self.most = max(self.most, len(found))
-        return len(found)
+            warnings.warn(f"{message}: {effect}", RuntimeWarning, stacklevel=2)
+        self.most = max(self.most, len(locks))
+        return len(locks)
 
     def with_other_searches(self, conditions: Mapping[str, float]) -> Mapping[str, float]:
         """The conditions of a trial that was timed just now, with the number of other searches."""

@@ -10,7 +10,7 @@ from portatile.errors import ArgumentError
 from portatile.tuning.protocol import Phase
 from portatile.tuning.search.worker_process import WorkerProcess
 
-_COMPILING = 60.0  # least deadline of the first compilation, in seconds: the default is evaluated whatever the budget
+_COMPILING = 60.0  # least deadline of the first compilation, in seconds: the default is evaluated even if the budget is shorter
 _ALWAYS = 20.0  # least deadline of a launch, in seconds: some drivers compile in it
 
 

@@ -1,7 +1,7 @@
 """Deferred checks: a variant is timed as soon as its text for the timed shape is compiled; other shapes are checked if it is fast.
 
 Kernels are often generated for a shape, so that each edge-case shape needs a text of its own. Compiling takes most of a search's
-time, and most variants are slow: they will never be used, and need no further checks.
+time, and most variants are slow. A slow variant is never used and needs no further checks.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class PendingVariant:
         seconds = {phase: timed.seconds.get(phase, 0.0) + rest.seconds.get(phase, 0.0) for phase in {**timed.seconds, **rest.seconds}}
         if rest.status != "ok":
             return msgspec.structs.replace(rest, seconds=seconds, resources=timed.resources)
-        found = dict(zip(_cases(self.now.parts), timed.errors, strict=True)) | dict(
+        by_case = dict(zip(_cases(self.now.parts), timed.errors, strict=True)) | dict(
             zip(_cases(self.rest().parts), rest.errors, strict=True)
         )
-        errors = tuple(found[case] for case in _cases(self.whole.parts))
+        errors = tuple(by_case[case] for case in _cases(self.whole.parts))
         return msgspec.structs.replace(timed, seconds=seconds, errors=errors, error=max(errors))
 
 

@@ -22,7 +22,7 @@ from portatile.workload import Workload
 _MOST = 4  # first trials of a search
 _KEPT = 20  # the fastest of each kernel, device, element type and sizes
 _TRIED = 24  # of them are looked at for a problem
-_ALIKE = 0.5  # of the parameters that a foreign configuration names: fewer, and it says nothing here
+_ALIKE = 0.5  # of the parameters that a foreign configuration names: a configuration with fewer is ignored
 
 
 def read(path: Path) -> list[Known]:
@@ -35,17 +35,17 @@ def read(path: Path) -> list[Known]:
     try:
         raw = limits.raw(path)
         document = kernel_tuner.parse(raw) if raw.lstrip()[:1] == b"{" else None
-    except (ArgumentError, ValueError):  # whoever reads it for what it is says what is wrong
+    except (ArgumentError, ValueError):  # its own reader reports what is wrong
         return []
     if clblast.is_one(document):
-        found = clblast.read(document)
+        results = clblast.read(document)
     elif kernel_tuner.is_one(document):
-        found = [_known(trial) for trial in kernel_tuner.trials(document) if trial.status == "ok"]
+        results = [_known(trial) for trial in kernel_tuner.trials(document) if trial.status == "ok"]
     elif isinstance(document, dict) and t4.is_one(document) and not document.get("metadata", {}).get("portatile"):
-        found = [_known(trial) for trial in t4.read(document) if trial.status == "ok"]
+        results = [_known(trial) for trial in t4.read(document) if trial.status == "ok"]
     else:
         return []
-    return [one for one in found if understood(one)]
+    return [one for one in results if understood(one)]
 
 
 def understood(one: Known) -> list[Workload]:
@@ -53,10 +53,10 @@ def understood(one: Known) -> list[Workload]:
     return [workload for name in workloads.names() if (workload := workloads.get(name)).translated(one.config)]
 
 
-def keep(found: Iterable[Known]) -> int:
+def keep(results: Iterable[Known]) -> int:
     """Keep the fastest for later searches; returns how many. A second time the same file changes nothing."""
     groups: dict[str, list[Known]] = {}
-    for one in found:
+    for one in results:
         groups.setdefault(canonical([one.kernel, one.device, one.dtype, dict(one.sizes)]), []).append(one)
     kept = [one for group in groups.values() for one in sorted(group, key=lambda known: known.seconds)[:_KEPT]]
     if kept:
@@ -66,20 +66,20 @@ def keep(found: Iterable[Known]) -> int:
 
 
 def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = _MOST) -> tuple[Config, ...]:
-    """Legal configurations that are nearest to what others found: on this device first, then for the nearest sizes, the fastest first."""
+    """Legal configurations nearest to those of other tuners: on this device first, then for the nearest sizes, the fastest first."""
     known = [one for one in _all() if one.dtype in ("", problem.dtype) and workload.translated(one.config)]
     if not known:
         return ()
     space, default = workload.space(problem, info), workload.default(problem, info)
     known.sort(key=lambda one: (one.device != info.name, _distance(one, problem), one.seconds))
-    found: dict[str, Config] = {}
+    configs: dict[str, Config] = {}
     for one in known[:_TRIED]:
         config = nearest(space, default, workload.translated(one.config))
         if config is not None:
-            found.setdefault(canonical(config), config)
-        if len(found) == count:
+            configs.setdefault(canonical(config), config)
+        if len(configs) == count:
             break
-    return tuple(found.values())
+    return tuple(configs.values())
 
 
 def nearest(space: ParameterSpace, default: Config, wanted: Mapping[str, Value]) -> Config | None:
@@ -87,7 +87,7 @@ def nearest(space: ParameterSpace, default: Config, wanted: Mapping[str, Value])
     config, names = dict(default), [name for name in wanted if name in space.parameters and name in default]
     if not names:
         return None
-    for _ in range(2):  # what one step refuses another may have made legal
+    for _ in range(2):  # a later change may make legal what was refused before
         for name in names:
             for value in sorted(space.parameters[name], key=lambda value: _apart(value, wanted[name])):
                 if _apart(value, wanted[name]) >= _apart(config[name], wanted[name]):
@@ -95,8 +95,8 @@ def nearest(space: ParameterSpace, default: Config, wanted: Mapping[str, Value])
                 if (better := _with(space, config, {name: value})) is not None:
                     config = better
                     break
-    whole = _with(space, config, {name: wanted[name] for name in names})
-    config = config if whole is None else whole
+    candidate = _with(space, config, {name: wanted[name] for name in names})
+    config = config if candidate is None else candidate
     met = sum(config.get(name) == wanted[name] for name in names)
     return config if met > _ALIKE * len(wanted) else None
 
@@ -128,22 +128,22 @@ def _known(trial: Trial) -> Known:
 
 
 def _all() -> list[Known]:
-    found: list[Known] = []
+    results: list[Known] = []
     for path in sorted(islice(_folder().glob("*.json"), 100)):
         try:
-            found += from_json(path.read_bytes(), list[Known])
-        except (OSError, msgspec.DecodeError):  # another version's, or damaged: as if it were not there
+            results += from_json(path.read_bytes(), list[Known])
+        except (OSError, msgspec.DecodeError):  # written by another version, or damaged: ignored
             continue
-    return found
+    return results
 
 
 def _folder() -> Path:
     return settings.load().data_dir / "others"
 
 
-def summary(found: Sequence[Known]) -> list[tuple[str, str, int]]:
+def summary(results: Sequence[Known]) -> list[tuple[str, str, int]]:
     """Kernel, workloads that understand it, and how many configurations, for each kernel."""
     kernels: dict[str, list[Known]] = {}
-    for one in found:
+    for one in results:
         kernels.setdefault(one.kernel, []).append(one)
     return [(name, ", ".join(workload.name for workload in understood(group[0])), len(group)) for name, group in kernels.items()]

@@ -81,7 +81,7 @@ def regrets(
     for trial in measured:
         if trial.status == "ok" and trial.samples and not trial.cold and device_key(trial.device) == device_key(device):
             tables.setdefault(trial.problem.key, {})[canonical(trial.config)] = trial  # the newest
-    found = []
+    listed = []
     for table in tables.values():
         if len(table) < 2:
             continue
@@ -91,14 +91,14 @@ def regrets(
         table = {canonical(space.complete(trial.config)): trial for trial in table.values()}
         took = table.get(canonical(config))
         best = min(min(trial.samples) for trial in table.values())
-        found.append(Regret(problem, config, None if took is None else min(took.samples), best))
-    return found
+        listed.append(Regret(problem, config, None if took is None else min(took.samples), best))
+    return listed
 
 
-def summary(found: Sequence[Regret]) -> Summary:
+def summary(listed: Sequence[Regret]) -> Summary:
     """Mean and worst; NaN where no regret is known."""
-    known = [regret.value for regret in found if regret.value is not None]
-    unknown = len(found) - len(known)
+    known = [regret.value for regret in listed if regret.value is not None]
+    unknown = len(listed) - len(known)
     return Summary(fmean(known), max(known), unknown) if known else Summary(float("nan"), float("nan"), unknown)
 
 

@@ -28,15 +28,15 @@ def check(workload: Workload, problem: Problem) -> None:
 
 def available() -> int | None:
     """Bytes of memory that are free here; None where the system does not say."""
-    found = []
+    limits = []
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
+        limits += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
     except (OSError, ValueError):
         pass
     try:
         most, used = (int(path.read_text(encoding="ascii")) for path in _LIMITS)
-        found.append(most - used)
+        limits.append(most - used)
     except (OSError, ValueError):  # no container, or one without a limit: "max"
         pass
-    return min(found, default=None)
+    return min(limits, default=None)

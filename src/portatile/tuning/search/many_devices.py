@@ -1,4 +1,4 @@
-"""A problem tuned on several devices: those that do not disturb each other at once, each in a thread with a timing worker of its own.
+"""Tune one problem on several devices. Those that do not disturb each other are tuned at once, each by a thread of its own.
 
 Searches of one piece of hardware, and of processors, which compilers and other searches slow down, follow one another. Compiled
 texts are shared through the cache, and the processor's cores are divided among those that compile at once.
@@ -77,14 +77,14 @@ def tune(
     for places in rounds(infos):
         if not interrupt.asked.is_set():
             _together([searches[place] for place in places], open_store, interrupt, listen)
-    found = [search.result for search in searches if search.result is not None]
-    if not found:
+    results = [search.result for search in searches if search.result is not None]
+    if not results:
         raise next((search.error for search in searches if search.error is not None), KeyboardInterrupt())
     for search in searches:
         if search.error is not None and not isinstance(search.error, KeyboardInterrupt):
-            told = str(search.error).splitlines()[0]
-            warnings.warn(f"{infos[search.number].id} was not tuned: {told}", RuntimeWarning, stacklevel=2)
-    return found
+            message = str(search.error).splitlines()[0]
+            warnings.warn(f"{infos[search.number].id} was not tuned: {message}", RuntimeWarning, stacklevel=2)
+    return results
 
 
 def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from portatile.errors import UnknownNameError, UsageError
-from portatile.records import Config, DeviceInfo, spelled
+from portatile.formatting import spelled
+from portatile.records import Config, DeviceInfo
 from portatile.strategies import Finished
 from portatile.trials import Trial
 from portatile.tuning.sensors import Sensors
@@ -37,12 +38,12 @@ class Goal:
 
     @property
     def is_time(self) -> bool:
-        """Whether the fastest is the best: then the final comparison by times and early stops make sense, as does the store's ranking."""
+        """Whether the objective is time. Only then do early stops, the final comparison by times and the store's ranking apply."""
         return self.objective == "time"
 
     @property
     def grows_with_time(self) -> bool:
-        """Whether a variant that takes several times as long can hardly be the best."""
+        """Whether the objective grows with time, so that a variant that takes several times as long cannot be the best."""
         return not callable(self.objective)
 
     def check(self) -> None:

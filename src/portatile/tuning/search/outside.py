@@ -1,4 +1,4 @@
-"""Failures that are no fault of the variant that was under way: signals from outside, stopped processes, a suspended clock."""
+"""Failures that the variant under test did not cause: signals from outside, stopped processes, a suspended clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OUTSIDE = "ended_from_outside"
 _FOREIGN = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGPWR")  # which no kernel raises in its own process
 _SIGNALS = frozenset(int(getattr(signal, name)) for name in _FOREIGN if hasattr(signal, name))
 _COMPILER_KILLED = re.compile(r"unable to execute command: (?:Killed|Terminated)")  # Clang's driver, which links the kernels of PoCL
-_LATE = 1.0  # seconds by which a process that runs does not oversleep
+_LATE = 1.0  # seconds: a process that runs does not wake later than this
 
 
 def killed(code: int | None, log: str = "") -> bool:

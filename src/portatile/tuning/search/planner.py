@@ -1,4 +1,4 @@
-"""The workload's side of a search, in the parent: operands and references, plans, bounds, the model's rejections, certificates."""
+"""Calls of the workload's own code, in the parent process: operands and references, plans, bounds, the model's rejections, certificates."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
     problems = [*workload.awkward(timed), timed]
     roles = {operand.name: operand.role for operand in workload.operands}
     forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
-    found = []
+    listed = []
     for problem in problems:
         inputs = (workload.usual_inputs if problem is timed else workload.inputs)(problem, rng)
         sample = rng if problem is timed else None
         expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
         label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-        found.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, parted(inputs.scalars), expected, forms))
-    return problems, tuple(found)
+        listed.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, parted(inputs.scalars), expected, forms))
+    return problems, tuple(listed)
 
 
 @contextmanager

@@ -29,8 +29,9 @@ from portatile import device, execute, processes, program, select, settings
 from portatile.device.base import Memory
 from portatile.errors import CompileError, LaunchError, NoValidVariantError, PortatileError, UsageError
 from portatile.execute import Executable
+from portatile.formatting import spelled
 from portatile.images import ImageForm
-from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source, canonical, spelled
+from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source, canonical
 from portatile.store import ResultStore, known_results
 from portatile.tuning.search.request import TuningResult
 from portatile.workload import Workload
@@ -76,13 +77,13 @@ def settle(result: Result, workload: Workload, store: ResultStore, say: Callable
     valid = sorted((trial for trial in trials.values() if trial.status == "ok"), key=lambda trial: trial.comparable)
     order = {canonical(trial.config): trial for trial in (result.best, *result.finalists, *valid)}
     for trial in list(order.values())[:_MOST]:
-        found = look(workload, result.problem, trial.config, result.device)
-        if not found:
+        races = look(workload, result.problem, trial.config, result.device)
+        if not races:
             say(f"Oclgrind found no race in {spelled(trial.config)}")
             finalists = tuple(one for one in result.finalists if trials[canonical(one.config)].status == "ok")
             return replace(result, best=trial, trials=tuple(trials.values()), finalists=finalists)
-        say(f"Oclgrind found in {spelled(trial.config)}: {'; '.join(found)}")
-        wrong = replace(trial, status="wrong", message=f"Oclgrind: {'; '.join(found)}", certificate=None, standing=None)
+        say(f"Oclgrind found in {spelled(trial.config)}: {'; '.join(races)}")
+        wrong = replace(trial, status="wrong", message=f"Oclgrind: {'; '.join(races)}", certificate=None, standing=None)
         trials[canonical(trial.config)] = wrong
         store.add(wrong)
     raise NoValidVariantError(f"Oclgrind found races, or accesses outside of arrays, in each of the {min(len(order), _MOST)} fastest")
@@ -100,27 +101,27 @@ def look(workload: Workload, problem: Problem, config: Config, info: DeviceInfo)
     with tempfile.TemporaryDirectory(prefix="portatile-oclgrind-") as folder:
         log = Path(folder) / "log"
         failure = _run(_Task(plan, dict(inputs.operands), dict(inputs.scalars), forms), log, Path(folder))
-        found = findings(log.read_text(errors="replace") if log.exists() else "")
-    if failure and not found:
+        races = findings(log.read_text(errors="replace") if log.exists() else "")
+    if failure and not races:
         raise LaunchError(f"Oclgrind cannot run {spelled(config)}: {failure}")
-    return found
+    return races
 
 
 def findings(log: str) -> tuple[str, ...]:
     """The findings in a log of Oclgrind's, each of one kind, kernel and place in the text once."""
     starts = [*(match.start() for match in _FOUND.finditer(log)), len(log)]
-    found: dict[tuple[str, ...], str] = {}
+    races: dict[tuple[str, ...], str] = {}
     for begin, end in pairwise(starts):
         block = log[begin:end]
         head = _FOUND.match(block)
         assert head is not None
-        told = {name: re.findall(pattern, block) for name, pattern in _DETAILS.items()}
-        kernel, lines = "".join(told["kernel"][:1]), tuple(dict.fromkeys(told["lines"]))
+        details = {name: re.findall(pattern, block) for name, pattern in _DETAILS.items()}
+        kernel, lines = "".join(details["kernel"][:1]), tuple(dict.fromkeys(details["lines"]))
         what = head["what"][0].lower() + head["what"][1:]
         place = f", line {' and '.join(lines)}" if lines else ""
-        items = f" (work-items {' and '.join(dict.fromkeys(told['items'][:2]))})" if told["items"] else ""
-        found.setdefault((what, head["where"], kernel, *lines), f"{what} in {head['where']} memory, kernel {kernel}{place}{items}")
-    return tuple(found.values())
+        items = f" (work-items {' and '.join(dict.fromkeys(details['items'][:2]))})" if details["items"] else ""
+        races.setdefault((what, head["where"], kernel, *lines), f"{what} in {head['where']} memory, kernel {kernel}{place}{items}")
+    return tuple(races.values())
 
 
 def _small(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> Problem:
@@ -138,13 +139,13 @@ def _run(task: _Task, log: Path, folder: Path) -> str:
     if not _registered():
         environment["OCL_ICD_VENDORS"] = str(_library())
     ours, theirs = Pipe()
-    with ours, tempfile.TemporaryFile() as said:
+    with ours, tempfile.TemporaryFile() as output_file:
         with theirs:
             child = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output_file,
+                stderr=output_file,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 env=environment,
@@ -175,7 +176,7 @@ def _library() -> Path | None:
         return None
     root = Path(command).resolve().parent.parent
     places = (place for folder in ("lib", "lib64") for place in (root / folder, *sorted((root / folder).glob("*-linux-*"))))
-    return next((found for place in places for found in (place / _NAME / _LIBRARY, place / _LIBRARY) if found.exists()), None)
+    return next((path for place in places for path in (place / _NAME / _LIBRARY, place / _LIBRARY) if path.exists()), None)
 
 
 def _simulated(task: _Task) -> None:

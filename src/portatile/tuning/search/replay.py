@@ -96,19 +96,19 @@ def recordings(path: Path) -> list[Recording]:
             return group(store.trials(), path.stem)
     try:
         document = kernel_tuner.parse(limits.raw(path))
-        found: list[Trial]
+        trials: list[Trial]
         if kernel_tuner.is_one(document):
-            found = kernel_tuner.trials(document)
+            trials = kernel_tuner.trials(document)
         elif t4.is_one(document):
-            found = t4.read(document)
+            trials = t4.read(document)
         elif portatile_json.is_one(document):
-            found, _ = portatile_json.read(document)
+            trials, _ = portatile_json.read(document)
         else:
             known = "a result store, what `portatile results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner"
             raise ArgumentError(f"this holds no trials: it is not {known}")
     except (msgspec.ValidationError, ArgumentError) as error:
         raise ArgumentError(str(error) if str(error).startswith(f"{path} ") else f"{path}: {error}") from None
-    return group(found, path.name.split(".")[0])
+    return group(trials, path.name.split(".")[0])
 
 
 def group(trials: Iterable[Trial], name: str) -> list[Recording]:
@@ -122,14 +122,14 @@ def group(trials: Iterable[Trial], name: str) -> list[Recording]:
         if trial.status != "skipped" or key not in known:
             known[key] = trial
     made = []
-    for found in groups.values():
-        first = next(iter(found.values()))
+    for same_device in groups.values():
+        first = next(iter(same_device.values()))
         sizes = " ".join(f"{size}={value}" for size, value in first.problem.sizes.items())
         manner = ", cold" if first.cold else ""
         label = name if len(groups) == 1 else f"{first.problem.workload} {sizes} {first.problem.dtype} on {first.device.name}{manner}"
-        names = Counter(tuple(sorted(trial.config)) for trial in found.values()).most_common(1)[0][0]
-        kept = tuple(trial for trial in found.values() if tuple(sorted(trial.config)) == names)
-        made.append(Recording(label, kept, len(found) - len(kept)))
+        names = Counter(tuple(sorted(trial.config)) for trial in same_device.values()).most_common(1)[0][0]
+        kept = tuple(trial for trial in same_device.values() if tuple(sorted(trial.config)) == names)
+        made.append(Recording(label, kept, len(same_device) - len(kept)))
     return made
 
 

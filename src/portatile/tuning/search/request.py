@@ -12,7 +12,8 @@ import numpy as np
 
 from portatile import model, notebooks
 from portatile.errors import UsageError
-from portatile.records import Config, DeviceInfo, Problem, canonical, duration, spelled
+from portatile.formatting import duration, spelled
+from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.strategies import Strategy
 from portatile.trials import Budget, Status, Trial
@@ -134,13 +135,13 @@ class TuningResult:
     def __repr__(self) -> str:
         """The result in one line for an interactive session; the fields hold the rest."""
         sizes = spelled({**self.problem.sizes, **self.problem.options})
-        what = f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.id}"
+        text = f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.id}"
         gained = (
             f", {self.default.comparable / self.best.comparable:.2f} times as fast as the default" if self.default.status == "ok" else ""
         )
         count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}"
         raced = ", not raced" if self.unraced else ""
-        return f"<{what}: {self.best.comparable:.3g} s a run{gained}{raced}; {count}, stopped by {self.stopped}>"
+        return f"<{text}: {self.best.comparable:.3g} s a run{gained}{raced}; {count}, stopped by {self.stopped}>"
 
     def __str__(self) -> str:
         """A few lines: winner and default, how many trials there were, and what failed."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from portatile.records import Config, canonical, duration
+from portatile.formatting import duration
+from portatile.records import Config, canonical
 from portatile.trials import Trial
 
 Metrics = Callable[[Trial], Mapping[str, float]]

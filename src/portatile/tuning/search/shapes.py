@@ -121,7 +121,7 @@ class _Run:
                 problem, request.device, budget, "exhaustive", request.seed, space=only, timing=timing, model=False, warm=0
             )
         try:
-            found = tuner.tune(search, self.store, tell)
+            result = tuner.tune(search, self.store, tell)
         except NoValidVariantError:
             self.used += 1
             return
@@ -130,23 +130,23 @@ class _Run:
                 raise
             self.interrupted = True
             return
-        self.used += len(found.trials) - found.saved.get(model.ON_PAPER, 0)  # a rejection on paper costs next to nothing
-        self.interrupted = self.interrupted or found.stopped == "interrupted"
+        self.used += len(result.trials) - result.saved.get(model.ON_PAPER, 0)  # a rejection on paper costs next to nothing
+        self.interrupted = self.interrupted or result.stopped == "interrupted"
         known = self.results.get(problem.key)
-        if known is not None:  # the search's winner may have been beaten by another shape's
-            trials = {canonical(trial.config): trial for trial in (*known.trials, *found.trials)}
+        if known is not None:  # another shape's winner may have been faster than the search's
+            trials = {canonical(trial.config): trial for trial in (*known.trials, *result.trials)}
             trials |= {canonical(trial.config): trial for trial in known.trials if trial.status != "skipped"}
-            found = replace(known, trials=tuple(trials.values()), best=min(known.best, found.best, key=lambda trial: trial.rank))
-        self.results[problem.key] = found
+            result = replace(known, trials=tuple(trials.values()), best=min(known.best, result.best, key=lambda trial: trial.rank))
+        self.results[problem.key] = result
 
     def _slice(self, shapes: int, share: float) -> Budget | None:
         """The budget of the next of ``shapes`` shapes, from this ``share`` of the whole; None where nothing is left."""
-        whole = self.request.budget
+        budget = self.request.budget
         seconds = evaluations = None
-        if whole.seconds is not None:
-            seconds = (self.started + share * whole.seconds - time.monotonic()) / shapes
-        if whole.evaluations is not None:
-            evaluations = int(share * whole.evaluations - self.used) // shapes
+        if budget.seconds is not None:
+            seconds = (self.started + share * budget.seconds - time.monotonic()) / shapes
+        if budget.evaluations is not None:
+            evaluations = int(share * budget.evaluations - self.used) // shapes
         if self.interrupted or (seconds is not None and seconds < _LEAST) or (evaluations is not None and evaluations < 1):
             return None
         return Budget(seconds, evaluations)
@@ -156,13 +156,13 @@ class _Run:
 
     def _wanted(self) -> dict[str, list[Config]]:
         """The winners that are legal for a shape and were not tried on it, for each shape."""
-        found: dict[str, list[Config]] = {}
+        wanted: dict[str, list[Config]] = {}
         for key, result in self.results.items():
             space = self.workload.space(result.problem, result.device)
             tried = {canonical(trial.config) for trial in result.trials if trial.status != "skipped"}
             missing = [config for config in self._winners() if canonical(config) not in tried and config in space]
-            found[key] = missing
-        return found
+            wanted[key] = missing
+        return wanted
 
     def _regrets(self) -> dict[str, list[Regret]]:
         info = next(iter(self.results.values())).device
@@ -192,7 +192,7 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
         raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     names = list(workload.sizes)
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     for number, line in lines:
         try:
             if line.startswith("{"):
@@ -209,14 +209,14 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
             problem = _problem(workload, row, dtype, options, precision)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgspec.DecodeError, csv.Error) as error:
             raise ArgumentError(f"{path}, line {number}: {error}") from None
-        found.setdefault(problem.key, problem)
-    if not found:
+        problems.setdefault(problem.key, problem)
+    if not problems:
         raise ArgumentError(f"{path} holds no shapes; write one a line: {' '.join(names)}")
-    computed = {problem.workload: problem.dtype for problem in found.values()}
+    computed = {problem.workload: problem.dtype for problem in problems.values()}
     if len(computed) > 1:
         which = ", ".join(f"{name} computes {kind}" for name, kind in computed.items())
         raise ArgumentError(f"{path}: with precision {precision} {which}; tune the shapes of each type by themselves")
-    return tuple(found.values())
+    return tuple(problems.values())
 
 
 def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Mapping[str, Value], precision: str) -> Problem:
@@ -227,7 +227,7 @@ def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Ma
         elif name in workload.options:
             given[name] = next((known for known in workload.options[name] if str(known).lower() == str(value).lower()), value)
         elif name != "dtype":
-            given[name] = value  # refused with the names that there are
+            given[name] = value  # an unknown name is refused with a list of the known ones
     return precisions.problem(precision, workload.name, str(row.get("dtype", dtype)), given)[0]
 
 

@@ -1,4 +1,4 @@
-"""Workers and the watch over them: compile-ahead, deadlines, restart after a crash, and nothing left running."""
+"""The supervisor of the workers: it compiles ahead, enforces deadlines, restarts workers after a crash and leaves none running."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerP
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
 _RACE, _SOURCE = -1, -2  # the variant number of a worker that holds the final comparison, or compiles a text
-_QUEUED = 2  # variants that may wait for the device, and texts for a compiler; later choices know more results
+_QUEUED = 2  # variants that may wait for the device, and texts for a compiler; a later choice knows more results
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class Supervisor:
         started = time.monotonic()
         ready = self._selector.select(None if math.isinf(wake) else max(wake - started, 0))
         if late := self._waking.overslept(max(wake, started)):
-            for child in children:  # what stopped this process, at any time of the wait, may have stopped them too
+            for child in children:  # whatever stopped this process during the wait may have stopped the workers too
                 child.deadline += late + max(wake - started, 0.0)
         for key, _ in ready:
             worker: WorkerProcess = key.data
@@ -355,7 +355,7 @@ class Supervisor:
         child.deadline = math.inf
         if foreign and variant is not None and variant.number != _RACE:
             name = variant.number if child is self._timer else variant.sources[0].digest
-            if name not in self._retried:  # once more, by another worker
+            if name not in self._retried:  # another worker tries once more
                 self._retried.add(name)
                 child.begun = hung = False
         if variant is not None and variant.number == _RACE:

@@ -224,11 +224,11 @@ class _Run:
     def _remembered(self, config: Config, source: str) -> Trial | None:
         info = self.planner.info
         known = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source))
-        found = (replace(trial, config=self.space.complete(trial.config)) for trial in reversed(known) if self._answers(trial))
-        return next((trial for trial in found if canonical(trial.config) == canonical(config)), None)
+        answers = (replace(trial, config=self.space.complete(trial.config)) for trial in reversed(known) if self._answers(trial))
+        return next((trial for trial in answers if canonical(trial.config) == canonical(config)), None)
 
     def _answers(self, trial: Trial) -> bool:
-        """Whether a stored trial answers for this run: measured in the same manner and, where energy is the objective, with power."""
+        """Whether a stored trial replaces an evaluation: measured in the same manner and, where energy is the objective, with power."""
         if (
             trial.status in ("skipped", *self.request.again)
             or OUTSIDE in trial.conditions
@@ -253,7 +253,7 @@ class _Run:
             self.supervisor.submit(pending.rest())
 
     def _would_be_finalist(self, trial: Trial) -> bool:
-        """Whether a trial would be a finalist if the search ended now. If not, it never will be: the others only get faster."""
+        """Whether a trial would be a finalist if the search ended now. If not, it never will be, because the field only gets faster."""
         if self.goal.is_time and self.best is not None and min(trial.samples) > ranking.NEAR * self.best.comparable:
             return False
         faster = sum(self._score(other) <= self._score(trial) for other in self.trials.values() if other.status == "ok")
@@ -347,9 +347,9 @@ class _Run:
         """Check fully, and time again, candidates that an earlier run checked only in part, if there is some time left."""
         for trial in trials if self.spending.seconds_left() > 0 else ():
             self.number += 1
-            whole = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
-            self.waiting[self.number] = PendingVariant(trial.config, trial.source, whole, whole)
-            self.supervisor.submit(whole)
+            variant = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
+            self.waiting[self.number] = PendingVariant(trial.config, trial.source, variant, variant)
+            self.supervisor.submit(variant)
         while trials and self.waiting and self.spending.seconds_left() > 0:
             self._collect(self.spending.seconds_left())
 

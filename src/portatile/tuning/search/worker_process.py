@@ -1,4 +1,4 @@
-"""A worker process as the parent sees it: it runs in its own session, exchanges frames, and is certain to end."""
+"""A worker process, from the parent's side: it runs in its own session, exchanges messages as frames, and always ends."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class WorkerProcess:
         self.replies = replies
 
     def open(self, opening: Open, limit: float) -> None:
-        """Send its first message, which says what it is for; until then it only imports modules."""
+        """Send the first message, which says what the worker is for. Until then the worker only imports modules."""
         self.send(opening)
         self.enter("open", limit)
 
     def send(self, message: Request) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # its end is noticed when its answers end
+        with contextlib.suppress(BrokenPipeError):  # that the worker has ended shows when its replies end
             self.process.stdin.write(protocol.frame(message))
             self.process.stdin.flush()
 
@@ -88,7 +88,7 @@ class WorkerProcess:
         self.phase, self.since, self.deadline = phase, time.monotonic(), time.monotonic() + limit
 
     def give(self, variant: Variant, message: Request, limit: float) -> None:
-        """Send it a variant; until it reports that it has begun, a failure is not the variant's."""
+        """Send a variant. A failure before the worker reports that it has begun is not attributed to the variant."""
         self.variant, self.begun = variant, False
         self.send(message)
         self.enter("compile", limit)
@@ -108,7 +108,7 @@ class WorkerProcess:
             raise WorkerEnded(f"it sent an invalid message: {error}") from None
 
     def end(self, grace: float) -> str:
-        """Close its pipe, kill it and its children after ``grace`` seconds, reap it, and return how it ended."""
+        """Close the pipe, kill the worker and its children after ``grace`` seconds, reap it, and return how it ended."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Value
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Source, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
@@ -136,8 +137,8 @@ class Convolution(Workload):
         plain = plain and all(problem.layout[name].vector_width(problem.itemsize) >= vector for name in ("psi", "out"))
         staged = (square, long, narrow, small) if plain else (long, narrow, small)
         space = self.space(problem, device)
-        found = chain(blocks, staged) if device.kind == "cpu" else chain(staged, ({**block, "VECTOR": 2, "TI": 8, "TJ": 8},))
-        return next(config for config in found if space.violated(config) is None)
+        candidates = chain(blocks, staged) if device.kind == "cpu" else chain(staged, ({**block, "VECTOR": 2, "TI": 8, "TJ": 8},))
+        return next(config for config in candidates if space.violated(config) is None)
 
     def preset(self, name: str, problem: Problem) -> Config:
         """BigDFT's point."""
@@ -146,52 +147,18 @@ class Convolution(Workload):
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """A plan of one launch; of none for an empty output."""
         layout, axis = problem.layout, filtered(problem)
-        ndat, length = problem.sizes["ndat"], axis.length
-        if ndat == 0 or length == 0:
+        ndat = problem.sizes["ndat"]
+        if ndat == 0 or axis.length == 0:
             return Plan(())
         index = self._index(problem)
-        ti, tj, items, vector = (int(config[name]) for name in ("TI", "TJ", "WGS", "VECTOR"))
-        double = problem.dtype == "float64"
-        real = "double" if double else "float"
-        gpu = device.kind == "gpu"
-        batch = _BATCH if gpu else 1
-        reads, writes = _widths(problem, config)
-        skew = _skew(problem, config)
-        lines = max(items * reads // tj, 1)
-        loads = -(-(ti + axis.taps - axis.phases + skew) // lines)
-        defines: dict[str, Value] = {
-            "REAL": real,
-            **({"DOUBLE": True} if double else {}),
-            "INDEX": index,
-            **{name: f"{real}{width}" if width > 1 else real for name, width in (("VEC", vector), ("READ", reads), ("WRITE", writes))},
-            "READS": reads,
-            "WRITES": writes,
-            "SKEW": skew,
-            **{name: config[name] for name in ("TI", "TJ", "WGS", "WINDOW", "VECTOR", "PADDING")},
-            "TAPS": axis.taps,
-            "PHASES": axis.phases,
-            "BATCH": -(-loads // -(-loads // batch)),
-            "ROWS": lines,
-            "COLUMNS": max(items * writes // ti, 1),
-            "FILTER_LD": axis.filter_ld,
-            "INTERLEAVE": axis.bank == "synthesis",
-            "SEPARATE": axis.bank == "analysis",
-            "ALIGNED_PSI": layout["psi"].vector_width(problem.itemsize) >= reads,
-            "ALIGNED_OUT": skew > 0 or layout["out"].vector_width(problem.itemsize) >= writes,
-        }
-        values = {"form": config["FORM"], "window": int(config["WINDOW"]), "lanes": int(config["LANES"]), "unroll": int(config["UNROLL"])}
-        values["passes"] = -(-ti // writes * tj // items) if gpu else 1
-        values |= {"gpu": gpu, "overlay": config["OVERLAY"], "order": config["ORDER"], "vector": vector, "stages": vector.bit_length() - 1}
-        values |= {"reads": reads, "writes": writes, "skew": skew}
-        values |= {"periodic": axis.boundary == "periodic", "once": axis.rows >= ti + axis.taps + skew + abs(axis.first)}
-        across, down = -(-(length + skew) // ti), -(-ndat // tj)
+        ti, tj, items = (int(config[name]) for name in ("TI", "TJ", "WGS"))
+        across, down = -(-(axis.length + _skew(problem, config)) // ti), -(-ndat // tj)
         fast, slow = (across, down) if config["ORDER"] == "i" else (down, across)
         deep = -(-slow // self.most_groups)
-        values |= {"deep": deep > 1, "separate": axis.bank == "analysis"}
-        source = load(__file__, "convolution.cl", defines, real=real, taps=axis.taps, phases=axis.phases, **values)
+        source = _source(problem, config, index, gpu=device.kind == "gpu", deep=deep > 1)
         groups = (fast * items, -(-slow // deep), deep)
         passed = (
-            *arguments.literals({"rows": axis.rows, "columns": ndat, "length": length, "first": axis.first}),
+            *arguments.literals({"rows": axis.rows, "columns": ndat, "length": axis.length, "first": axis.first}),
             *arguments.operand("psi", layout["psi"], index, "in"),
             *arguments.operand("filter", layout["filter"], index, "in"),
             *arguments.operand("out", layout["out"], index, "out"),
@@ -269,6 +236,71 @@ def _widths(problem: Problem, config: Config) -> tuple[int, int]:
     reads = min(vector, max(aligned["psi"], -(-int(config["TJ"]) // items)))
     writes = min(vector, max(aligned["out"], -(-int(config["TI"]) // items)))
     return reads, vector if _skew(problem, config) else writes
+
+
+def _source(problem: Problem, config: Config, index: str, gpu: bool, deep: bool) -> Source:
+    """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands; ``deep``: a launch has three axes."""
+    axis, skew = filtered(problem), _skew(problem, config)
+    ti, tj, items, vector = (int(config[name]) for name in ("TI", "TJ", "WGS", "VECTOR"))
+    reads, writes = _widths(problem, config)
+    values: dict[str, Any] = {
+        "real": "double" if problem.dtype == "float64" else "float",
+        "gpu": gpu,
+        "form": config["FORM"],
+        "window": int(config["WINDOW"]),
+        "lanes": int(config["LANES"]),
+        "unroll": int(config["UNROLL"]),
+        "overlay": config["OVERLAY"],
+        "order": config["ORDER"],
+        "vector": vector,
+        "stages": vector.bit_length() - 1,
+        "passes": -(-ti // writes * tj // items) if gpu else 1,
+        "reads": reads,
+        "writes": writes,
+        "skew": skew,
+        "taps": axis.taps,
+        "phases": axis.phases,
+        "periodic": axis.boundary == "periodic",
+        "once": axis.rows >= ti + axis.taps + skew + abs(axis.first),
+        "deep": deep,
+        "separate": axis.bank == "analysis",
+    }
+    return load(__file__, "convolution.cl", _defines(problem, config, index, gpu), **values)
+
+
+def _defines(problem: Problem, config: Config, index: str, gpu: bool) -> dict[str, Value]:
+    """The macros of the kernel text."""
+    layout, axis, skew = problem.layout, filtered(problem), _skew(problem, config)
+    ti, tj, items = (int(config[name]) for name in ("TI", "TJ", "WGS"))
+    reads, writes = _widths(problem, config)
+    double = problem.dtype == "float64"
+    real = "double" if double else "float"
+    lines = max(items * reads // tj, 1)
+    loads = -(-(ti + axis.taps - axis.phases + skew) // lines)
+    batch = _BATCH if gpu else 1
+    return {
+        "REAL": real,
+        **({"DOUBLE": True} if double else {}),
+        "INDEX": index,
+        **{
+            name: f"{real}{width}" if width > 1 else real
+            for name, width in (("VEC", int(config["VECTOR"])), ("READ", reads), ("WRITE", writes))
+        },
+        "READS": reads,
+        "WRITES": writes,
+        "SKEW": skew,
+        **{name: config[name] for name in ("TI", "TJ", "WGS", "WINDOW", "VECTOR", "PADDING")},
+        "TAPS": axis.taps,
+        "PHASES": axis.phases,
+        "BATCH": -(-loads // -(-loads // batch)),
+        "ROWS": lines,
+        "COLUMNS": max(items * writes // ti, 1),
+        "FILTER_LD": axis.filter_ld,
+        "INTERLEAVE": axis.bank == "synthesis",
+        "SEPARATE": axis.bank == "analysis",
+        "ALIGNED_PSI": layout["psi"].vector_width(problem.itemsize) >= reads,
+        "ALIGNED_OUT": skew > 0 or layout["out"].vector_width(problem.itemsize) >= writes,
+    }
 
 
 workload = Convolution()

@@ -12,7 +12,7 @@ import numpy as np
 
 from portatile.capabilities import MOST_GROUPS
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Value
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Source, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
@@ -108,50 +108,14 @@ class Convolution2d(Workload):
         shapes, layout, (one, two) = self.shapes(problem), problem.layout, axes(problem)
         if 0 in shapes["out"]:
             return Plan(())
-        t1, t2, tj, window, vector = (int(config[name]) for name in ("T1", "T2", "TJ", "WINDOW", "VECTOR"))
-        items = -(-(t2 + one.ends) * tj // 32) * 32
+        t1, t2, tj = (int(config[name]) for name in ("T1", "T2", "TJ"))
         groups = (-(-problem.sizes["ndat"] // tj), -(-one.length // t1), -(-two.length // t2))
         arguments.check_rows(problem, shapes)
         index = arguments.index_type(problem, shapes)
         if max(groups[1:]) > MOST_GROUPS:
             raise ArgumentError(f"convolution2d: an output of the shape {shapes['out']} is too long for one launch; filter axis by axis")
-        writes = vector if problem.options["bank"] != "analysis" else 1
-        writes = min(writes, layout["out"].vector_width(problem.itemsize))
-        writes = max(writes, -(-t2 // items))
-        real = "double" if problem.dtype == "float64" else "float"
-        defines: dict[str, Value] = {
-            "REAL": real,
-            **({"DOUBLE": True} if real == "double" else {}),
-            "INDEX": index,
-            "WRITE": f"{real}{writes}" if writes > 1 else real,
-            "WRITES": writes,
-            **{name: config[name] for name in ("T1", "T2", "TJ", "WINDOW", "TURN", "VECTOR")},
-            "WGS": items,
-            "TAPS": one.taps,
-            "PHASES": one.phases,
-            "FILTER_LD": one.filter_ld,
-            "INTERLEAVE": one.bank == "synthesis",
-            "SEPARATE": one.bank == "analysis",
-        }
-        values = {
-            "real": real,
-            "window": window,
-            "turns": config["TURN"],
-            "vector": vector,
-            "writes": writes,
-            "taps": one.taps,
-            "phases": one.phases,
-        }
-        values |= {
-            "ends": one.ends,
-            "many": 16 // problem.itemsize,
-            "ahead": config["AHEAD"],
-            "overlay": config["OVERLAY"],
-            "resident": config["RESIDENT"],
-        }
-        values |= {"periodic": one.boundary == "periodic", "once": one.rows >= t1 + one.taps + window + abs(one.first)}
-        values |= {"periodic_across": two.boundary == "periodic", "separate": one.bank == "analysis"}
-        source = load(__file__, "convolution2d.cl", defines, **values)
+        items = _items(problem, config)
+        source = _source(problem, config, index)
         scalars = {"rows": one.rows, "lines": two.rows, "columns": problem.sizes["ndat"], "length": one.length, "width": two.length}
         scalars |= {"first": one.first, "across": two.first}
         passed = (
@@ -200,6 +164,58 @@ def _groups(problem: Problem, config: Config) -> int:
     one, two = axes(problem)
     tiles = ((problem.sizes["ndat"], "TJ"), (one.length, "T1"), (two.length, "T2"))
     return int(np.prod([-(-points // int(config[name])) for points, name in tiles]))
+
+
+def _items(problem: Problem, config: Config) -> int:
+    """Work-items of a group: one for each column that the second filter reads, in whole warps."""
+    return -(-(int(config["T2"]) + axes(problem)[0].ends) * int(config["TJ"]) // 32) * 32
+
+
+def _writes(problem: Problem, config: Config) -> int:
+    """Elements of a store: as many as the layout of the output allows, and no fewer than the items of a group need for a row of a tile."""
+    widest = int(config["VECTOR"]) if problem.options["bank"] != "analysis" else 1
+    aligned = min(widest, problem.layout["out"].vector_width(problem.itemsize))
+    return max(aligned, -(-int(config["T2"]) // _items(problem, config)))
+
+
+def _source(problem: Problem, config: Config, index: str) -> Source:
+    """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands."""
+    one, two = axes(problem)
+    window, vector, writes = int(config["WINDOW"]), int(config["VECTOR"]), _writes(problem, config)
+    real = "double" if problem.dtype == "float64" else "float"
+    defines: dict[str, Value] = {
+        "REAL": real,
+        **({"DOUBLE": True} if real == "double" else {}),
+        "INDEX": index,
+        "WRITE": f"{real}{writes}" if writes > 1 else real,
+        "WRITES": writes,
+        **{name: config[name] for name in ("T1", "T2", "TJ", "WINDOW", "TURN", "VECTOR")},
+        "WGS": _items(problem, config),
+        "TAPS": one.taps,
+        "PHASES": one.phases,
+        "FILTER_LD": one.filter_ld,
+        "INTERLEAVE": one.bank == "synthesis",
+        "SEPARATE": one.bank == "analysis",
+    }
+    values = {
+        "real": real,
+        "window": window,
+        "turns": config["TURN"],
+        "vector": vector,
+        "writes": writes,
+        "taps": one.taps,
+        "phases": one.phases,
+        "ends": one.ends,
+        "many": 16 // problem.itemsize,
+        "ahead": config["AHEAD"],
+        "overlay": config["OVERLAY"],
+        "resident": config["RESIDENT"],
+        "periodic": one.boundary == "periodic",
+        "once": one.rows >= int(config["T1"]) + one.taps + window + abs(one.first),
+        "periodic_across": two.boundary == "periodic",
+        "separate": one.bank == "analysis",
+    }
+    return load(__file__, "convolution2d.cl", defines, **values)
 
 
 workload = Convolution2d()

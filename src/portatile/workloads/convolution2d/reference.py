@@ -44,7 +44,7 @@ def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Input
 
 def _sums(axis: Axis, values: NDArray[np.float64], filters: NDArray[np.float64], outputs: NDArray[np.int64]) -> NDArray[np.float64]:
     """The filter along the first axis of ``values``, at ``outputs``."""
-    found = np.zeros((outputs.size, *values.shape[1:]))
+    sums = np.zeros((outputs.size, *values.shape[1:]))
     for row, weight in axis.terms(filters, outputs):
-        found += weight[:, None, None] * values[row]
-    return found
+        sums += weight[:, None, None] * values[row]
+    return sums

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Size3, Temporary, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Source, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
@@ -127,56 +127,61 @@ class Coulomb(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch, or one and the packing for each chunk in constant memory; none for an empty grid."""
-        s, layout, shapes = problem.sizes, problem.layout, self.shapes(problem)
-        if 0 in shapes["potential"]:
+        if 0 in self.shapes(problem)["potential"]:
             return Plan(())
-        if max(s["nx"], s["ny"], s["nz"]) > _MAX_POINTS:
-            raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more than {_MAX_POINTS} along an axis; cut it")
-        for name in shapes:
-            if layout[name].strides[1] != 1:
-                raise ArgumentError(f"{name} must be row-major; its neighbours in a row lie {layout[name].strides[1]} apart")
-        index = arguments.index_type(problem, shapes)
-        numbers = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
-        constant = max(-int(config["CHUNK"]), 0)
-        settled = {**config, "CHUNK": 0} if constant else config
-        defines: dict[str, Value] = {name: settled[name] for name in numbers}
-        defines |= {"INDEX": index, "FMA": device.kind == "gpu", **({"GATHER": _GATHER} if constant else {})}
-        values: dict[str, Any] = {name.lower(): settled[name] for name in (*numbers, "UNROLL", "POLY", "DEGREE", "RESIDENT")}
-        values["constant"] = constant > 0
-        values["halves"] = [int(config["SPLIT"]) >> step for step in range(1, int(config["SPLIT"]).bit_length())]
-        source = load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], gpu=device.kind == "gpu", **values)
-        wgx, wgy, split, px, py, vl = (int(config[name]) for name in numbers[:-1])
+        self._check_layout(problem)
+        if int(config["CHUNK"]) < 0:
+            return self._plan_by_chunks(problem, config, device)
+        index = self._index(problem)
+        counts = arguments.literals({name: problem.sizes[name] for name in self.sizes})
+        atoms = arguments.operand("atoms", problem.layout["atoms"], index, "in")
+        source = _source(problem, config, device, index)
+        return Plan((self._sums(problem, config, source, (*counts, *atoms)),))
+
+    def _plan_by_chunks(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """For each chunk of atoms a launch that packs them into constant memory, and one that adds their terms to the sums."""
+        s, chunk, index = problem.sizes, -int(config["CHUNK"]), self._index(problem)
+        grid = {name: s[name] for name in ("nx", "ny", "nz")}
+        watch = device.kind == "gpu" and int(config["POLY"]) > 0  # whether atoms lie too near for the polynomial
+        atoms = arguments.operand("atoms", problem.layout["atoms"], index, "in")
+        packed = (Arg("charges", role="temporary"), *((Arg("near", role="temporary"),) if watch else ()))
+        source = _source(problem, config, device, index)
+        steps = []
+        for start in range(0, max(s["atoms"], 1), chunk):
+            count = min(chunk, s["atoms"] - start)
+            counts = arguments.literals({"start": start, "count": count, **(grid if watch else {})})
+            gathered = (*counts, *atoms, *packed, *(self._grid_scalars() if watch else ()))
+            steps.append(Launch(source, "gather", (_GATHER, 1, 1), (_GATHER, 1, 1), gathered))
+            counts = arguments.literals({"n": count, **grid, "more": int(start > 0)})
+            steps.append(self._sums(problem, config, source, (*counts, *packed)))
+        temporaries = [Temporary("charges", 16 * chunk, exact=True), *([Temporary("near", 4)] if watch else [])]
+        return Plan(tuple(steps), tuple(temporaries))
+
+    def _sums(self, problem: Problem, config: Config, source: Source, first: tuple[Arg, ...]) -> Launch:
+        """The launch that sums over atoms; ``first``: its arguments up to the atoms. Raises ArgumentError for too large a grid."""
+        s = problem.sizes
+        wgx, wgy, split, px, py, vl = (int(config[name]) for name in ("WGX", "WGY", "SPLIT", "PX", "PY", "VL"))
         groups = -(-s["nx"] // (wgx * px * vl)) * -(-s["ny"] // (wgy * py)) * s["nz"]
         if groups > _MAX_GROUPS:
             raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more work-groups than a launch may have; cut it")
-        local: Size3 = (wgx, wgy, split)
-        everything: Size3 = (groups * wgx, wgy, split)
-        atoms = arguments.operand("atoms", layout["atoms"], index, "in")
-        last = (
-            *arguments.operand("potential", layout["potential"], index, "out"),
-            *(Arg(name, "scalar", dtype="float32") for name in self.scalars),
-        )
-        if not constant:
-            passed = (*arguments.literals({name: s[name] for name in self.sizes}), *atoms, *last)
-            return Plan((Launch(source, "coulomb", everything, local, passed),))
-        grid = {name: s[name] for name in ("nx", "ny", "nz")}
-        watch = device.kind == "gpu" and int(config["POLY"]) > 0
-        near = (Arg("near", role="temporary"),) if watch else ()
-        packed = (Arg("charges", role="temporary"), *near)
-        steps = []
-        for start in range(0, max(s["atoms"], 1), constant):
-            count = min(constant, s["atoms"] - start)
-            gathered = (
-                *arguments.literals({"start": start, "count": count, **(grid if watch else {})}),
-                *atoms,
-                *packed,
-                *(last[-len(self.scalars) :] if watch else ()),
-            )
-            steps.append(Launch(source, "gather", (_GATHER, 1, 1), (_GATHER, 1, 1), gathered))
-            summed = (*arguments.literals({"n": count, **grid, "more": int(start > 0)}), *packed, *last)
-            steps.append(Launch(source, "coulomb", everything, local, summed))
-        temporaries = [Temporary("charges", 16 * constant, exact=True), *([Temporary("near", 4)] if watch else [])]
-        return Plan(tuple(steps), tuple(temporaries))
+        output = arguments.operand("potential", problem.layout["potential"], self._index(problem), "out")
+        return Launch(source, "coulomb", (groups * wgx, wgy, split), (wgx, wgy, split), (*first, *output, *self._grid_scalars()))
+
+    def _grid_scalars(self) -> tuple[Arg, ...]:
+        return tuple(Arg(name, "scalar", dtype="float32") for name in self.scalars)
+
+    def _index(self, problem: Problem) -> str:
+        return arguments.index_type(problem, self.shapes(problem))
+
+    def _check_layout(self, problem: Problem) -> None:
+        """Raise ArgumentError for too many points along an axis, and for operands whose rows are not contiguous."""
+        s = problem.sizes
+        if max(s["nx"], s["ny"], s["nz"]) > _MAX_POINTS:
+            raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more than {_MAX_POINTS} along an axis; cut it")
+        for name in self.shapes(problem):
+            step = problem.layout[name].strides[1]
+            if step != 1:
+                raise ArgumentError(f"{name} must be row-major; its neighbours in a row lie {step} apart")
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Atoms with charges in [-1, 1) around a grid of random spacing and origin."""
@@ -264,6 +269,19 @@ class Coulomb(Workload):
 
 def _config(**parameters: Value) -> Config:
     return parameters
+
+
+def _source(problem: Problem, config: Config, device: DeviceInfo, index: str) -> Source:
+    """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands."""
+    macros = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
+    constant = int(config["CHUNK"]) < 0  # the atoms are an argument in constant memory
+    settled = {**config, "CHUNK": 0} if constant else config
+    defines: dict[str, Value] = {name: settled[name] for name in macros}
+    defines |= {"INDEX": index, "FMA": device.kind == "gpu", **({"GATHER": _GATHER} if constant else {})}
+    values: dict[str, Any] = {name.lower(): settled[name] for name in (*macros, "UNROLL", "POLY", "DEGREE", "RESIDENT")}
+    values["constant"] = constant
+    values["halves"] = [int(config["SPLIT"]) >> step for step in range(1, int(config["SPLIT"]).bit_length())]
+    return load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], gpu=device.kind == "gpu", **values)
 
 
 workload = Coulomb()

@@ -42,11 +42,11 @@ class Gemm(Product):
 
     def contenders(self, problem: Problem, device: DeviceInfo) -> list[Config]:
         """What the estimate ranks first, and other forms' defaults, on GPUs whose constants are known."""
-        found = forms.contenders(problem, device, _CONTENDERS)
-        if not found:
+        candidates = forms.contenders(problem, device, _CONTENDERS)
+        if not candidates:
             return []
         legal = self.space(problem, device)
-        return [config for config in found if config in legal]
+        return [config for config in candidates if config in legal]
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Packing where asked for, the product, and with split k the reduction."""
@@ -93,10 +93,10 @@ class Gemm(Product):
         operands are not those for others.
         """
         one_view, other_view = computed(one), computed(other)
-        alike = all(
+        same_options = all(
             check(one_view, name) == check(other_view, name) for check in (takes_vectors, takes_vectors_along_k) for name in ("a", "b")
         )
-        return super().distance(one, other) if alike else float("inf")
+        return super().distance(one, other) if same_options else float("inf")
 
 
 workload = Gemm()

@@ -47,9 +47,9 @@ def real(types: Types) -> str:
 
 def arguments(problem: Problem) -> tuple[Arg, ...]:
     """The vectors that kernels take, each with its offset, in the order of ``VECTORS``."""
-    found: list[Arg] = []
+    passed: list[Arg] = []
     for name in VECTORS:
         if problem.options.get(name, "none") != "none":
             layout: Layout = problem.layout[name]
-            found += [Arg(name), Arg(f"{name}_offset", "scalar", dtype="int64", value=layout.offset)]
-    return tuple(found)
+            passed += [Arg(name), Arg(f"{name}_offset", "scalar", dtype="int64", value=layout.offset)]
+    return tuple(passed)

@@ -339,5 +339,7 @@ class _Steps:
         types = _types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
-        defines = {name: values[name] for name, said in declaration(type(point)).parameters.items() if point.text in said.defines}
+        defines = {
+            name: values[name] for name, definition in declaration(type(point)).parameters.items() if point.text in definition.defines
+        }
         return replace(load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts, **types}), options=point.OPTIONS)

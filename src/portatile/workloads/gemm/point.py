@@ -60,9 +60,9 @@ def parameter(
 ) -> Any:
     """A field of a ``Point``: see ``Parameter``; ``must`` maps a rule in words to the expression of it."""
     rules = tuple((must or {}).items())
-    stands = idle if idle is not None else default if default in values else values[0]
-    said = Parameter("", default, values, meaning, when, stands, rules, tried, defines, batched, later)
-    return field(default=default, metadata={_PARAMETER: said})
+    idle_value = idle if idle is not None else default if default in values else values[0]
+    definition = Parameter("", default, values, meaning, when, idle_value, rules, tried, defines, batched, later)
+    return field(default=default, metadata={_PARAMETER: definition})
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class Point:
 
     def config(self, batched: bool = False) -> dict[str, Value]:
         """The configuration as names and values: the form, and every parameter that has an effect, in a batch or without."""
-        said, values = declaration(type(self)), self.values()
-        there = (name for name, one in said.parameters.items() if (one.batched or not batched) and said.acts(name, values))
+        declared, values = declaration(type(self)), self.values()
+        there = (name for name, one in declared.parameters.items() if (one.batched or not batched) and declared.acts(name, values))
         return {"FORM": self.FORM, **{name: values[name] for name in there}}
 
     def values(self) -> dict[str, Value]:
@@ -142,12 +142,12 @@ class Point:
 
     def check(self, facts: Mapping[str, Value] | None = None) -> None:
         """Raise ArgumentError, with the rule in words, where parameters contradict each other or, if given, the ``facts``."""
-        said, values = declaration(type(self)), self.values()
-        for name, one in said.parameters.items():
+        declared, values = declaration(type(self)), self.values()
+        for name, one in declared.parameters.items():
             if isinstance(one.default, str) and values[name] not in one.values:
                 raise ArgumentError(f"gemm: {name} must be one of {', '.join(map(str, one.values))}; the configuration is {self.config()}")
         bound = values if facts is None else {**facts, **values}
-        for words, rule, alone in said.rules:
+        for words, rule, alone in declared.rules:
             if alone == (facts is None) and not rule.check(bound):
                 raise ArgumentError(f"gemm: {words}; the configuration is {self.config()}")
 
@@ -325,9 +325,9 @@ class Declaration:
 
     def constraints(self, form: str, batched: bool) -> Iterator[Constraint]:
         """Every rule of the form of this name, of what must hold and of what is tried, for problems one by one or batched."""
-        for said in self.parameters.values():
-            if said.batched or not batched:
-                for words, rule in (*said.must, *(("", rule) for rule in said.tried)):
+        for definition in self.parameters.values():
+            if definition.batched or not batched:
+                for words, rule in (*definition.must, *(("", rule) for rule in definition.tried)):
                     yield replace(Constraint.of(f"FORM != {form!r} or ({rule})"), words=words)
 
 
@@ -337,15 +337,15 @@ _DECLARATIONS: dict[type[Point], Declaration] = {}
 def declaration(form: type[Point]) -> Declaration:
     """The declaration of a form."""
     if form not in _DECLARATIONS:
-        found = {}
+        parameters = {}
         for one in fields(form):  # type: ignore[arg-type]
-            said: Parameter = one.metadata[_PARAMETER]
-            found[one.name] = replace(said, name=one.name)
-        rules = [(words, Constraint.of(rule)) for said in found.values() for words, rule in said.must]
+            definition: Parameter = one.metadata[_PARAMETER]
+            parameters[one.name] = replace(definition, name=one.name)
+        rules = [(words, Constraint.of(rule)) for definition in parameters.values() for words, rule in definition.must]
         _DECLARATIONS[form] = Declaration(
-            found,
-            {name: said.default for name, said in found.items()},
-            {name: Constraint.of(said.when) for name, said in found.items() if said.when},
-            tuple((words, rule, set(rule.reads) <= set(found)) for words, rule in rules),
+            parameters,
+            {name: definition.default for name, definition in parameters.items()},
+            {name: Constraint.of(definition.when) for name, definition in parameters.items() if definition.when},
+            tuple((words, rule, set(rule.reads) <= set(parameters)) for words, rule in rules),
         )
     return _DECLARATIONS[form]

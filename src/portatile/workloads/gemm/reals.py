@@ -92,12 +92,12 @@ def facts(problem: Problem) -> dict[str, Value]:
     matrix units, of products of neighbours, or floats of eight bits, and whether A and B are reals as they lie, and C.
     """
     types = types_of(problem)
-    found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
-    found["unit_type"], found["dot_type"] = for_units(problem), for_dots(problem)
-    found["block"] = epilogue.block_of(problem)
-    found["eight_bits"] = types.operand.name in EIGHT_BITS
-    found["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
-    return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
+    values: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
+    values["unit_type"], values["dot_type"] = for_units(problem), for_dots(problem)
+    values["block"] = epilogue.block_of(problem)
+    values["eight_bits"] = types.operand.name in EIGHT_BITS
+    values["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
+    return values | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
 
 
 def spelled(problem: Problem) -> dict[str, Any]:

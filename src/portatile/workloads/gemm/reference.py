@@ -61,8 +61,8 @@ def given_factors(problem: Problem, given: Inputs) -> tuple[complex, complex]:
 
 def op(stored: NDArray[Any], how: str) -> NDArray[Any]:
     """The matrix, or each of a stack: as it is (N), its transpose (T), conjugate transpose (C) or conjugate (R)."""
-    found = stored.swapaxes(-1, -2) if how in "TC" else stored
-    return found.conj() if how in "CR" and found.dtype.kind == "c" else found
+    operand = stored.swapaxes(-1, -2) if how in "TC" else stored
+    return operand.conj() if how in "CR" and operand.dtype.kind == "c" else operand
 
 
 def reference(problem: Problem, given: Inputs, sample: np.random.Generator | None) -> Expected:
@@ -154,9 +154,9 @@ def awkward(workload: Workload, problem: Problem) -> list[Problem]:
         ((96, 160, 64), 0, 0, 128),
         ((33, 18, 0), 2, 3, 128),
     )
-    found = []
+    problems = []
     for sizes, pad, offset, alignment in cases:
         bare = workload.problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, problem.options)
         layout = {name: operands.padded(shape, pad, offset, alignment) for name, shape in operand_shapes(bare).items()}
-        found.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
-    return found
+        problems.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
+    return problems

@@ -37,13 +37,15 @@ def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> Par
     for form in forms().values():
         facts |= form.facts(form.point.view(original), device)
     if batched:
-        facts |= {name: next(iter(said.values())).default for name, said in parameters().items() if not _there(said, batched)}
+        facts |= {
+            name: next(iter(definitions.values())).default for name, definitions in parameters().items() if not _there(definitions, batched)
+        }
     union = _union(batched)
     return ParameterSpace(union.values, union.rules, facts, union.later, union.there, partial(canonical, batched=batched))
 
 
-def _there(said: Mapping[str, Parameter], batched: bool) -> bool:
-    return any(one.batched or not batched for one in said.values())
+def _there(definitions: Mapping[str, Parameter], batched: bool) -> bool:
+    return any(one.batched or not batched for one in definitions.values())
 
 
 @dataclass(frozen=True)
@@ -58,30 +60,30 @@ class _Union:
 
 @cache
 def _union(batched: bool) -> _Union:
-    names = {name: said for name, said in parameters().items() if _there(said, batched)}
+    names = {name: definitions for name, definitions in parameters().items() if _there(definitions, batched)}
     order = sorted(names, key=lambda name: _EARLY.index(name) if name in _EARLY else len(_EARLY))
     values: dict[str, tuple[Value, ...]] = {"FORM": tuple(forms())}
     there: dict[str, tuple[str, Value]] = {}
     rules: list[str | Constraint] = []
     later: dict[str, Value] = {}
     for name in order:
-        said = names[name]
-        values[name] = _merged([one.values for one in said.values()])
-        if len(said) < len(forms()) or any(one.when for one in said.values()):
-            condition = " or ".join(f"(FORM == {form!r}{f' and {one.when}' if one.when else ''})" for form, one in said.items())
-            there[name] = condition, next(iter(said.values())).idle
-        for form, one in said.items():
+        definitions = names[name]
+        values[name] = _merged([one.values for one in definitions.values()])
+        if len(definitions) < len(forms()) or any(one.when for one in definitions.values()):
+            condition = " or ".join(f"(FORM == {form!r}{f' and {one.when}' if one.when else ''})" for form, one in definitions.items())
+            there[name] = condition, next(iter(definitions.values())).idle
+        for form, one in definitions.items():
             if set(one.values) != set(values[name]):
                 condition = f" or not ({one.when})" if one.when else ""
                 rules.append(f"FORM != {form!r}{condition} or {name} in {one.values}")
             if one.later:
                 later[name] = one.default
-    for form, found in forms().items():
-        rules += declaration(found.point).constraints(form, batched)
+    for form, module in forms().items():
+        rules += declaration(module.point).constraints(form, batched)
     return _Union(values, there, tuple(rules), later)
 
 
 def _merged(lists: list[tuple[Value, ...]]) -> tuple[Value, ...]:
     """The values of all lists, numbers in their order, texts as they are first named."""
-    found = dict.fromkeys(value for values in lists for value in values)
-    return tuple(found) if any(isinstance(value, str) for value in found) else tuple(sorted(found))
+    merged = dict.fromkeys(value for values in lists for value in values)
+    return tuple(merged) if any(isinstance(value, str) for value in merged) else tuple(sorted(merged))

@@ -81,19 +81,19 @@ def facts(problem: Problem, device: DeviceInfo, tile: tuple[int, int], bare_sums
     """What the texts are told of a problem, whose operands are sums of so many ``terms``, and a tile of C of so many rows and columns."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     types = types_of(problem)
-    found: dict[str, Value] = {"KIND": kind(problem, device), "itemsize": types.operand.itemsize, "TERMS": terms}
-    found |= {f"{name.upper()}_ALONG": along(problem, name) for name in "ab"}
-    found |= {"A_EDGE": m % tile[0] != 0, "B_EDGE": n % tile[1] != 0, "K_EDGE": k % depth(problem) != 0}
-    found["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0
+    values: dict[str, Value] = {"KIND": kind(problem, device), "itemsize": types.operand.itemsize, "TERMS": terms}
+    values |= {f"{name.upper()}_ALONG": along(problem, name) for name in "ab"}
+    values |= {"A_EDGE": m % tile[0] != 0, "B_EDGE": n % tile[1] != 0, "K_EDGE": k % depth(problem) != 0}
+    values["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0
     size = 4 if bare_sums else types.result.itemsize
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
     wide = _REMAINDERS if size == 1 else _CHUNK // size
-    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
-    found["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
+    values["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
+    values["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
-    found["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))
-    found["ALIGNED"] = " ".join(name for name in epilogue.VECTORS if name in problem.layout and _aligned(problem.layout[name]))
-    return found
+    values["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))
+    values["ALIGNED"] = " ".join(name for name in epilogue.VECTORS if name in problem.layout and _aligned(problem.layout[name]))
+    return values
 
 
 def _aligned(vector: Layout) -> bool:
@@ -161,7 +161,7 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
     """Of ``tiles`` the one that is done first, with k split where that pays, and the microseconds that it would take on an H200."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)
-    found: list[tuple[float, int, Point]] = []
+    ranked: list[tuple[float, int, Point]] = []
     for place, tile in enumerate(tiles):
         point = tile.point
         groups = batch * -(-m // point.rows) * -(-n // point.columns)
@@ -173,6 +173,6 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
             took = tile.launch + -(-groups * split // units) * each
             if split > 1:
                 took += _SECOND + split * m * n * batch / units * _PLANE
-            found.append((took, place, replace(point, SPLIT_K=split)))  # type: ignore[type-var]
-    took, _, best = min(found, key=lambda one: one[:2])
+            ranked.append((took, place, replace(point, SPLIT_K=split)))  # type: ignore[type-var]
+    took, _, best = min(ranked, key=lambda one: one[:2])
     return took, best

@@ -46,7 +46,7 @@ def reference(problem: Problem, shapes: Mapping[str, tuple[int, ...]], given: In
 
 def awkward(workload: Workload, problem: Problem) -> list[Problem]:
     """Gaps between rows and between matrices, offsets, loose alignment, interleaved rows, a shared A or B, no terms."""
-    found = []
+    problems = []
     for count, sizes, pad, offset, alignment, shared in (
         (1, (1, 1, 1), 0, 0, 128, ""),
         (3, (67, 35, 37), 3, 5, 16, "b"),
@@ -62,5 +62,5 @@ def awkward(workload: Workload, problem: Problem) -> list[Problem]:
             layout[name] = Layout((step, columns + pad, 1), offset, alignment)
         if count == 7:  # row r of problem i lies beside row r of problem i + 1
             layout["c"] = replace(layout["c"], strides=(sizes[1] + 1, count * (sizes[1] + 1), 1))
-        found.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
-    return found
+        problems.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
+    return problems

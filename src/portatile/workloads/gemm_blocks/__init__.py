@@ -40,18 +40,18 @@ class GemmBlocks(GemmEpilogue):
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """As of ``gemm_epilogue``, and the factors where A and B are read."""
-        found = super().reads(problem, scalars)
-        return found | frozenset(_SCALES if "a" in found else ())
+        reads = super().reads(problem, scalars)
+        return reads | frozenset(_SCALES if "a" in reads else ())
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Those of ``gemm_epilogue``, with factors that begin somewhere."""
-        found = []
+        problems = []
         longer = self.problem({"m": 19, "n": 23, "k": 300}, problem.dtype, problem.options)
         for one in (*super().awkward(problem), longer):
             shapes, offset = self.shapes(one), one.layout["a"].offset
             layout = {name: replace(packed_layout(shapes[name]), offset=offset) for name in _SCALES}
-            found.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))
-        return found
+            problems.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))
+        return problems
 
     def _scaled(
         self, problem: Problem, product: tuple[Any, Any], factors: Mapping[str, Any], chosen: tuple[NDArray[Any], NDArray[Any]]

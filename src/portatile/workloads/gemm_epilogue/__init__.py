@@ -37,9 +37,9 @@ class GemmEpilogue(Product):
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """A, B and C as they are stored; a vector is a row, and has no elements where it is not there."""
-        found = super().shapes(problem)
+        shapes = super().shapes(problem)
         vectors = {name: (1, self._length(problem, name)) for name in epilogue.VECTORS}
-        return {"a": found["a"], "b": found["b"], **vectors, "c": found["c"]}
+        return {"a": shapes["a"], "b": shapes["b"], **vectors, "c": shapes["c"]}
 
     def element(self, problem: Problem, operand: str) -> str:
         """The operands' type, the result's, or of vectors that of the sums."""
@@ -127,12 +127,12 @@ class GemmEpilogue(Product):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """The edge-case problems of ``gemm``, with vectors that begin somewhere."""
-        found = []
+        problems = []
         for one in super().awkward(problem):
             lengths = {name: self._length(one, name) for name in epilogue.VECTORS}
             layout = {name: Layout((max(length, 1), 1), one.layout["a"].offset) for name, length in lengths.items()}
-            found.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))
-        return found
+            problems.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))
+        return problems
 
     def _scaled(
         self, problem: Problem, product: tuple[Any, Any], factors: Mapping[str, Any], chosen: tuple[NDArray[Any], NDArray[Any]]
@@ -155,8 +155,8 @@ def activated(values: NDArray[Any], how: str) -> NDArray[Any]:
     if how == "relu":
         return np.where(values < 0, 0, values)
     if how == "gelu":
-        found: NDArray[Any] = values * 0.5 * (1 + np.vectorize(erf, otypes=[float])(values / np.sqrt(2)))
-        return found
+        result: NDArray[Any] = values * 0.5 * (1 + np.vectorize(erf, otypes=[float])(values / np.sqrt(2)))
+        return result
     if how == "silu":
         with np.errstate(over="ignore"):
             values = values / (1 + np.exp(-values))

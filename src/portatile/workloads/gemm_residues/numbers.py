@@ -82,9 +82,9 @@ class Numbers:
         of bytes count, times the inverse of the cofactor; ``cofactors``: the limbs of the product of the other moduli; ``idempotents``:
         those of the number nearest to 0 that is 1 modulo p and 0 modulo the others, ``shares``: that over the product, in 2**-TURN.
         """
-        whole = prod(self.moduli)
-        others = [whole // p for p in self.moduli]
-        ones = [centred(other * pow(other, -1, p), whole) for p, other in zip(self.moduli, others, strict=True)]
+        modulus = prod(self.moduli)
+        others = [modulus // p for p in self.moduli]
+        ones = [centred(other * pow(other, -1, p), modulus) for p, other in zip(self.moduli, others, strict=True)]
         return {
             "divisors": [f"{p}.0f" for p in self.moduli],
             "reciprocals": [f"{1 / p:.9e}f" for p in self.moduli],
@@ -94,7 +94,7 @@ class Numbers:
             ],
             "cofactors": [limbs(other, self.wide) for other in others],
             "idempotents": [limbs(one, self.wide) for one in ones],
-            "shares": [[round(Fraction(one * 2**TURN, whole))] for one in ones],
+            "shares": [[round(Fraction(one * 2**TURN, modulus))] for one in ones],
         }
 
     @property

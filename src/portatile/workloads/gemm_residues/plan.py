@@ -117,13 +117,13 @@ class _Steps:
 
     def _piece(self, piece: Piece, new_rows: bool, new_columns: bool) -> list[Launch | Call]:
         """The steps of a piece; rows or columns that the piece before had are still there as bytes."""
-        found = self.numbers
+        moduli = self.numbers
         steps: list[Launch | Call] = []
         if new_rows:
-            steps += self._bytes("a", piece, found)
+            steps += self._bytes("a", piece, moduli)
         if new_columns:
-            steps += self._bytes("b", piece, found)
-        return [*steps, *self._products(piece), *self._sums(piece, found)]
+            steps += self._bytes("b", piece, moduli)
+        return [*steps, *self._products(piece), *self._sums(piece, moduli)]
 
     def _temporary(self, name: str, size: int) -> Arg:
         self.sizes[name] = max(self.sizes.get(name, 0), size)
@@ -148,12 +148,12 @@ class _Steps:
     def _factor(self, name: str, value: float | None = None) -> Arg:
         return Arg(name, "scalar", dtype=self.dtype, value=value)
 
-    def _bytes(self, name: str, piece: Piece, found: Numbers) -> list[Launch | Call]:
+    def _bytes(self, name: str, piece: Piece, moduli: Numbers) -> list[Launch | Call]:
         """The rows of op(A) or the columns of op(B) as bytes, and what is to be known of each."""
         across, k = piece.sizes[0 if name == "a" else 1], piece.sizes[2]
         depth = padded(k)
         slabs = ceil_div(depth, self.slab)
-        source = self._cut(name, found)
+        source = self._cut(name, moduli)
         stretches = ceil_div(k, STRETCH)
         peaks, squares = (self._temporary(label, 4 * stretches * across) for label in ("peaks", "squares"))
         sums = self._temporary("sums", 4 * slabs * across)
@@ -164,7 +164,7 @@ class _Steps:
         group = (self.lanes, self.rows, 1)
         read = (self._factor("alpha"), *self._operand(name, piece))
         given, length = (scalar("across", across), scalar("k", k)), scalar("length", self.slab)
-        facts_of = {"keep": found.bits, "sampled": int(sampled(depth) < depth), "conjugate": int(self._conjugated(name))}
+        facts_of = {"keep": moduli.bits, "sampled": int(sampled(depth) < depth), "conjugate": int(self._conjugated(name))}
         asked = tuple(scalar(label, value) for label, value in facts_of.items())
         cutting = (*given, scalar("depth", depth), length, *asked, *read, facts, sums, planes, tops)
         items = self.lanes * self.rows
@@ -177,16 +177,16 @@ class _Steps:
             Launch(source, "residues_fold", *lines, (scalar("across", across), scalar("slabs", slabs), sums, facts)),
         ]
 
-    def _load(self, name: str, found: Numbers, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
+    def _load(self, name: str, moduli: Numbers, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
         """A text with the numbers of each modulus."""
-        chosen = {table: found.tables[table] for table in ("divisors", "reciprocals", *tables)}
+        chosen = {table: moduli.tables[table] for table in ("divisors", "reciprocals", *tables)}
         spelled = {"parts": self.parts, "COMPLEX": self.parts == 2, "HERMITIAN": False, "unrolled": self.unrolled}
         return load(__file__, name, {**self.types, **defines}, count=self.count, numbers=chosen, **spelled, **values)
 
-    def _cut(self, name: str, found: Numbers) -> Source:
+    def _cut(self, name: str, moduli: Numbers) -> Source:
         defines: dict[str, Value] = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": self._transposed(name) == (name == "b")}
         defines["PRECISION"] = PRECISION[self.dtype]
-        return self._load("cut.cl", found, defines, ("weights",), limbs=found.digits, stretch=STRETCH)
+        return self._load("cut.cl", moduli, defines, ("weights",), limbs=moduli.digits, stretch=STRETCH)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
         """The stack of products of bytes, and that of the leading bits."""
@@ -214,8 +214,8 @@ class _Steps:
         moduli = " ".join(str(p) for p in self.numbers.moduli for _ in range(self.planes // self.count))
         single = replace(single, dtype=REMAINDERS, options={**single.options, "moduli": moduli})
         point = forms.default(single, self.device, self.planes)
-        found = native.build(single, point, self.device, native.Batch(self.planes, m * depth, n * depth, m * n))
-        for temporary in found.temporaries:
+        inner = native.build(single, point, self.device, native.Batch(self.planes, m * depth, n * depth, m * n))
+        for temporary in inner.temporaries:
             self._temporary(temporary.name, temporary.nbytes)
             self.zeroed |= {temporary.name} if temporary.zeroed else set()
         fixed = {"alpha": 1, "beta": 0}
@@ -225,10 +225,10 @@ class _Steps:
                 return replace(arg, name=names[arg.name], role="temporary")
             return replace(arg, value=fixed[arg.name]) if arg.name in fixed and arg.value is None else arg
 
-        launches = (step for step in found.steps if isinstance(step, Launch))
+        launches = (step for step in inner.steps if isinstance(step, Launch))
         return [msgspec.structs.replace(step, args=tuple(bound(arg) for arg in step.args)) for step in launches]
 
-    def _sums(self, piece: Piece, found: Numbers) -> list[Launch]:
+    def _sums(self, piece: Piece, moduli: Numbers) -> list[Launch]:
         """The elements of C, and those among them that are computed again."""
         m, n, _ = piece.sizes
         defines: dict[str, Value] = {"WGS": self.wgs}
@@ -237,22 +237,22 @@ class _Steps:
         tables = ("idempotents", "shares") if self.reduced else ("inverses", "cofactors")
         tile, fast = _AGAIN[self.parts], {"a_fast": not self._transposed("a"), "b_fast": self._transposed("b")}
         form = {
-            "product": found.product,
-            "wide": found.wide,
+            "product": moduli.product,
+            "wide": moduli.wide,
             "reduced": self.reduced,
             "turn": TURN,
             "tile": tile,
             "stretch": STRETCH,
             **fast,
         }
-        source = self._load("join.cl", found, defines, tables, margin=MARGIN, **form)
+        source = self._load("join.cl", moduli, defines, tables, margin=MARGIN, **form)
         marks = self._temporary("marks", m * n)
         sizes = tuple(scalar(label, value) for label, value in zip("mnk", piece.sizes, strict=True))
         factors = self._factor("alpha"), self._factor("beta", None if piece.first[2] == 0 else 1.0)
         facts = tuple(Arg(f"facts_{name}", role="temporary") for name in "ab")
         joined = (Arg(name, role="temporary") for name in ("products", "terms"))
         c = self._operand("c", piece, "inout")
-        joining = (*sizes, scalar("keep", found.bits), scalar("slack", found.slack), *factors, *joined, *facts, *c, marks)
+        joining = (*sizes, scalar("keep", moduli.bits), scalar("slack", moduli.slack), *factors, *joined, *facts, *c, marks)
         mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks, *facts)
         groups = (ceil_div(n, tile[1]) * 16, ceil_div(m, tile[0]) * 16, 1)
         return [

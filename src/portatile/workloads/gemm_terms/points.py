@@ -68,14 +68,14 @@ def read(config: Config) -> Terms | None:
     """The point that a configuration names, None for the native product; raises ArgumentError for a tile that the form does not have."""
     if config.get("FORM") == NATIVE:
         return None
-    found = TILES.get((str(config.get("FORM")), str(config.get("TILE"))))
-    if found is None:
+    point = TILES.get((str(config.get("FORM")), str(config.get("TILE"))))
+    if point is None:
         known = ", ".join(" ".join(names) for names in TILES)
         raise ArgumentError(f"gemm_terms: no form and tile {config.get('FORM')} {config.get('TILE')}; there are {known}, and {NATIVE}")
     stages, split, raster = (int(config[name]) for name in ("STAGES", "SPLIT_K", "RASTER"))
     if stages < 2 or split < 1 or raster < 0:
         raise ArgumentError(f"gemm_terms: two stages or more take turns, and k has one part or more; the configuration is {dict(config)}")
-    return replace(found, STAGES=stages, SPLIT_K=split, RASTER=raster)
+    return replace(point, STAGES=stages, SPLIT_K=split, RASTER=raster)
 
 
 def space(problem: Problem, device: DeviceInfo) -> ParameterSpace:

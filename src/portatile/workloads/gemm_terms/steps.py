@@ -19,6 +19,8 @@ _CHUNKS = 64  # at most, because every group reads what all found
 _DEPTH = 256  # steps of k that a group splits
 _GROUPS = 4  # of the native product, whose work-items have 8 x 8 elements of C or 4 x 4, for each compute unit
 
+_SCALES = Arg("scales", role="temporary")
+
 
 def native(problem: Problem) -> Plan:
     """The native product, whose configuration is selected as for any other."""
@@ -33,53 +35,56 @@ def build(problem: Problem, point: Terms, device: DeviceInfo) -> Plan:
     m, n, k = (problem.sizes[s] for s in "mnk")
     pitch = ceil_div(k, _TILE) * _TILE
     chunk = ceil_div(max(_CHUNK, ceil_div(k, _CHUNKS)), _TILE) * _TILE
-    chunks, strips = ceil_div(k, chunk), ceil_div(max(m, n), _TILE)
-    facts: dict[str, Value] = {f"{name.upper()}_FAST": int(k_fast(problem, name)) for name in "ab"}
-    splitting = load(__file__, "terms.cl", {}, **facts, miss=repr(error.missed(k)), DEPTH=_DEPTH)
-    alpha, scales, maxima = factor(problem, "alpha"), Arg("scales", role="temporary"), Arg("maxima", role="temporary")
-    given = tuple(arg for name in "ab" for arg in matrix(name, "in", problem.layout[name]))
-    sizes = tuple(scalar(name, value) for name, value in (("m", m), ("n", n), ("k", k)))
-    largest = Launch(
-        splitting,
-        "terms_maxima",
-        (chunks * _TILE, strips * 4, 2),
-        (_TILE, 4, 1),
-        (*sizes, scalar("chunk", chunk), alpha, *given, maxima, scales),
-    )
-    split = Launch(
-        splitting,
-        "terms_split",
-        (ceil_div(pitch, _DEPTH) * _TILE, strips * 4, 2),
-        (_TILE, 4, 1),
-        (
-            *sizes,
-            scalar("pitch", pitch),
-            scalar("chunks", chunks),
-            alpha,
-            *given,
-            maxima,
-            scales,
-            *(Arg(f"{name}_terms", role="temporary") for name in "ab"),
-        ),
-    )
-    each = 8 if device.kind == "gpu" and min(m, n) > _TILE else 4
-    groups = min(_GROUPS * device.compute_units, ceil_div(m, 16 * each) * ceil_div(n, 16 * each))
-    rest = Launch(
-        load(__file__, "native.cl", {}, **facts, EACH=each),
-        "terms_native",
-        (groups * 16, 16, 1),
-        (16, 16, 1),
-        (*sizes, alpha, factor(problem, "beta"), *given, *matrix("c", "inout", problem.layout["c"]), scales),
-    )
     product = _product(problem, point, device, pitch)
+    steps = (*_splitting(problem, pitch, chunk), *product.steps, _rest(problem, device))
     temporaries = (
-        Temporary("maxima", 4 * chunks * (m + n)),
+        Temporary("maxima", 4 * ceil_div(k, chunk) * (m + n)),
         Temporary("scales", 4 * (2 * (m + n) + 1)),
         Temporary("a_terms", 4 * m * pitch),
         Temporary("b_terms", 4 * n * pitch),
         *product.temporaries,
     )
-    return Plan((largest, split, *product.steps, rest), temporaries)
+    return Plan(steps, temporaries)
+
+
+def _splitting(problem: Problem, pitch: int, chunk: int) -> tuple[Launch, Launch]:
+    """Find the largest elements of rows of op(A) and columns of op(B), ``chunk`` steps of k at a time; write the terms, ``pitch`` a row."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    chunks, strips = ceil_div(k, chunk), ceil_div(max(m, n), _TILE)
+    text = load(__file__, "terms.cl", {}, **_facts(problem), miss=repr(error.missed(k)), DEPTH=_DEPTH)
+    read = (factor(problem, "alpha"), *_read(problem), Arg("maxima", role="temporary"), _SCALES)
+    written = tuple(Arg(f"{name}_terms", role="temporary") for name in "ab")
+    find = (*_sizes(problem), scalar("chunk", chunk), *read)
+    split = (*_sizes(problem), scalar("pitch", pitch), scalar("chunks", chunks), *read, *written)
+    return (
+        Launch(text, "terms_maxima", (chunks * _TILE, strips * 4, 2), (_TILE, 4, 1), find),
+        Launch(text, "terms_split", (ceil_div(pitch, _DEPTH) * _TILE, strips * 4, 2), (_TILE, 4, 1), split),
+    )
+
+
+def _rest(problem: Problem, device: DeviceInfo) -> Launch:
+    """The native product of the rows and columns that the terms do not give."""
+    m, n = problem.sizes["m"], problem.sizes["n"]
+    each = 8 if device.kind == "gpu" and min(m, n) > _TILE else 4
+    groups = min(_GROUPS * device.compute_units, ceil_div(m, 16 * each) * ceil_div(n, 16 * each))
+    text = load(__file__, "native.cl", {}, **_facts(problem), EACH=each)
+    c = matrix("c", "inout", problem.layout["c"])
+    passed = (*_sizes(problem), factor(problem, "alpha"), factor(problem, "beta"), *_read(problem), *c, _SCALES)
+    return Launch(text, "terms_native", (groups * 16, 16, 1), (16, 16, 1), passed)
+
+
+def _facts(problem: Problem) -> dict[str, Value]:
+    """Whether each operand is contiguous along k."""
+    return {f"{name.upper()}_FAST": int(k_fast(problem, name)) for name in "ab"}
+
+
+def _sizes(problem: Problem) -> tuple[Arg, ...]:
+    return tuple(scalar(name, problem.sizes[name]) for name in "mnk")
+
+
+def _read(problem: Problem) -> tuple[Arg, ...]:
+    """A and B as arguments."""
+    return tuple(arg for name in "ab" for arg in matrix(name, "in", problem.layout[name]))
 
 
 def _product(problem: Problem, point: Terms, device: DeviceInfo, pitch: int) -> Plan:
@@ -88,8 +93,8 @@ def _product(problem: Problem, point: Terms, device: DeviceInfo, pitch: int) -> 
     sizes = {**problem.sizes, "k": pitch}
     options: dict[str, Value] = {"trans_a": "N", "trans_b": "T"}
     halves = workloads.get("gemm").problem(sizes, "float16:float32", options, {**lines, "c": problem.layout["c"]})
-    found = plan.build(halves, point, device)
-    return Plan(tuple(_renamed(step) for step in found.steps if isinstance(step, Launch)), found.temporaries)
+    product = plan.build(halves, point, device)
+    return Plan(tuple(_renamed(step) for step in product.steps if isinstance(step, Launch)), product.temporaries)
 
 
 def _renamed(step: Launch) -> Launch:

@@ -49,8 +49,8 @@ class Mri(Workload):
         """Samples x 1 (d: 0 x 1 for Q), voxels x 1, and 2 x voxels."""
         samples, voxels = problem.sizes["samples"], problem.sizes["voxels"]
         data = samples if problem.options["kind"] == "fhd" else 0
-        found: dict[str, tuple[int, ...]] = {name: (data if name in ("d_r", "d_i") else samples, 1) for name in _SAMPLE_VECTORS}
-        return {**found, "x": (voxels, 1), "y": (voxels, 1), "z": (voxels, 1), "image": (2, voxels)}
+        shapes: dict[str, tuple[int, ...]] = {name: (data if name in ("d_r", "d_i") else samples, 1) for name in _SAMPLE_VECTORS}
+        return {**shapes, "x": (voxels, 1), "y": (voxels, 1), "z": (voxels, 1), "image": (2, voxels)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The space of all parameters; wide vectors are for CPUs, slices for GPUs."""

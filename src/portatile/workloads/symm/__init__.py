@@ -72,11 +72,11 @@ class Symm(structured.OfElements):
         expand = Launch(source, "symm_expand", *size, (*known, *workspace))
         b, trans = ("b", problem.layout["b"]), str(problem.options["trans_b"])
         target = ("c", problem.layout["c"])
-        whole = "R" if mirror == "R" else "N"
+        letter = "R" if mirror == "R" else "N"
         if problem.options["side"] == "L":
-            operands, how, depth = {"a": ("full", full), "b": b, "c": target}, (whole, trans), m
+            operands, how, depth = {"a": ("full", full), "b": b, "c": target}, (letter, trans), m
         else:
-            operands, how, depth = {"a": b, "b": ("full", full), "c": target}, (trans, whole), n
+            operands, how, depth = {"a": b, "b": ("full", full), "c": target}, (trans, letter), n
         product: Call = blocks.product(problem, (m, n, depth), operands, how, ("alpha", "beta"))
         return Plan((expand, product), (Temporary("full", order * full.strides[0] * problem.itemsize),))
 
@@ -90,10 +90,10 @@ class Symm(structured.OfElements):
         """C in float64; with ``sample``, some of its rows and columns."""
         views = structured.views(problem, self.shapes(problem), inputs)
         mirror = problem.options.get("mirror", "T")
-        whole = structured.symmetric(views["a"], problem.options["uplo"] == "U", mirror != "T")
-        whole = whole.conj() if mirror == "R" else whole
+        full = structured.symmetric(views["a"], problem.options["uplo"] == "U", mirror != "T")
+        full = full.conj() if mirror == "R" else full
         b = op(views["b"], str(problem.options["trans_b"]))
-        left, right = (whole, b) if problem.options["side"] == "L" else (b, whole)
+        left, right = (full, b) if problem.options["side"] == "L" else (b, full)
         return {"c": structured.product(problem, inputs, "c", left, right, sample)}
 
     def bound(self, problem: Problem, config: Config) -> float:

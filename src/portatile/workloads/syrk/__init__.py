@@ -183,8 +183,8 @@ class Syrk(structured.OfElements):
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """C in float64, and what it was beside the triangle; with ``sample``, some of its rows and columns."""
         views = structured.views(problem, self.shapes(problem), inputs)
-        found = {name: op(views[name], _letter(problem, name)) for name, _ in self.pairs}
-        left, right = (np.concatenate([found[pair[side]] for pair in self.pairs], axis=1) for side in range(2))
+        read = {name: op(views[name], _letter(problem, name)) for name, _ in self.pairs}
+        left, right = (np.concatenate([read[pair[side]] for pair in self.pairs], axis=1) for side in range(2))
         right = right.conj().T if hermitian(problem) else right.T
         if hermitian(problem) and len(self.pairs) > 1:  # the second product has the conjugate of alpha
             alpha = complex(inputs.scalars["alpha"])

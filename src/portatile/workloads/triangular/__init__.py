@@ -79,10 +79,10 @@ class Triangular(structured.TriangularOperand):
             return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": 32, "PANEL": 8}
         if device.kind == "cpu":
             return _processor(problem, device)
-        group, whole = _group(device, 256 if gpu else 64), 1 << max(order - 1, 0).bit_length()
+        group, padded = _group(device, 256 if gpu else 64), 1 << max(order - 1, 0).bit_length()
         if order <= (_CHAIN // problem.itemsize if gpu else 64):
-            return {"METHOD": "substitute", "NB": max(16, whole), "IB": 8, "WGS": min(group, 64), "PANEL": 8}
-        nb = min(whole, 256 if order >= 2048 else 128) if gpu else 64
+            return {"METHOD": "substitute", "NB": max(16, padded), "IB": 8, "WGS": min(group, 64), "PANEL": 8}
+        nb = min(padded, 256 if order >= 2048 else 128) if gpu else 64
         return {"METHOD": "invert", "NB": nb, "IB": 16 if gpu else 32, "WGS": group, "PANEL": 16}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:

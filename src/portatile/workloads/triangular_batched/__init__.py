@@ -69,7 +69,7 @@ class TriangularBatched(Batched, Triangular):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Gaps between rows and between matrices, offsets, a shared triangle, orders that no block divides."""
-        found = []
+        problems = []
         for count, rows, columns, pad, offset, shared in (
             (1, 1, 1, 0, 0, False),
             (5, 7, 3, 3, 5, False),
@@ -82,8 +82,8 @@ class TriangularBatched(Batched, Triangular):
             for name, (_, m, n) in self.shapes(bare).items():
                 step = 0 if shared and name == "a" else m * (n + pad) + 3 * pad
                 layout[name] = Layout((step, n + pad, 1), offset, 16 if pad % 4 else 128)
-            found.append(self.problem(bare.sizes, problem.dtype, problem.options, layout))
-        return found
+            problems.append(self.problem(bare.sizes, problem.dtype, problem.options, layout))
+        return problems
 
 
 workload = TriangularBatched()

@@ -61,11 +61,11 @@ def ranked() -> tuple[Form, ...]:
 @cache
 def parameters() -> Mapping[str, Mapping[str, Parameter]]:
     """Every parameter, and what the forms that have it say of it."""
-    found: dict[str, dict[str, Parameter]] = {}
+    by_form: dict[str, dict[str, Parameter]] = {}
     for name, form in forms().items():
-        for said in declaration(form.point).parameters.values():
-            found.setdefault(said.name, {})[name] = said
-    return found
+        for definition in declaration(form.point).parameters.values():
+            by_form.setdefault(definition.name, {})[name] = definition
+    return by_form
 
 
 def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point:
@@ -83,11 +83,11 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> list[Config]
         if offered := list(form.contenders(form.point.view(problem), device, count)):
             more += offered
             points += filter(None, [form.default(form.point.view(problem), device, 1)])
-    found: list[Config] = []
+    configs: list[Config] = []
     for point in (*points, *more):
-        if len(found) < count and (config := point.config()) not in found:
-            found.append(config)
-    return found
+        if len(configs) < count and (config := point.config()) not in configs:
+            configs.append(config)
+    return configs
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:
@@ -97,28 +97,28 @@ def loss(problem: Problem, device: DeviceInfo) -> float:
 
 def meanings(batched: bool = False) -> Mapping[str, str]:
     """A sentence or two for each parameter; where forms mean different things by one name, for each of them."""
-    found = {"FORM": f"The kernel's form: {', '.join(forms())}."}
-    for name, said in parameters().items():
+    by_name = {"FORM": f"The kernel's form: {', '.join(forms())}."}
+    for name, definitions in parameters().items():
         texts: dict[str, list[str]] = {}
-        for form, one in said.items():
+        for form, one in definitions.items():
             if one.batched or not batched:
                 texts.setdefault(one.meaning, []).append(form)
         if len(texts) == 1:
-            found[name] = next(iter(texts))
+            by_name[name] = next(iter(texts))
         elif texts:
-            found[name] = " ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
-    return found
+            by_name[name] = " ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
+    return by_name
 
 
 def explained(config: Config) -> Mapping[str, str]:
     """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
     form = forms()[str(config["FORM"])]
-    found = {"FORM": (form.point.__doc__ or "").strip().partition("\n")[0]}
-    for name, said in declaration(form.point).parameters.items():
-        rules = "".join(f" Rule: {words}." for words, _ in said.must)
-        there = f" Only where {said.when}." if said.when else ""
-        found[name] = f"{said.meaning}{there} Tried: {', '.join(map(str, said.values))}.{rules}"
-    return found
+    texts = {"FORM": (form.point.__doc__ or "").strip().partition("\n")[0]}
+    for name, definition in declaration(form.point).parameters.items():
+        rules = "".join(f" Rule: {words}." for words, _ in definition.must)
+        there = f" Only where {definition.when}." if definition.when else ""
+        texts[name] = f"{definition.meaning}{there} Tried: {', '.join(map(str, definition.values))}.{rules}"
+    return texts
 
 
 def read(config: Config) -> Point:
@@ -150,28 +150,28 @@ def _canonical(text: str, batched: bool) -> dict[str, Value]:
     if form is None:
         raise ArgumentError(f"gemm: FORM={config.get('FORM')!r} is not one of {', '.join(forms())}")
     said_of = declaration(form.point)
-    declared = {name: said for name, said in said_of.parameters.items() if said.batched or not batched}
+    declared = {name: definition for name, definition in said_of.parameters.items() if definition.batched or not batched}
     for name, value in config.items():
         if name != "FORM" and name not in declared:
             _idle(form.point, name, value, f"in the {form.name} form")
         elif name != "FORM" and type(value) is not type(declared[name].default):
             raise ArgumentError(f"gemm: {name}={value!r} must be of type {type(declared[name].default).__name__}")
     full = {**said_of.defaults, **{name: config[name] for name in declared if name in config}}
-    found: dict[str, Value] = {"FORM": form.name}
-    for name, said in declared.items():
+    settled: dict[str, Value] = {"FORM": form.name}
+    for name, definition in declared.items():
         acts = said_of.acts(name, full)
-        if acts and (name in config or said.later):
-            found[name] = full[name]
+        if acts and (name in config or definition.later):
+            settled[name] = full[name]
         elif not acts and name in config:
-            _idle(form.point, name, config[name], f"in the {form.name} form unless {said.when}")
-    return found
+            _idle(form.point, name, config[name], f"in the {form.name} form unless {definition.when}")
+    return settled
 
 
 def _idle(point: type[Point], name: str, value: Value, where: str) -> None:
     """Raise UsageError unless the parameter, which does nothing, has a value that says so."""
     if name not in parameters():
         raise UnknownNameError("gemm parameter", name, ("FORM", *parameters()))
-    known = [*(said.default for said in parameters()[name].values()), *point.IDLE.get(name, ())]
-    known += [said.idle for said in (declaration(point).parameters.get(name),) if said is not None]
+    known = [*(definition.default for definition in parameters()[name].values()), *point.IDLE.get(name, ())]
+    known += [definition.idle for definition in (declaration(point).parameters.get(name),) if definition is not None]
     if not any(value == one and type(value) is type(one) for one in known):
         raise ArgumentError(f"gemm: {name}={value!r} does nothing {where}: leave it out")

@@ -63,11 +63,11 @@ def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
 
 def _converted(problem: Problem, device: DeviceInfo) -> Cpu:
     """Panels of reals for other types than float32 and float64, and even tiles for complex numbers."""
-    found = panels(problem, device, stepped=False)
+    converted = panels(problem, device, stepped=False)
     if types_of(problem).complex:
-        rows, lanes = max(found.TR - found.TR % 2, 2), max(found.VL, 2)
-        found = replace(found, TR=rows, VL=lanes, TC=lanes * (found.TC // found.VL))
-    return found
+        rows, lanes = max(converted.TR - converted.TR % 2, 2), max(converted.VL, 2)
+        converted = replace(converted, TR=rows, VL=lanes, TC=lanes * (converted.TC // converted.VL))
+    return converted
 
 
 def _dots(problem: Problem, registers: Registers) -> Cpu | None:

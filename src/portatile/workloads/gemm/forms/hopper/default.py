@@ -37,9 +37,9 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
     fitting = _fitting(problem, device)
     if other is None or not fitting:
         return None
-    took, found = units.fastest(problem, device, batch, fitting)
-    assert isinstance(found, Hopper)
-    return found if took <= other[0] else None
+    took, fastest = units.fastest(problem, device, batch, fitting)
+    assert isinstance(fastest, Hopper)
+    return fastest if took <= other[0] else None
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Point]:

@@ -22,8 +22,8 @@ _PROMOTED = (  # of floats of eight bits, which compute capability 9.0 multiplie
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Matrix | None:
     """The point for a device with an instruction for the problem's types; None for others."""
-    found = estimate(problem, device, batch)
-    return None if found is None else found[1]
+    fastest = estimate(problem, device, batch)
+    return None if fastest is None else fastest[1]
 
 
 def estimate(problem: Problem, device: DeviceInfo, batch: int) -> tuple[float, Matrix] | None:
@@ -31,6 +31,6 @@ def estimate(problem: Problem, device: DeviceInfo, batch: int) -> tuple[float, M
     fitting = [one for one in (_PROMOTED if units.promotes(problem) else _TILES) if units.fits(one.point, device)]
     if not units.unit(problem, device) or not fitting:
         return None
-    took, found = units.fastest(problem, device, batch, fitting)
-    assert isinstance(found, Matrix)
-    return took, found
+    took, fastest = units.fastest(problem, device, batch, fitting)
+    assert isinstance(fastest, Matrix)
+    return took, fastest

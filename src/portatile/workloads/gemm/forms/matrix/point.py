@@ -122,8 +122,8 @@ class Matrix(Point):
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
-        found = units.facts(problem, device, (self.rows, self.columns), bare_sums, self.TERMS)
-        return {**found, "local_bytes": self.local_bytes(4)}
+        facts = units.facts(problem, device, (self.rows, self.columns), bare_sums, self.TERMS)
+        return {**facts, "local_bytes": self.local_bytes(4)}
 
 
 def tile(groups: tuple[int, int], fragments: tuple[int, int], stages: int, double: int = 1) -> Matrix:

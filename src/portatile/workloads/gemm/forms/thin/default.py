@@ -134,17 +134,17 @@ def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Thin | None:
     split = 1
     while task.groups(group) * split < group.fill * task.units and 2 * split <= most:
         split *= 2
-    found = column(vector, (group.rows, columns), group.places, group.parts, group.unroll, split=split)
+    chosen = column(vector, (group.rows, columns), group.places, group.parts, group.unroll, split=split)
     limit, least = local_limit(device), max(group.parts * group.unroll * vector, _LEAST)
     steps = max(group.kept // task.itemsize, least)
     while steps > least and (steps >= 2 * k or columns * (steps * task.itemsize + 16) > _columns_limit(device)):
         steps //= 2
     if group.kept:
-        found = replace(found, SM=True, KB=steps)
+        chosen = replace(chosen, SM=True, KB=steps)
     stages = group.stages
-    while stages > 1 and replace(found, STAGES=stages).local_bytes(task.itemsize, along) > limit:
+    while stages > 1 and replace(chosen, STAGES=stages).local_bytes(task.itemsize, along) > limit:
         stages -= 1
-    return replace(found, TURN=turn, STAGES=stages, JOIN=split > 1 and joins(device))
+    return replace(chosen, TURN=turn, STAGES=stages, JOIN=split > 1 and joins(device))
 
 
 def _fastest(task: _Task, cuda: bool) -> _Group:
