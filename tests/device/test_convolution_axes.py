@@ -18,8 +18,8 @@ from portatile.arguments import foreign
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
+from portatile.routines.convolve_volumes import SeparableFilter
 from portatile.runtime import perform, separable
 from portatile.runtime.engine import engine_of
 from portatile.runtime.memory_limit import memory_limit
@@ -73,9 +73,9 @@ def test_a_filter_for_each_axis(device: Device, monkeypatch: pytest.MonkeyPatch,
     boundaries: Any = ("constant", "periodic", "grow")
     array = random(kinds, 12, 64, 7)
     rows = tuple(np.array([row]) for row in taps)
-    planned = convolve._volume(array, convolve._passes(rows, lower, boundaries), "single")
-    assert planned is not None
-    assert len(separable.between(planned[0], device.info)) == (2 if kinds == "any" else 1)
+    volume = SeparableFilter.of(rows, lower, "single", boundaries).volume(array)
+    assert volume is not None
+    assert len(separable.between(volume, device.info)) == (2 if kinds == "any" else 1)
     expected: Any = array
     for row, first, kind in zip(taps, lower, boundaries, strict=True):
         expected = convolve1d(expected, row, lower=first, boundary=kind, transposed=True, device=device.info.id)
@@ -89,10 +89,10 @@ def test_a_filter_for_each_axis(device: Device, monkeypatch: pytest.MonkeyPatch,
 
 def test_filters_alike_are_one_operand(device: Device) -> None:
     """So a call with one filter for all axes and one with three equal ones run the same plan."""
-    alike = convolve._passes(tuple(np.ones((1, 3)) for _ in range(3)), -1, "periodic")
-    assert [one.name for one in alike] == ["filter"] * 3
-    mixed = convolve._passes((np.ones((1, 3)), np.zeros((1, 3)), np.ones((1, 3))), (0, 1, 2), ("zero", "wrap", "grow"))
-    assert [(one.name, one.lower, one.boundary) for one in mixed] == [
+    alike = SeparableFilter.of(tuple(np.ones((1, 3)) for _ in range(3)), -1, "single", "periodic")
+    assert [axis.name for axis in alike.axes] == ["filter"] * 3
+    mixed = SeparableFilter.of((np.ones((1, 3)), np.zeros((1, 3)), np.ones((1, 3))), (0, 1, 2), "single", ("zero", "wrap", "grow"))
+    assert [(axis.name, axis.lower, axis.boundary) for axis in mixed.axes] == [
         ("filter", 0, "zero"),
         ("filter1", 1, "periodic"),
         ("filter", 2, "grow"),
