@@ -35,11 +35,11 @@ def kinds(boundary: Boundary | Sequence[Boundary], axes: int = AXES) -> tuple[st
     return tuple(map(kind_of, for_each(boundary, "boundaries", axes)))
 
 
-def for_each(given: Any, what: str, axes: int = AXES) -> tuple[Any, ...]:
+def for_each(value: Any, what: str, axes: int = AXES) -> tuple[Any, ...]:
     """One value for each axis, from one for all or from a sequence; raises ArgumentError for a sequence of another length."""
-    if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)) or (isinstance(given, np.ndarray) and given.ndim == 0):
-        return (given,) * axes
-    values = tuple(given)
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return (value,) * axes
+    values = tuple(value)
     if len(values) != axes:
         raise ArgumentError(f"{len(values)} {what} for {axes} axes; give one for all or one for each")
     return values
@@ -70,11 +70,11 @@ def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
     return tuple(map(one_filter, rows))
 
 
-def numbers(given: ArrayLike, name: str) -> NDArray[Any]:
+def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """An array of what is given, on the host; raises ArgumentError where that takes equally long rows."""
-    refuse_masks(given, name)
+    refuse_masks(values, name)
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except ArgumentError:  # a Buffer, which says what to do
         raise
     except ValueError:

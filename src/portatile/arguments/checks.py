@@ -69,9 +69,9 @@ def factor(value: Any, name: str) -> float:
         raise ArgumentError(f"{name} is too large for a float64") from None
 
 
-def check_options(*given: tuple[str, str, str]) -> None:
+def check_options(*choices: tuple[str, str, str]) -> None:
     """Raise ArgumentError for an option whose value is not one of the allowed letters: name, value, letters."""
-    for name, value, allowed in given:
+    for name, value, allowed in choices:
         if value not in tuple(allowed):
             raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
 
@@ -80,11 +80,11 @@ def check_dtype(dtype: np.dtype[Any], name: str, types: tuple[str, ...] = DTYPES
     """Raise ArgumentError for elements that are none of ``types``, with what to do."""
     if dtype not in NAMES and name_of(dtype) not in types:
         order = "" if dtype.isnative else " in foreign byte order"
-        wanted = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
+        suggested = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
         advice = (
             "take real and imaginary part apart"
             if dtype.kind == "c" and types is DTYPES
-            else f"convert it, for example with {name}.astype('{wanted}')"
+            else f"convert it, for example with {name}.astype('{suggested}')"
         )
         advice = remedy(name, advice)
         raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(types)}: {advice}")

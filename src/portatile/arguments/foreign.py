@@ -40,19 +40,19 @@ def ordered(array: Any) -> Iterator[None]:
             stream.wait_for(queue.marker())
 
 
-def through(compute: Callable[..., Any], *given: Any) -> Any:
+def through(compute: Callable[..., Any], *arguments: Any) -> Any:
     """``compute(*given)`` with foreign arrays wrapped as Buffers, in the order of their streams.
 
     Where the first argument is foreign, a Buffer that ``compute`` returns is copied into a new array of that library.
     """
     with ExitStack() as stack:
-        for array in {Buffer.wrap(array).device: array for array in reversed(given) if is_foreign(array)}.values():
+        for array in {Buffer.wrap(array).device: array for array in reversed(arguments) if is_foreign(array)}.values():
             stack.enter_context(ordered(array))
-        result = compute(*(Buffer.wrap(array) if is_foreign(array) else array for array in given))
-        if not isinstance(result, Buffer) or not is_foreign(given[0]):
+        result = compute(*(Buffer.wrap(array) if is_foreign(array) else array for array in arguments))
+        if not isinstance(result, Buffer) or not is_foreign(arguments[0]):
             return result
-        made = outputs.new(given[0], result.shape)
+        copy = outputs.new(arguments[0], result.shape)
         if result.size:
-            target = Buffer.wrap(made)
+            target = Buffer.wrap(copy)
             result.device.default_queue().copy(target.memory, result.memory, result.nbytes, target.offset, result.offset)
-        return made
+        return copy

@@ -29,15 +29,15 @@ def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Res
     """``compute`` of NumPy arrays as a function that takes CPU tensors too."""
 
     @wraps(compute)
-    def either(*given: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
-        if "torch" not in sys.modules or not any(map(is_host_tensor, (*given, *named.values()))):
-            return compute(*given, **named)
-        return cast(_Result, through(compute, *given, **named))
+    def either(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
+        if "torch" not in sys.modules or not any(map(is_host_tensor, (*arguments, *keywords.values()))):
+            return compute(*arguments, **keywords)
+        return cast(_Result, through(compute, *arguments, **keywords))
 
     return either
 
 
-def through(compute: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """``compute`` of the arrays behind CPU tensors. Arrays that it returns come back as tensors, an output as the caller's own.
 
     Raises ArgumentError for tensors that NumPy cannot see, and for those whose gradients would be lost.
@@ -49,11 +49,11 @@ def through(compute: Callable[..., Any], *given: Any, **named: Any) -> Any:
             return tuple(map(arrays, value))
         if not is_host_tensor(value):
             return value
-        known = next((array for array, tensor in tensors.values() if tensor is value), None)
-        if known is None:
-            known = _array(value)
-            tensors[id(known)] = known, value
-        return known
+        array = next((array for array, tensor in tensors.values() if tensor is value), None)
+        if array is None:
+            array = _array(value)
+            tensors[id(array)] = array, value
+        return array
 
     def back(value: Any) -> Any:
         if type(value) is tuple:
@@ -62,7 +62,7 @@ def through(compute: Callable[..., Any], *given: Any, **named: Any) -> Any:
             return tensors[id(value)][1]
         return _tensor(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
-    return back(compute(*map(arrays, given), **{name: arrays(value) for name, value in named.items()}))
+    return back(compute(*map(arrays, arguments), **{name: arrays(value) for name, value in keywords.items()}))
 
 
 def _array(tensor: Any) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from portatile.arguments.checks import check_options
-from portatile.arguments.matrices import Matrix
+from portatile.arguments.checks import FACTORS, check_options
+from portatile.arguments.matrices import Matrix, alike, matrix
+from portatile.errors import ArgumentError
 
 Trans = Literal["N", "T", "C"]
 Side = Literal["L", "R"]
@@ -24,6 +25,17 @@ def op(stored: Matrix, trans: str, name: str) -> Matrix:
         return stored
     check_options((name, trans, "NTC"))
     return conjugate(stored.flipped(), trans)
+
+
+def factors(a: Any, b: Any, trans_a: str, trans_b: str) -> tuple[Matrix, Matrix]:
+    """op(a), m x k, and op(b), k x n, of two matrices. Raises ArgumentError where their shapes, dtypes or devices do not fit together."""
+    stored_a = op(matrix(a, "a", FACTORS), trans_a, "trans_a")
+    stored_b = op(matrix(b, "b", FACTORS), trans_b, "trans_b")
+    (m, k), (k_b, n) = stored_a.shape, stored_b.shape
+    if k != k_b:
+        raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
+    alike(stored_a, stored_b)
+    return stored_a, stored_b
 
 
 def conjugate(stored: Matrix, trans: str) -> Matrix:

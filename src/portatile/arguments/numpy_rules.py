@@ -40,30 +40,30 @@ class _Shapes(NamedTuple):
     core: int
 
 
-def product(a: Any, b: Any, out: Any, wanted: str | None = None) -> Conversion | None:
+def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversion | None:
     """The operands of ``matmul(a, b, out)`` as matrices or stacks that kernels read; None where they are such already.
 
-    ``wanted`` names the dtype of the result, if the caller does. Raises ArgumentError for shapes that do not fit, and for an ``out`` that
-    the result cannot be cast to.
+    ``dtype_name`` is the dtype of the result, if the caller names one. Raises ArgumentError for shapes that do not fit, and for an
+    ``out`` that the result cannot be cast to.
     """
     target = _only(out)
-    one, other = _array(a, "a"), _array(b, "b")
-    library = _library(one, other, target)
-    asked = wanted or (None if library is None or target is None else _name(library.dtype(target)))
-    dtype = None if library is None else multiplied_in(library.dtype(one), library.dtype(other), asked, wanted is not None)
+    array_a, array_b = _array(a, "a"), _array(b, "b")
+    library = _library(array_a, array_b, target)
+    result_name = dtype_name or (None if library is None or target is None else _name(library.dtype(target)))
+    dtype = None if library is None else multiplied_in(library.dtype(array_a), library.dtype(array_b), result_name, dtype_name is not None)
     if library is None or dtype is None:  # the routine takes or refuses them
-        return None if one is a and other is b and target is out else Conversion((one, other), target, _as_it_is)
-    shapes = _shapes(tuple(one.shape), tuple(other.shape))
-    first, second = (_readable(library, array, dtype) for array in (one, other))
+        return None if array_a is a and array_b is b and target is out else Conversion((array_a, array_b), target, _as_it_is)
+    shapes = _shapes(tuple(array_a.shape), tuple(array_b.shape))
+    first, second = (_readable(library, array, dtype) for array in (array_a, array_b))
     first = first[None, :] if first.ndim == 1 else first
     second = second[:, None] if second.ndim == 1 else second
     if target is None:
         if first is a and second is b:
             return None
         return Conversion((first, second), None, _as_it_is if shapes.core == 2 else lambda result: library.shaped(result, shapes.given))
-    _check_out(library, target, shapes, (one, other), dtype)
+    _check_out(library, target, shapes, (array_a, array_b), dtype)
     view = target if shapes.core == 2 else target[shapes.view]
-    results = (wanted,) if wanted else RESULTS[name_of(dtype)]
+    results = (dtype_name,) if dtype_name else RESULTS[name_of(dtype)]
     if _name(library.dtype(view)) in results and _direct(library, view, shapes.whole, (first, second)):
         if first is a and second is b and view is out:
             return None
@@ -72,23 +72,23 @@ def product(a: Any, b: Any, out: Any, wanted: str | None = None) -> Conversion |
 
 
 def multiplied_in(
-    one: np.dtype[Any] | None, other: np.dtype[Any] | None, asked: str | None = None, cast: bool = False
+    dtype_a: np.dtype[Any] | None, dtype_b: np.dtype[Any] | None, result_name: str | None = None, cast: bool = False
 ) -> np.dtype[Any] | None:
     """The dtype in which arrays of two are multiplied: NumPy's common one, float64 for integers and bool; None where there is none.
 
-    ``asked`` names the dtype of the result, if that is known: int8 is multiplied as such where it is int32. With ``cast`` the operands
-    are cast to it, as NumPy does where ``dtype`` is given, if they do not give such results themselves.
+    ``result_name`` is the dtype of the result, if that is known: int8 is multiplied as such where it is int32. With ``cast`` the
+    operands are cast to it, as NumPy does where ``dtype`` is given, if they do not give such results themselves.
     """
-    if one is None or other is None:
+    if dtype_a is None or dtype_b is None:
         return None
     try:
-        result = one if one == other else np.result_type(one, other)
+        result = dtype_a if dtype_a == dtype_b else np.result_type(dtype_a, dtype_b)
     except TypeError:
         return None
-    if result.kind in _COUNTED and asked not in RESULTS.get(name_of(result), ()):
+    if result.kind in _COUNTED and result_name not in RESULTS.get(name_of(result), ()):
         result = np.dtype(np.float64)
-    if cast and asked is not None and asked in RESULTS and asked not in RESULTS.get(name_of(result), ()):
-        kind = ELEMENTS[asked].numpy
+    if cast and result_name is not None and result_name in RESULTS and result_name not in RESULTS.get(name_of(result), ()):
+        kind = ELEMENTS[result_name].numpy
         result = kind if np.can_cast(result, kind, "same_kind") else result
     return result if name_of(result) in RESULTS else None
 
@@ -110,18 +110,18 @@ def _only(out: Any) -> Any:
     return out[0]
 
 
-def _array(given: Any, name: str) -> Any:
-    """``given`` as an array: lists, tuples and what has ``__array__`` or a buffer of memory by NumPy, arrays as they are."""
-    refuse_masks(given, name)
-    if isinstance(given, (np.ndarray, Buffer)) or is_cuda_array(given):
-        return given
-    known = isinstance(given, (list, tuple, memoryview)) or type(given).__module__ == "array"
-    if not known and not hasattr(given, "__array__") and not hasattr(given, "__array_interface__"):
-        return given
+def _array(value: Any, name: str) -> Any:
+    """``value`` as an array: lists, tuples and what has ``__array__`` or a buffer of memory by NumPy, arrays as they are."""
+    refuse_masks(value, name)
+    if isinstance(value, (np.ndarray, Buffer)) or is_cuda_array(value):
+        return value
+    by_numpy = isinstance(value, (list, tuple, memoryview)) or type(value).__module__ == "array"
+    if not by_numpy and not hasattr(value, "__array__") and not hasattr(value, "__array_interface__"):
+        return value
     try:
-        return axes.numbers(given, name)
+        return axes.numbers(value, name)
     except (TypeError, RuntimeError) as error:  # an array of another library that lies where NumPy does not reach, say
-        raise ArgumentError(f"{name} is a {type(given).__name__} that NumPy cannot read: {error}") from None
+        raise ArgumentError(f"{name} is a {type(value).__name__} that NumPy cannot read: {error}") from None
 
 
 def _kind(array: Any) -> str:
@@ -139,7 +139,7 @@ def _library(a: Any, b: Any, out: Any) -> Converter | None:
         kinds += f", out {_kind(out)}"
         if converters[-1] is None:
             raise matrices.unknown(out, "out")
-    if any(one is not converters[0] for one in converters):
+    if any(converter is not converters[0] for converter in converters):
         raise ArgumentError(f"the arrays lie in different places ({kinds}); move them to one, by Buffer.from_numpy or .numpy()")
     return converters[0]
 
@@ -176,14 +176,14 @@ def _lies_well(library: Converter, array: Any) -> bool:
     return matrices.form(shape, strides, size) is not None
 
 
-def _check_out(library: Converter, out: Any, shapes: _Shapes, given: tuple[Any, Any], dtype: np.dtype[Any]) -> None:
+def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[Any, Any], dtype: np.dtype[Any]) -> None:
     """Raise ArgumentError for an output that cannot be written, has another shape, or to whose dtype nothing is cast silently."""
     writable(out, "out")
     refuse_masks(out, "out")
     have, shape = tuple(out.shape), shapes.given
     if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):
         raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
-    kind, result = library.dtype(out), np.result_type(*(library.dtype(array) for array in given))
+    kind, result = library.dtype(out), np.result_type(*(library.dtype(array) for array in operands))
     if _name(kind) in RESULTS[name_of(dtype)]:
         return
     if kind is None or not np.can_cast(result, kind, "same_kind"):

@@ -80,34 +80,34 @@ def receiving(
     """
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
-    own = next(iter(factors.values())).array.dtype
-    wanted = kind or own
-    array = (new(model, shape) if wanted == own else new(model, shape, wanted)) if out is None else out
-    stored = output(array, shape, wanted)
+    factor_dtype = next(iter(factors.values())).array.dtype
+    dtype = kind or factor_dtype
+    array = (new(model, shape) if dtype == factor_dtype else new(model, shape, dtype)) if out is None else out
+    stored = output(array, shape, dtype)
     for name, factor in factors.items():
         apart(stored, factor, name)
     if beta == 0 or c is array:
         return Result(array, stored, None)
-    return Result(array, stored, copying(fitting(c, shape, wanted, "c"), stored, "c"))
+    return Result(array, stored, copying(fitting(c, shape, dtype, "c"), stored, "c"))
 
 
-def result_type(operand: np.dtype[Any], wanted: str | None, out: Any, c: Any) -> np.dtype[Any]:
-    """The type of a product's elements: the one that was ``wanted``, that of ``out`` or of ``c``, or the usual one of such operands.
+def result_type(operand: np.dtype[Any], asked_name: str | None, out: Any, c: Any) -> np.dtype[Any]:
+    """The type of a product's elements: the one that was ``asked_name``, that of ``out`` or of ``c``, or the usual one of such operands.
 
-    Raises ArgumentError where a product of such operands has no results of the ``wanted`` type.
+    Raises ArgumentError where a product of such operands has no results of the ``asked_name`` type.
     """
     name = dtypes.name_of(operand)
-    known = dtypes.RESULTS.get(name, (name,))
-    if wanted is not None:
-        dtypes.product_name(name, wanted)
-        return dtypes.ELEMENTS[wanted].numpy
-    if len(known) == 1:
-        return operand if known[0] == name else dtypes.ELEMENTS[known[0]].numpy
+    possible = dtypes.RESULTS.get(name, (name,))
+    if asked_name is not None:
+        dtypes.product_name(name, asked_name)
+        return dtypes.ELEMENTS[asked_name].numpy
+    if len(possible) == 1:
+        return operand if possible[0] == name else dtypes.ELEMENTS[possible[0]].numpy
     for array in (out, c):
-        given = "" if array is None else dtypes.named(array.dtype) if hasattr(array, "dtype") else ""
-        if given in known:
-            return dtypes.ELEMENTS[given].numpy
-    return dtypes.ELEMENTS[known[0]].numpy
+        array_name = "" if array is None else dtypes.named(array.dtype) if hasattr(array, "dtype") else ""
+        if array_name in possible:
+            return dtypes.ELEMENTS[array_name].numpy
+    return dtypes.ELEMENTS[possible[0]].numpy
 
 
 def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None) -> Array:
@@ -146,26 +146,26 @@ def apart(out: Matrix, other: Matrix, name: str) -> None:
         raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
 
 
-def overlap(one: Matrix, other: Matrix) -> bool:
+def overlap(stored: Matrix, other: Matrix) -> bool:
     """Whether two matrices may share memory."""
-    one_array, yours = one.array, other.array
-    if not isinstance(one_array, Buffer) and not isinstance(yours, Buffer):
-        return np.may_share_memory(one_array, yours)
-    if not isinstance(one_array, Buffer) or not isinstance(yours, Buffer):
+    array, other_array = stored.array, other.array
+    if not isinstance(array, Buffer) and not isinstance(other_array, Buffer):
+        return np.may_share_memory(array, other_array)
+    if not isinstance(array, Buffer) or not isinstance(other_array, Buffer):
         return False
-    if one_array.memory is not yours.memory and not isinstance(one_array.memory.handle, int):  # without addresses
+    if array.memory is not other_array.memory and not isinstance(array.memory.handle, int):  # without addresses
         return False
-    (memory, first, last), (other_memory, other_first, other_last) = _extent(one), _extent(other)
+    (memory, first, last), (other_memory, other_first, other_last) = _extent(stored), _extent(other)
     return memory == other_memory and first < other_last and other_first < last
 
 
-def same(one: Matrix, other: Matrix) -> bool:
+def same(stored: Matrix, other: Matrix) -> bool:
     """Whether two matrices of one shape are the same elements in the same places."""
-    if one.on_device != other.on_device or one[1:-1] != other[1:-1]:
+    if stored.on_device != other.on_device or stored[1:-1] != other[1:-1]:
         return False
-    if one.on_device:
-        return _extent(one) == _extent(other)
-    return bool(one.array.__array_interface__["data"] == other.array.__array_interface__["data"])
+    if stored.on_device:
+        return _extent(stored) == _extent(other)
+    return bool(stored.array.__array_interface__["data"] == other.array.__array_interface__["data"])
 
 
 def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:

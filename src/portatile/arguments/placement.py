@@ -46,9 +46,9 @@ def place(device: Device, queue: Queue, stored: Matrix) -> Placed:
     if stored.on_device:
         return Placed(stored, stored.array.memory, True, False)
     span = stored.span()
-    kept = device.borrow(span)
-    if kept is not None:
-        return Placed(stored, kept, True, False)
+    borrowed = device.borrow(span)
+    if borrowed is not None:
+        return Placed(stored, borrowed, True, False)
     memory = device.share(span)
     if memory is not None:
         return Placed(stored, memory, True, True)

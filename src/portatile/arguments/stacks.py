@@ -24,7 +24,7 @@ _Stack = NDArray[Any] | Buffer
 _COUNTED = 2**20  # elements whose places are compared one by one
 
 
-class Given(NamedTuple, Generic[Array]):
+class StackedGemm(NamedTuple, Generic[Array]):
     """The arguments of a call on stacks: ``op(a) @ op(b) + beta * c`` for each matrix, in elements of ``kind`` (None: as a's)."""
 
     a: Array
@@ -70,9 +70,9 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ArgumentError(f"stacks of {' and '.join(map(str, counts))} matrices cannot be broadcast together") from None
 
 
-def products(given: Given[Array]) -> Products[Array]:
+def products(call: StackedGemm[Array]) -> Products[Array]:
     """The products of all matrices of the stacks; ``c`` and ``out`` have the whole batch. Raises ArgumentError for what does not fit."""
-    stack_a, stack_b = _op(stack_of(given.a, "a"), given.trans[0], "trans_a"), _op(stack_of(given.b, "b"), given.trans[1], "trans_b")
+    stack_a, stack_b = _op(stack_of(call.a, "a"), call.trans[0], "trans_a"), _op(stack_of(call.b, "b"), call.trans[1], "trans_b")
     if stack_a.dtype != stack_b.dtype:
         raise ArgumentError(f"a is {stack_a.dtype} and b is {stack_b.dtype}; convert one of them")
     m, k = stack_a.shape[-2:]
@@ -80,18 +80,18 @@ def products(given: Given[Array]) -> Products[Array]:
         raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {stack_b.shape[-2]} x {stack_b.shape[-1]}: the inner dimensions differ")
     batch = broadcast(stack_a.shape, stack_b.shape)
     shape = (*batch, m, stack_b.shape[-1])
-    c, beta = given.c, given.beta
+    c, beta = call.c, call.beta
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
-    kind = result_type(stack_a.dtype, given.kind, given.out, c if beta != 0 else None)
-    result = outputs.new(given.a, shape, None if kind == stack_a.dtype else kind) if given.out is None else given.out
+    kind = result_type(stack_a.dtype, call.kind, call.out, c if beta != 0 else None)
+    result = outputs.new(call.a, shape, None if kind == stack_a.dtype else kind) if call.out is None else call.out
     target = _whole(result, shape, kind, "out")
     writable(result, "out")
     if 0 in shape:
         return Products(result, None, [])
     if overlaps_itself(target):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
-    listed = [_product(views, given.trans) for views in batches(batch, (stack_a, stack_b, target))]
+    listed = [_product(views, call.trans) for views in batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
         begin = copying(_whole(c, shape, kind, "c"), target)
@@ -191,15 +191,15 @@ def batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_S
     allow it, the longest one that is left kept, the others taken apart.
     """
     sizes, steps = _merged(batch, [_broadcast(array, len(batch)) for array in operands])
-    kept = _longest(sizes, steps, operands[-1])
-    order = [place for place in range(len(sizes)) if place != kept]
+    longest = _longest(sizes, steps, operands[-1])
+    order = [place for place in range(len(sizes)) if place != longest]
     outer = tuple(sizes[place] for place in order)
-    count = () if kept is None else (sizes[kept],)
+    count = () if longest is None else (sizes[longest],)
     views = []
     for array, strides in zip(operands, steps, strict=True):
-        inner = () if kept is None else (strides[kept],)
+        inner = () if longest is None else (strides[longest],)
         views.append(_view(array, (*outer, *count, *array.shape[-2:]), (*(strides[place] for place in order), *inner, *array.strides[-2:])))
-    if kept is None:
+    if longest is None:
         return [tuple(_single(view[index]) for view in views) for index in np.ndindex(*outer)]
     return [tuple(view[index] for view in views) for index in np.ndindex(*outer)] if outer else [tuple(views)]
 
@@ -242,7 +242,7 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
     for place, size in enumerate(sizes):
         forward = all(strides[place] >= 0 and strides[place] % itemsize == 0 for strides in steps)
         axes = sorted([*extents, (steps[-1][place], size)])
-        disjoint = axes[0][0] > 0 and all(one[0] * (one[1] - 1) < other[0] for one, other in pairwise(axes))
+        disjoint = axes[0][0] > 0 and all(inner[0] * (inner[1] - 1) < outer[0] for inner, outer in pairwise(axes))
         if forward and disjoint:
             fitting.append((size, place))
     return max(fitting)[1] if fitting else None

@@ -59,8 +59,8 @@ def coulomb_potential(
     steps = _numbers((spacing,) * 3 if single else spacing, "spacing")
     start = _numbers(origin, "origin")
     rows = None if out is None else _rows(out, points)
-    made = _RECORDER.call(_plan, (atoms,), (*start, *steps), (nx, ny, nz), rows, device)
-    return _reshaped(made, points) if out is None else out
+    potential = _RECORDER.call(_plan, (atoms,), (*start, *steps), (nx, ny, nz), rows, device)
+    return _reshaped(potential, points) if out is None else out
 
 
 def _plan(call: Call) -> Planned:

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portatile import dtypes
-from portatile.arguments import checks, matrices, outputs, stacks
-from portatile.arguments.checks import FACTORS
-from portatile.arguments.letters import letter, op
+from portatile.arguments import checks, letters, matrices, outputs, stacks
+from portatile.arguments.letters import letter
 from portatile.arguments.matrices import Matrix
 from portatile.device import Selector
 from portatile.device.buffer import Buffer, is_cuda_array
@@ -22,6 +21,7 @@ from portatile.workloads.gemm.reals import EIGHT_BITS
 
 _BLOCK = 128  # steps of k that may share a factor
 _OTHER = {"none": "none", "rows": "columns", "columns": "rows"}
+_SWAPPED = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}
 
 
 class Epilogue(NamedTuple):
@@ -45,8 +45,18 @@ def gemm(
     if activation not in epilogue.CHOICES["activation"]:
         names = ", ".join(str(name) for name in epilogue.CHOICES["activation"] if name != "none")
         raise ArgumentError(f"activation={activation!r} is not one of {names}")
-    alpha, beta = factors
-    given: dict[str, Any] = {}
+    alpha, vectors = _scales(asked, factors[0])
+    if asked.precision == "reproducible" and (len(vectors) > ("bias" in vectors) or activation not in ("none", "relu")):
+        raise ArgumentError(
+            "precision='reproducible' goes with a bias, with scales that are numbers and with relu; apply others to the product"
+        )
+    options = (*trans, asked.dtype, activation, tuple(vectors), asked.precision)
+    return _RECORDER.call(_plan, (*arrays[:2], *vectors.values(), *arrays[2:]), (alpha, factors[1]), options, out, device)
+
+
+def _scales(asked: Epilogue, alpha: complex) -> tuple[complex, dict[str, Any]]:
+    """alpha times the scales that are numbers, and the bias and the other scales by name. Raises ArgumentError for lists."""
+    vectors: dict[str, Any] = {}
     for name in epilogue.VECTORS:
         vector = getattr(asked, name)
         if vector is None:
@@ -56,64 +66,93 @@ def gemm(
         if name != "bias" and getattr(vector, "shape", ()) == ():  # one number for all of a or b
             alpha *= checks.factor(vector, name)
         else:
-            given[name] = vector
-    if asked.precision == "reproducible" and (len(given) > ("bias" in given) or activation not in ("none", "relu")):
-        raise ArgumentError(
-            "precision='reproducible' goes with a bias, with scales that are numbers and with relu; apply others to the product"
-        )
-    options = (*trans, asked.dtype, activation, tuple(given), asked.precision)
-    called = (*arrays[:2], *given.values(), *arrays[2:])
-    return _RECORDER.call(_plan, called, (alpha, beta), options, out, device)
+            vectors[name] = vector
+    return alpha, vectors
+
+
+class _Product(NamedTuple):
+    """A product and the vectors of its epilogue, by name; each goes ``along`` the rows or columns of C, or "none" where it is absent.
+
+    With ``blocks`` the vectors are the factors of blocks of k.
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    vectors: dict[str, Matrix]
+    along: dict[str, str]
+    blocks: bool
+
+    def row_major(self) -> _Product:
+        """The same product with a row-major C: of a column-major one, C^T = op(B)^T op(A)^T, where vectors along rows go along columns."""
+        if not self.c.transposed:
+            return self
+        if self.blocks:
+            raise ArgumentError("with factors of blocks of k the output must have contiguous rows: pass one, or none")
+        along = {name: _OTHER[self.along[_SWAPPED[name]]] for name in epilogue.VECTORS}
+        vectors = {_SWAPPED[name]: vector for name, vector in self.vectors.items()}
+        return _Product(self.b.flipped(), self.a.flipped(), self.c.flipped(), vectors, along, False)
+
+    def operands(self, alpha: complex, beta: complex) -> tuple[Matrix, ...]:
+        """What the workload's kernels take, in its order; where there is no vector, A stands unread."""
+        vectors = (self.vectors.get(name, self.a.read_if(False)) for name in epilogue.VECTORS)
+        return (self.a.read_if(alpha != 0), self.b.read_if(alpha != 0), *vectors, self.c.read_if(beta != 0))
 
 
 def _plan(call: Call) -> Planned:
     """The request, or two for a product of another precision. Raises ArgumentError for what does not fit."""
-    trans_a, trans_b, wanted, activation, names, precision = call.options
+    trans_a, trans_b, dtype_asked, activation, names, precision = call.options
     a, b, *rest = call.arrays
-    vectors, c = dict(zip(names, rest, strict=False)), rest[len(names)] if len(rest) > len(names) else None
+    arrays, c = dict(zip(names, rest, strict=False)), rest[len(names)] if len(rest) > len(names) else None
     alpha, beta = call.factors
     if stacks.stacked(a) or stacks.stacked(b):
         raise ArgumentError("a bias, scales and activations belong to one product; call gemm for each matrix of a stack")
-    stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")
-    stored_b = op(matrices.matrix(b, "b", FACTORS), trans_b, "trans_b")
-    (m, k), (k_b, n) = stored_a.shape, stored_b.shape
-    if k != k_b:
-        raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
-    matrices.alike(stored_a, stored_b)
-    operand = dtypes.name_of(stored_a.array.dtype)
-    if operand.startswith("complex"):
-        raise ArgumentError(f"a bias, scales and activations are for real matrices, and a is {operand}; apply them to the product")
-    if operand == "int8" and wanted is None and call.out is None:
-        wanted = "float32"
-    kind = outputs.result_type(stored_a.array.dtype, wanted, call.out, c if beta != 0 else None)
+    stored_a, stored_b = letters.factors(a, b, trans_a, trans_b)
+    kind = _result_type(stored_a.array.dtype, dtype_asked, call.out, c if beta != 0 else None)
+    dtype = dtypes.product_name(dtypes.name_of(stored_a.array.dtype), dtypes.name_of(kind))
+    checks.check_factors((alpha, beta), "float32")
+    shape = stored_a.shape[0], stored_b.shape[1]
+    result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
+    product = _with_vectors(stored_a, stored_b, stored_c, arrays, epilogue.real(dtypes.product(dtype))).row_major()
+    options = (letter(product.a), letter(product.b), *(product.along[name] for name in epilogue.VECTORS), activation)
+    request = Request(
+        "gemm_blocks" if product.blocks else "gemm_epilogue",
+        (*product.c.shape, product.a.shape[1]),
+        (*options, _BLOCK) if product.blocks else options,
+        product.operands(alpha, beta),
+        result,
+        call.device,
+        {"alpha": alpha, "beta": beta},
+        begin,
+    )
+    if precisions.computed(precision, request.workload, dtype, product.along).workload != request.workload:
+        return Planned(result, _product_first(request._replace(options=options), precision))
+    return Planned(result, [request])
+
+
+def _result_type(operand: np.dtype[Any], asked: str | None, out: Any, c: Any) -> np.dtype[Any]:
+    """As ``outputs.result_type``, but float32 for int8. Raises ArgumentError for complex operands and integer results."""
+    name = dtypes.name_of(operand)
+    if name.startswith("complex"):
+        raise ArgumentError(f"a bias, scales and activations are for real matrices, and a is {name}; apply them to the product")
+    if name == "int8" and asked is None and out is None:
+        asked = "float32"
+    kind = outputs.result_type(operand, asked, out, c)
     if kind.kind == "i":
         raise ArgumentError("a bias, scales and activations give floating-point numbers; pass dtype='float32' or another output")
-    dtype = dtypes.product_name(operand, dtypes.name_of(kind))
-    types = dtypes.product(dtype)
-    checks.check_factors((alpha, beta), "float32")
-    result, stored_c, begin = outputs.receiving(call.out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-    blocks = _blocks(vectors, (m, n, k), operand)
-    along = {name: _along(vectors[name], name, (m, n)) if name in vectors and name not in blocks else "none" for name in epilogue.VECTORS}
-    rows = {name: _row(vector, name, epilogue.real(types)) for name, vector in vectors.items() if name not in blocks} | blocks
-    for name, row in rows.items():
-        outputs.apart(stored_c, row, name)
-    if stored_c.transposed and blocks:
-        raise ArgumentError("with factors of blocks of k the output must have contiguous rows: pass one, or none")
-    if stored_c.transposed:  # C^T = op(B)^T op(A)^T, and what goes along its rows goes along C's columns
-        stored_a, stored_b, stored_c = stored_b.flipped(), stored_a.flipped(), stored_c.flipped()
-        swapped = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}
-        along = {name: _OTHER[along[swapped[name]]] for name in epilogue.VECTORS}
-        rows = {swapped[name]: row for name, row in rows.items()}
-        m, n = n, m
-    absent = stored_a.read_if(False)  # stands where there is no vector: kernels do not take it
-    read_a, read_b = (stored.read_if(alpha != 0) for stored in (stored_a, stored_b))
-    operands = (read_a, read_b, *(rows.get(name, absent) for name in epilogue.VECTORS), stored_c.read_if(beta != 0))
-    letters = (letter(stored_a), letter(stored_b), *(along[name] for name in epilogue.VECTORS), activation)
-    workload, options = ("gemm_blocks", (*letters, _BLOCK)) if blocks else ("gemm_epilogue", letters)
-    request = Request(workload, (m, n, k), options, operands, result, call.device, {"alpha": alpha, "beta": beta}, begin)
-    if precisions.computed(precision, workload, dtype, along).workload != workload:
-        return Planned(result, _product_first(request._replace(options=letters), precision))
-    return Planned(result, [request])
+    return kind
+
+
+def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], dtype: str) -> _Product:
+    """The product with the vectors in ``arrays``, which are of ``dtype``. Raises ArgumentError where one does not fit, or overlaps C."""
+    (m, k), (_, n) = a.shape, b.shape
+    blocks = _blocks(arrays, (m, n, k), dtypes.name_of(a.array.dtype))
+    alone = {name: vector for name, vector in arrays.items() if name not in blocks}
+    along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _along(vector, name, (m, n)) for name, vector in alone.items()}
+    vectors = {name: _row(vector, name, dtype) for name, vector in alone.items()} | blocks
+    for name, vector in vectors.items():
+        outputs.apart(c, vector, name)
+    return _Product(a, b, c, vectors, along, bool(blocks))
 
 
 def _product_first(request: Request, precision: str) -> list[Request]:
@@ -147,10 +186,10 @@ def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) 
     if operand not in EIGHT_BITS:
         raise ArgumentError(f"scales of blocks of k are for floats of eight bits, and a is {operand}; scale its rows")
     scales = {name: matrices.matrix(vectors[name], name) for name in shapes}
-    for name, one in scales.items():
-        if one.array.dtype != "float32":
-            raise ArgumentError(f"{name} has dtype {one.array.dtype}; it must be float32, the type of the sums: convert it")
-        if one.transposed:
+    for name, scale in scales.items():
+        if scale.array.dtype != "float32":
+            raise ArgumentError(f"{name} has dtype {scale.array.dtype}; it must be float32, the type of the sums: convert it")
+        if scale.transposed:
             raise ArgumentError(f"{name} must have contiguous rows: copy it")
     return scales
 

@@ -13,14 +13,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from portatile.arguments import checks, matrices, numpy_rules, outputs, stacks
-from portatile.arguments.checks import FACTORS, Precision
-from portatile.arguments.letters import Trans, letter, op
+from portatile.arguments import checks, letters, numpy_rules, outputs, stacks
+from portatile.arguments.checks import Precision
+from portatile.arguments.letters import Trans, letter
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
-from portatile.errors import ArgumentError
 from portatile.routines import fused, stacked
 from portatile.runtime import host_blas
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
@@ -77,9 +76,9 @@ def matmul(
         np.float32(3.0)
     """
     if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
-        light = host_blas.product(a, b, out)
-        if light is not None:
-            return cast(Array, light)
+        product = host_blas.product(a, b, out)
+        if product is not None:
+            return cast(Array, product)
     options: tuple[Any, ...] = ("N", "N")
     if dtype is not None or precision is not None:
         options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
@@ -138,9 +137,9 @@ def gemm(
     factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
-        given = checks.precision(precision)
-        asked = fused.Epilogue(bias, scale_a, scale_b, activation, None if dtype is None else named(dtype), given)
-        return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), asked, out, device))
+        result_type = None if dtype is None else named(dtype)
+        epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))
+        return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), epilogue, out, device))
     options: tuple[Any, ...] = (trans_a, trans_b)
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
     if dtype is not None or precision is not None or complex_factors:
@@ -160,44 +159,50 @@ def _plan_product(call: Call) -> Planned | Converted:
 def _plan(call: Call) -> Planned:
     """The plan of ``gemm``: one request for each launch. Raises ArgumentError for operands that do not fit together."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
-    (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
-    wanted, precision = (rest[0], rest[2]) if rest else (None, "")
-    if stacks.stacked(a) or stacks.stacked(b):
-        if precision and _goes_one_by_one(stacks.stack_of(a, "a"), stacks.stack_of(b, "b"), precision):
-            names = ("a", "b", "c")[: len(call.arrays)]
-            return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
-        products = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
+    trans_a, trans_b, *rest = call.options
+    dtype, precision = (rest[0], rest[2]) if rest else (None, "")
+    if not stacks.stacked(a) and not stacks.stacked(b):
+        products = _one_product(call, dtype)
+    elif precision and _goes_one_by_one(stacks.stack_of(a, "a"), stacks.stack_of(b, "b"), precision):
+        names = ("a", "b", "c")[: len(call.arrays)]
+        return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
     else:
-        stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")
-        stored_b = op(matrices.matrix(b, "b", FACTORS), trans_b, "trans_b")
-        (m, k), (k_b, n) = stored_a.shape, stored_b.shape
-        if k != k_b:
-            raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
-        matrices.alike(stored_a, stored_b)
-        kind = outputs.result_type(stored_a.array.dtype, wanted, out, c if beta != 0 else None)
-        result, stored_c, begin = outputs.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-        products = stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
-    requests, begin = [], products.begin
-    for product in products.products:
-        checks.check_factors(call.factors, name_of(product.a.array.dtype))
-        _, _, stored_c = operands = stacks.merged(product.row_major())
-        stored_a, stored_b = (stored.read_if(alpha != 0) for stored in operands[:2])
-        batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
-        k = stored_a.rows if stored_a.transposed else stored_a.columns
-        request = Request(
-            workload,
-            (*batch, stored_c.rows, stored_c.columns, k),
-            (letter(stored_a), letter(stored_b)),
-            (stored_a, stored_b, stored_c.read_if(beta != 0)),
-            products.result,
-            call.device,
-            {"alpha": alpha, "beta": beta},
-            begin,
-            precision=precision,
-        )
-        requests.append(request)
-        begin = None
+        products = stacks.products(stacks.StackedGemm(a, b, c, call.factors[1], (trans_a, trans_b), call.out, dtype))
+    requests = [
+        _request(call, product, products.result, None if at else products.begin, precision) for at, product in enumerate(products.products)
+    ]
     return Planned(products.result, requests)
+
+
+def _one_product(call: Call, dtype: str | None) -> stacks.Products[Any]:
+    """The product of two matrices, with its result. Raises ArgumentError for operands that do not fit together."""
+    a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
+    beta = call.factors[1]
+    stored_a, stored_b = letters.factors(a, b, *call.options[:2])
+    kind = outputs.result_type(stored_a.array.dtype, dtype, call.out, c if beta != 0 else None)
+    shape = stored_a.shape[0], stored_b.shape[1]
+    result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
+    return stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
+
+
+def _request(call: Call, product: Product, result: Any, begin: outputs.Begin | None, precision: str) -> Request:
+    """The request for one launch: a product, or several that lie evenly in memory. Raises ArgumentError for factors of another type."""
+    alpha, beta = call.factors
+    checks.check_factors(call.factors, name_of(product.a.array.dtype))
+    stored_a, stored_b, stored_c = stacks.merged(product.row_major())
+    batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
+    k = stored_a.rows if stored_a.transposed else stored_a.columns
+    return Request(
+        workload,
+        (*batch, stored_c.rows, stored_c.columns, k),
+        (letter(stored_a), letter(stored_b)),
+        (stored_a.read_if(alpha != 0), stored_b.read_if(alpha != 0), stored_c.read_if(beta != 0)),
+        result,
+        call.device,
+        {"alpha": alpha, "beta": beta},
+        begin,
+        precision=precision,
+    )
 
 
 def _plan_one(call: Call, result: Any) -> Planned:
@@ -205,9 +210,9 @@ def _plan_one(call: Call, result: Any) -> Planned:
     return _plan(call._replace(out=result))
 
 
-def _shape(given: Mapping[str, Any], trans: tuple[str, str]) -> tuple[int, int]:
-    """The shape (m, n) of each product of the stacks ``a`` and ``b`` in ``given``."""
-    return given["a"].shape[-2 if trans[0] == "N" else -1], given["b"].shape[-1 if trans[1] == "N" else -2]
+def _shape(operands: Mapping[str, Any], trans: tuple[str, str]) -> tuple[int, int]:
+    """The shape (m, n) of each product of the stacks ``a`` and ``b`` in ``operands``."""
+    return operands["a"].shape[-2 if trans[0] == "N" else -1], operands["b"].shape[-1 if trans[1] == "N" else -2]
 
 
 def _goes_one_by_one(a: Any, b: Any, precision: str) -> bool:

@@ -69,16 +69,16 @@ def parts(checked_stacks: Stacks, order: int, most: int, read: tuple[str, ...], 
     if source is not target and not isinstance(source, np.ndarray) and not same_layout:
         return None
     names = (*read, "out")
-    made = [
+    even_parts = [
         [matrices.stack(view, name) for view, name in zip(views, names, strict=True)]
         for views in stacks.batches(checked_stacks.batch, (*used, target))
     ]
-    if any(part[-1].number < 2 for part in made):
+    if any(part[-1].number < 2 for part in even_parts):
         return None
-    for part in made:
+    for part in even_parts:
         for name, stored in zip(read, part, strict=False):
             outputs.apart(part[-1], stored, name)
-    return made
+    return even_parts
 
 
 def each(plan: Plan, call: Call, checked_stacks: Stacks) -> Planned:
@@ -90,9 +90,9 @@ def each(plan: Plan, call: Call, checked_stacks: Stacks) -> Planned:
     owners = dict(zip(checked_stacks.given, call.arrays, strict=True))
     for index in np.ndindex(*checked_stacks.batch):
         arrays = tuple(_matrix(array, index, owners[name]) for name, array in checked_stacks.given.items())
-        made = _matrix(target, index, result)
-        out = None if call.out is None else made
-        requests += [one._replace(result=result) for one in plan(call._replace(arrays=arrays, out=out), made).requests]
+        destination = _matrix(target, index, result)
+        out = None if call.out is None else destination
+        requests += [request._replace(result=result) for request in plan(call._replace(arrays=arrays, out=out), destination).requests]
     return Planned(result, requests)
 
 
@@ -107,11 +107,11 @@ def _matrix(stack: Any, index: tuple[int, ...], owner: Any) -> Any:
     return Buffer(memory, matrix.shape, matrix.dtype, matrix.strides, -low)
 
 
-def _check_apart(target: Any, given: Mapping[str, Any]) -> None:
+def _check_apart(target: Any, operands: Mapping[str, Any]) -> None:
     """Raise ArgumentError where an output lies over itself, or over an operand without being it."""
     if stacks.overlaps_itself(target):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
-    for name, array in given.items():
+    for name, array in operands.items():
         if _place(array) != _place(target) and _meet(array, target):
             raise ArgumentError(f"the output overlaps {name} without being {name}; pass an output of its own, or a copy of {name}")
 
@@ -122,11 +122,11 @@ def _place(array: Any) -> tuple[object, ...]:
     return (*start, array.shape, array.strides)
 
 
-def _meet(one: Any, other: Any) -> bool:
+def _meet(array: Any, other: Any) -> bool:
     """Whether two arrays may share memory."""
-    if not isinstance(one, Buffer) or not isinstance(other, Buffer):
-        return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
-    (block, first, last), (other_block, other_first, other_last) = _extent(one), _extent(other)
+    if not isinstance(array, Buffer) or not isinstance(other, Buffer):
+        return isinstance(array, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(array, other)
+    (block, first, last), (other_block, other_first, other_last) = _extent(array), _extent(other)
     return block is other_block and first < other_last and other_first < last
 
 
@@ -181,5 +181,5 @@ def _packed(array: Any) -> bool:
     """Whether an array of any library is C-contiguous."""
     if isinstance(array, Buffer):
         return matrices.is_packed(array)
-    asked = getattr(array, "is_contiguous", None)
-    return bool(asked() if asked is not None else array.flags.c_contiguous)
+    is_contiguous = getattr(array, "is_contiguous", None)
+    return bool(is_contiguous() if is_contiguous is not None else array.flags.c_contiguous)

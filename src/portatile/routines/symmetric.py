@@ -185,13 +185,13 @@ def _call(
     c: Any,
     scalars: tuple[Any, Any],
     letters: tuple[str, ...],
-    asked: Precision | None,
+    precision_asked: Precision | None,
     out: Any,
     device: Selector | None,
 ) -> Call:
-    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta, ``asked`` is a precision."""
+    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta, ``precision_asked`` is a precision."""
     alpha, beta = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
-    options = (*letters, precision(asked))
+    options = (*letters, precision(precision_asked))
     return Call(factors if c is None else (*factors, c), (alpha, beta), options, out, device)
 
 
@@ -203,7 +203,7 @@ def _plan_symm(call: Call) -> Planned | Converted:
     if tall is not None:
         return tall
     names = ("a", "b", "c")[: len(call.arrays)]
-    checked_stacks = stacked.checked(call, names, lambda given: given["b"].shape[-2:])
+    checked_stacks = stacked.checked(call, names, lambda operands: operands["b"].shape[-2:])
     return _plan_symm_together(call, checked_stacks) or stacked.each(_plan_one_symm, call, checked_stacks)
 
 
@@ -234,14 +234,14 @@ def _begins(call: Call, checked_stacks: Stacks) -> str | None:
     return None if "c" not in checked_stacks.given else "" if call.arrays[-1] is checked_stacks.result else "c"
 
 
-def _plan_one_symm(call: Call, made: Any = None) -> Planned:
-    """The request for one product; the result goes to ``made`` if it is given."""
+def _plan_one_symm(call: Call, destination: Any = None) -> Planned:
+    """The request for one product; the result goes to ``destination`` if it is given."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     check_options(("side", call.options[0], "LR"), ("uplo", call.options[1], "LU"))
     stored_a, stored_b = matrices.matrix(a, "a", COMPLEX), matrices.matrix(b, "b", COMPLEX)
     _check_symm(call, stored_a, stored_b)
-    given, out, beta = {"a": stored_a, "b": stored_b}, call.out if made is None else made, call.factors[1]
-    result, stored_c, begin = outputs.receiving(out, stored_b.shape, b, given, c, beta)
+    stored, out, beta = {"a": stored_a, "b": stored_b}, call.out if destination is None else destination, call.factors[1]
+    result, stored_c, begin = outputs.receiving(out, stored_b.shape, b, stored, c, beta)
     return Planned(result, [_symm(call, (stored_a, stored_b, stored_c), result, begin)])
 
 
@@ -256,7 +256,7 @@ def _check_symm(call: Call, a: Matrix, b: Matrix) -> None:
 
 def _symm(call: Call, operands: tuple[Matrix, ...], result: Any, begin: Begin | None) -> Request:
     """The request for a product of ``operands``, the output last, or for those of stacks."""
-    (alpha, beta), (side, uplo, mirror, asked) = call.factors, call.options
+    (alpha, beta), (side, uplo, mirror, precision_asked) = call.factors, call.options
     a, b, c = operands
     m, n = b.shape
     if a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows, of a Hermitian one its conjugate
@@ -267,7 +267,7 @@ def _symm(call: Call, operands: tuple[Matrix, ...], result: Any, begin: Begin | 
     workload, sizes = _named("symm", c, (m, n))
     read = a.read_if(alpha != 0), b.read_if(alpha != 0), c.read_if(beta != 0)
     scalars = {"alpha": alpha, "beta": beta}
-    return Request(workload, sizes, options, read, result, call.device, scalars, begin, precision=asked)
+    return Request(workload, sizes, options, read, result, call.device, scalars, begin, precision=precision_asked)
 
 
 def _named(workload: str, output: Matrix, sizes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
@@ -284,8 +284,8 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
         return _plan_one_update(workload, names, call)
     check_options(("uplo", call.options[0], "LU"), ("trans", call.options[1], "NTC"))
     n = -2 if call.options[1] == "N" else -1
-    known = (*names, "c")[: len(call.arrays)]
-    checked_stacks = stacked.checked(call, known, lambda given: (given["a"].shape[n],) * 2)
+    operand_names = (*names, "c")[: len(call.arrays)]
+    checked_stacks = stacked.checked(call, operand_names, lambda operands: (operands["a"].shape[n],) * 2)
     return _plan_updates_together(workload, names, call, checked_stacks) or stacked.each(
         partial(_plan_one_update, workload, names), call, checked_stacks
     )
@@ -310,15 +310,15 @@ def _plan_updates_together(workload: str, names: tuple[str, ...], call: Call, ch
     return Planned(checked_stacks.result, requests)
 
 
-def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: Any = None) -> Planned:
-    """The request for one triangle; the result goes to ``made`` if it is given."""
-    given = dict(zip(names, call.arrays, strict=False))
+def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, destination: Any = None) -> Planned:
+    """The request for one triangle; the result goes to ``destination`` if it is given."""
+    arrays = dict(zip(names, call.arrays, strict=False))
     c = call.arrays[-1] if len(call.arrays) > len(names) else None
     (_, beta), uplo, out = call.factors, call.options[0], call.out
     check_options(("uplo", uplo, "LU"), ("trans", call.options[1], "NTC"))
-    stored = _factors(workload, call, {name: matrices.matrix(array, name, COMPLEX) for name, array in given.items()})
+    stored = _factors(workload, call, {name: matrices.matrix(array, name, COMPLEX) for name, array in arrays.items()})
     n = stored["a"].shape[0]
-    result, stored_c, begin = outputs.receiving(out if made is None else made, (n, n), given["a"], stored, c, beta)
+    result, stored_c, begin = outputs.receiving(out if destination is None else destination, (n, n), arrays["a"], stored, c, beta)
     if out is None and beta == 0:
         begin = Begin(stored_c.array)
     elif out is not None and begin is not None:  # the other triangle of out stays as it is
@@ -327,13 +327,13 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: An
     return Planned(result, [_update(workload, call, stored, stored_c, result, begin)])
 
 
-def _factors(workload: str, call: Call, given: Mapping[str, Matrix]) -> dict[str, Matrix]:
+def _factors(workload: str, call: Call, factors: Mapping[str, Matrix]) -> dict[str, Matrix]:
     """op of the matrices of an update, by name; raises ArgumentError for those and for factors that do not fit."""
-    stored = {name: op(matrix, call.options[1], "trans") for name, matrix in given.items()}
+    stored = {name: op(matrix, call.options[1], "trans") for name, matrix in factors.items()}
     first, (alpha, beta) = stored["a"], call.factors
     check_factors(call.factors, name_of(first.array.dtype))
     if call.options[2] == "C":
-        for name, value in (("alpha", 0.0 if len(given) > 1 else alpha), ("beta", beta)):
+        for name, value in (("alpha", 0.0 if len(factors) > 1 else alpha), ("beta", beta)):
             if type(value) is complex:
                 raise ArgumentError(f"{name}={value!r} is no real number; a Hermitian update takes a real one, {workload} any")
     for name, matrix in stored.items():
@@ -345,7 +345,7 @@ def _factors(workload: str, call: Call, given: Mapping[str, Matrix]) -> dict[str
 
 def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, result: Any, begin: Begin | None) -> Request:
     """The request for a triangle of ``c`` from the factors ``stored``, or for those of stacks."""
-    (alpha, beta), (uplo, _, mirror, asked) = call.factors, call.options
+    (alpha, beta), (uplo, _, mirror, precision_asked) = call.factors, call.options
     n, k = stored["a"].shape
     if c.transposed:  # the transpose of what is symmetric: the other triangle; of what is Hermitian its conjugate
         uplo = OTHER[uplo]
@@ -355,9 +355,9 @@ def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, 
     letters = "".join(map(letter, stored.values()))
     how = letters if len(set(letters)) > 1 else letters[0]
     operands = *(matrix.read_if(alpha != 0) for matrix in stored.values()), c
-    known, sizes = _named(workload, c, (n, k))
+    workload, sizes = _named(workload, c, (n, k))
     scalars = {"alpha": alpha, "beta": beta}
-    return Request(known, sizes, (uplo, how, mirror), operands, result, call.device, scalars, begin, precision=asked)
+    return Request(workload, sizes, (uplo, how, mirror), operands, result, call.device, scalars, begin, precision=precision_asked)
 
 
 _plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))
