@@ -168,7 +168,7 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
 
 def _tune_on_each(request: tuner.TuningRequest, selector: Selector, listen: Callable[[Progress], None] | None) -> list[TuningResult]:
     """Search on each of several devices; see ``many_devices.tune``."""
-    infos = [one.info for one in device_module.several(selector)]
+    infos = [opened.info for opened in device_module.several(selector)]
     for info in infos:
         first_ceilings.ensure(info)
     results = many_devices.tune(request, infos, ResultStore.default, listen)
@@ -221,16 +221,21 @@ def explain(
         return _of_batch(workload, dtype, device, precision, sizes)
     problem, note = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
-        engine = Engine(device_module.get(device))
-        asked, problem = problem, problem if precision else precisions.preferred(problem, engine.device.info)
-        choice = engine.choose(problem)
-        notes = [note, _note(engine, problem, choice), "" if problem is asked else precisions.BY_ITSELF_NOTE]
-        notes += [host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""]
-        return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
-    chosen = device_module.several(device)
+        return _choice(problem, device, precision, note)
+    selected = device_module.several(device)
     if not precision:
-        problem = precisions.preferred(problem, *(one.info for one in chosen))
-    return splits.last(problem, chosen) or several.expected(chosen, problem)
+        problem = precisions.preferred(problem, *(each.info for each in selected))
+    return splits.last(problem, selected) or several.expected(selected, problem)
+
+
+def _choice(problem: Problem, device: str | None, precision: Precision | None, note: str) -> Choice:
+    """The configuration for a problem on one device; its explanation ends with ``note`` and what else users should know."""
+    engine = Engine(device_module.get(device))
+    computed = problem if precision else precisions.preferred(problem, engine.device.info)
+    choice = engine.choose(computed)
+    notes = [note, _note(engine, computed, choice), "" if computed is problem else precisions.BY_ITSELF_NOTE]
+    notes += [host_blas.note(computed) if device is None and settings.selection() == (None, None) else ""]
+    return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
 
 
 def _of_batch(
@@ -239,12 +244,12 @@ def _of_batch(
     """How several devices share a batch of orbitals. Raises ArgumentError for fewer than two devices, or a ``precision``."""
     if checks.precision(precision):
         raise ArgumentError(f"{routine} has no precision but its own; leave precision out")
-    chosen = () if device is None else device_module.several(device)
-    if len(chosen) < 2:
+    selected = () if device is None else device_module.several(device)
+    if len(selected) < 2:
         raise ArgumentError(
             f"on one device {routine} is convolutions: explain one with explain('convolution', ...), or name several devices"
         )
-    return batches.explained(routine, dtype, chosen, sizes)
+    return batches.explained(routine, dtype, selected, sizes)
 
 
 def _note(engine: Engine, problem: Problem, choice: Choice) -> str:

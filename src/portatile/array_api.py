@@ -215,7 +215,7 @@ def unstack(x: Buffer, /, *, axis: int = 0) -> tuple[Buffer, ...]:
 def isdtype(dtype: DTypeLike, kind: str | DTypeLike | tuple[Any, ...]) -> builtins.bool:
     """Whether a dtype is of a kind that the standard names, one of several kinds, or another dtype."""
     if isinstance(kind, tuple):
-        return any(isdtype(dtype, one) for one in kind)
+        return any(isdtype(dtype, kind_name) for kind_name in kind)
     if isinstance(kind, str) and kind in _KINDS:
         return np.dtype(dtype).kind in _KINDS[kind]
     return np.dtype(dtype) == np.dtype(kind)

@@ -177,7 +177,7 @@ def self_test(identity: str) -> SelfTest:
         marks["compile"] = time.perf_counter()
         rng = np.random.default_rng(1)
         x, y = rng.standard_normal((2, _ITEMS), dtype=np.float32)
-        got = np.full_like(y, np.nan)
+        computed = np.full_like(y, np.nan)
         with (
             opened,
             opened.load(binary) as module,
@@ -190,11 +190,11 @@ def self_test(identity: str) -> SelfTest:
             size = -(-_ITEMS // _GROUP) * _GROUP
             args: list[Argument] = [on_x, on_y, np.float32(3), np.int32(_ITEMS), 4 * _GROUP]
             queue.launch(module.kernel("axpy"), (size, 1, 1), (_GROUP, 1, 1), args)
-            queue.download(got, on_y)
+            queue.download(computed, on_y)
         marks["run"] = time.perf_counter()
     except PortatileError as error:
         return SelfTest(f"{type(error).__name__}: {error}")
-    wrong = int(np.count_nonzero(~(np.abs(got - (y + 3 * x)) < 1e-5)))
+    wrong = int(np.count_nonzero(~(np.abs(computed - (y + 3 * x)) < 1e-5)))
     seconds = {"compile": marks["compile"] - marks["start"], "run": marks["run"] - marks["compile"]}
     return SelfTest(f"{wrong} of {_ITEMS} results are wrong" if wrong else "", seconds)
 
@@ -211,7 +211,7 @@ def _selection() -> list[Finding]:
 def _main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["survey"]:
-            infos = tuple(one.info for one in device.devices())
+            infos = tuple(found_device.info for found_device in device.devices())
             answer: Found | SelfTest = Found(infos, (*device.findings(), *(_selection() if infos else ())))
         case ["test", identity]:
             answer = self_test(identity)

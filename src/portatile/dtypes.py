@@ -38,8 +38,8 @@ class Element:
 
 
 ELEMENTS: Mapping[str, Element] = {
-    one.name: one
-    for one in (
+    element.name: element
+    for element in (
         Element("float32", 4, "float", "float", 2.0**-24, 2.0**-126),
         Element("float64", 8, "double", "double", 2.0**-53, 2.0**-1022),
         Element("float16", 2, "ushort", "float", 2.0**-11, 2.0**-14),

@@ -118,19 +118,19 @@ class Executable:
         if not self.plan.temporaries:
             self._launch(queue, operands, scalars, events)
         elif queue.capturing:
-            with self._in_graph(queue) as workspace:
-                self._launch(queue, {**operands, **workspace}, scalars, events)
+            with self._in_graph(queue) as captured:
+                self._launch(queue, {**operands, **captured}, scalars, events)
         else:
-            given = self._workspaces.get(queue) or self._settle(queue)
-            if given is None:
+            workspace = self._workspaces.get(queue) or self._settle(queue)
+            if workspace is None:
                 assert self._instead is not None
                 self._instead().run(queue, operands, scalars, events)
             elif self._common is None:
-                self._launch(queue, {**operands, **given}, scalars, events)
+                self._launch(queue, {**operands, **workspace}, scalars, events)
             else:
                 self._common.users += 1
                 try:
-                    self._launch(queue, {**operands, **given}, scalars, events)
+                    self._launch(queue, {**operands, **workspace}, scalars, events)
                 finally:
                     self._common.users -= 1
 
@@ -162,27 +162,27 @@ class Executable:
             ready.run(queue, values, borrows)
             return
         if queue.capturing:
-            with self._in_graph(queue) as workspace:
-                ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), borrows)
+            with self._in_graph(queue) as captured:
+                ready.run(queue, (*values, *[memory.handle for memory in captured.values()]), borrows)
             return
-        given = self._workspaces.get(queue) or self._settle(queue)
-        if given is None:
+        workspace = self._workspaces.get(queue) or self._settle(queue)
+        if workspace is None:
             self._rerun_instead(ready, queue, values, borrows)
             return
         try:
-            ready.run(queue, (*values, *[memory.handle for memory in given.values()]), True)
+            ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), True)
         except BaseException:
             self._distrust(queue)
             raise
 
-    def _rerun_instead(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
+    def _rerun_instead(self, planned: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
         """What there is memory for, with the values of a run."""
         assert self._instead is not None
-        other, (places, count) = self._instead(), self._places[ready]
-        made = other.ready(places, count)
-        if made is None:
+        other, (places, count) = self._instead(), self._places[planned]
+        ready = other.ready(places, count)
+        if ready is None:
             raise DeviceError(f"{self.device.info.id} has no memory for the workspace of this computation")
-        other.rerun(made, queue, values, borrows)
+        other.rerun(ready, queue, values, borrows)
 
     def _launch(
         self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None

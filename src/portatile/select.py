@@ -56,13 +56,13 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     device for near problems, unless the default should be clearly faster; the same for the most similar device (same architecture,
     else vendor, else kind; CPUs only with the same vector registers); the workload's default. Only legal configurations are taken.
     """
-    given = tuple(results)
+    trials = tuple(results)
     why = ""
-    for choice, better in _known(workload, problem, device, given):
+    for choice, better in _known(workload, problem, device, trials):
         if better:
             return choice
         why = "it should be faster than what was tuned for other problems"
-    why = why or _without(workload, problem, device, given)
+    why = why or _without(workload, problem, device, trials)
     return Choice(workload.default(problem, device), "default", f"{why}; the default of {workload.name}")
 
 
@@ -70,7 +70,7 @@ def _without(workload: Workload, problem: Problem, device: DeviceInfo, results: 
     """Why no known configuration is a candidate: nothing is near by its sizes and options, or what is near is of no use here."""
     known = (trial for trial in results if trial.status == "ok" and trial.problem.workload == workload.name)
     here = (trial.problem for trial in known if _strangeness(trial.device, device) == 0)
-    near = any(one.sizes.keys() == problem.sizes.keys() and Workload.distance(workload, one, problem) <= REACH for one in here)
+    near = any(other.sizes.keys() == problem.sizes.keys() and Workload.distance(workload, other, problem) <= REACH for other in here)
     return "what was tuned nearby has operands of another alignment, or is not legal here" if near else "nothing tuned is near"
 
 
@@ -138,14 +138,14 @@ def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> C
 
     ``results`` gives the known trials of a workload, as ``store.known_results`` does.
     """
-    made: dict[str, Plan] = {}
+    plans: dict[str, Plan] = {}
 
     def resolve(problem: Problem) -> Plan:
-        plan = made.get(problem.key)
+        plan = plans.get(problem.key)
         if plan is None:
             workload = workloads.get(problem.workload)
             config = choose(workload, problem, device, results(problem.workload)).config
-            plan = made[problem.key] = workload.plan(problem, config, device)
+            plan = plans[problem.key] = workload.plan(problem, config, device)
         return plan
 
     return resolve
@@ -155,11 +155,11 @@ def _sizes(trial: Trial) -> str:
     return " ".join(f"{name}={value}" for name, value in trial.problem.sizes.items())
 
 
-def _distance(workload: Workload, one: Problem, other: Problem) -> float:
+def _distance(workload: Workload, problem: Problem, other: Problem) -> float:
     """The workload's distance, slightly increased where only the layout differs; infinite for a problem of another version of it."""
-    if one.sizes.keys() != other.sizes.keys() or one.options.keys() != other.options.keys():
+    if problem.sizes.keys() != other.sizes.keys() or problem.options.keys() != other.options.keys():
         return math.inf
-    distance = workload.distance(one, other)
+    distance = workload.distance(problem, other)
     return distance + _LAYOUT if math.isfinite(distance) else distance
 
 

@@ -185,9 +185,9 @@ def _shelter() -> Path:
             status = folder.lstat()
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
                 return folder
-    made, owner = tempfile.mkdtemp(prefix="portatile-"), os.getpid()
-    atexit.register(lambda: shutil.rmtree(made, ignore_errors=True) if os.getpid() == owner else None)
-    return Path(made)
+    temporary, owner = tempfile.mkdtemp(prefix="portatile-"), os.getpid()
+    atexit.register(lambda: shutil.rmtree(temporary, ignore_errors=True) if os.getpid() == owner else None)
+    return Path(temporary)
 
 
 def for_single_items() -> None:

@@ -96,12 +96,12 @@ def _numbers(taps: Sequence[float]) -> list[float]:
 
 def _computed(compute: Callable[..., Any], *tensors: Tensor | None) -> Tensor:
     """``compute`` on tensors that all lie in CUDA memory, or all in the host's; raises ArgumentError for others."""
-    given = [None if tensor is None else tensor.detach() for tensor in tensors]
-    there = [tensor for tensor in given if tensor is not None]
+    detached = [None if tensor is None else tensor.detach() for tensor in tensors]
+    there = [tensor for tensor in detached if tensor is not None]
     if not all(tensor.is_cuda for tensor in there) and not all(tensor.device.type == "cpu" for tensor in there):
         places = ", ".join(str(tensor.device) for tensor in there)
         raise ArgumentError(f"the tensors lie on {places}; move them to one CUDA device or to the CPU")
-    return cast(Tensor, compute(*given))
+    return cast(Tensor, compute(*detached))
 
 
 def _size(shape: Sequence[Any], trans: str) -> tuple[Any, Any]:

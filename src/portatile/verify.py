@@ -48,14 +48,14 @@ def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
     )
 
 
-def compare(got: NDArray[Any], expected: Expected, bound: float, name: str = "output") -> Verdict:
+def compare(actual: NDArray[Any], expected: Expected, bound: float, name: str = "output") -> Verdict:
     """Compare an output's whole memory (one-dimensional) with its expected content.
 
     An element is right when ``|got - value| <= bound * scale``; where ``scale`` is 0 it must be equal, NaN equalling NaN.
     Infinities must agree in sign.
     """
     places = expected.indices
-    values = got if places is None else got[places]
+    values = actual if places is None else actual[places]
     values = values.astype(expected.values.dtype)
     if expected.reduction and values.size:
         values = np.atleast_1d(REDUCTIONS[expected.reduction](values))

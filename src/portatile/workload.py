@@ -234,8 +234,8 @@ class Workload(ABC):
 
     def usual_inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Inputs with the default scalars, for timing: a factor of 0, for instance, would save work that is counted."""
-        given = self.inputs(problem, rng)
-        return replace(given, scalars={**given.scalars, **{name: factor(problem.dtype, value) for name, value in self.scalars.items()}})
+        inputs = self.inputs(problem, rng)
+        return replace(inputs, scalars={**inputs.scalars, **{name: factor(problem.dtype, value) for name, value in self.scalars.items()}})
 
     @abstractmethod
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

@@ -65,7 +65,7 @@ class Workspaces:
 
     def _give(self, user: User, queue: Queue) -> dict[str, Memory]:
         blocks = self._queues.setdefault(queue, {})
-        given: dict[str, Memory] = {}
+        memories: dict[str, Memory] = {}
         for place, temporary in enumerate(user.plan.temporaries):
             key = _place(place, temporary)
             if key in blocks and temporary.kind == "buffer" and blocks[key][0].nbytes < temporary.nbytes:
@@ -73,12 +73,12 @@ class Workspaces:
             block = blocks.pop(key) if key in blocks else (self._make(temporary, queue), WeakSet[User]())
             block[1].add(user)
             blocks[key] = block  # the newest last
-            given[temporary.name] = block[0]
+            memories[temporary.name] = block[0]
         own = sum(temporary.kind == "image" or temporary.exact for temporary in user.plan.temporaries)
         images = [key for key in blocks if key[1] is not None]
         for key in images[: max(len(images) - max(_IMAGES, own), 0)]:
             self._take(blocks, key, queue)
-        return given
+        return memories
 
     def release(self) -> None:
         """Free everything; who still runs is given new memory."""

@@ -41,7 +41,7 @@ class Suggesting(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One entry for each sub-command: its first sentence, whole, where click would cut it off."""
         known = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, made.get_short_help_str(limit=_WHOLE)) for name, made in known if made is not None]
+        rows = [(name, command.get_short_help_str(limit=_WHOLE)) for name, command in known if command is not None]
         if rows:
             with formatter.section(self.plural):
                 formatter.write_dl(rows)

@@ -35,13 +35,13 @@ def arguments(entry: Entry, words: tuple[str, ...], seed: int) -> list[KernelArg
     if len(words) != len(entry.parameters):
         raise ArgumentError(f"{entry.signature} takes {len(entry.parameters)} arguments, not {len(words)}")
     rng = np.random.default_rng(seed)
-    made = []
+    parsed = []
     for parameter, word in zip(entry.parameters, words, strict=True):
         try:
-            made.append(_argument(parameter, word, rng))
+            parsed.append(_argument(parameter, word, rng))
         except (ValueError, OverflowError, OSError, LaunchError) as error:
             raise ArgumentError(f"argument {parameter.name} ({parameter.spelled}): {word!r}: {error}") from None
-    return made
+    return parsed
 
 
 def _argument(parameter: Parameter, word: str, rng: np.random.Generator) -> KernelArgument:

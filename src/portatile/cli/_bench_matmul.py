@@ -119,7 +119,7 @@ def _check_choice(rung: int | None, preset: str | None) -> None:
     source = click.get_current_context().get_parameter_source("algorithm")
     named = {"--algorithm": source is not click.core.ParameterSource.DEFAULT, "--rung": rung is not None, "--preset": preset is not None}
     if sum(named.values()) > 1:
-        flags = " and ".join(flag for flag, given in named.items() if given)
+        flags = " and ".join(flag for flag, present in named.items() if present)
         raise UsageError(f"{flags} exclude one another: leave out one of them")
 
 

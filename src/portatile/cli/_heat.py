@@ -13,16 +13,16 @@ from portatile.figures.heat import Heat, colour, ink
 def show(heat: Heat) -> None:
     """Print the table."""
     _console.out.print(heat.title, style="bold", markup=False)
-    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
-    made.add_column(Text(shown(f"{heat.down} \\ {heat.across}")), no_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    table.add_column(Text(shown(f"{heat.down} \\ {heat.across}")), no_wrap=True)
     for name in heat.columns:
-        made.add_column(Text(shown(name)), justify="right", no_wrap=True)
+        table.add_column(Text(shown(name)), justify="right", no_wrap=True)
     for name, cells in zip(heat.rows, heat.cells, strict=True):
         line = [Text(shown(name))]
         for cell in cells:
             paint = "" if cell.share is None else "rgb({},{},{}) on rgb({},{},{})".format(*ink(cell.share), *colour(cell.share))
             line.append(Text(f" {cell.text} ", style=paint))
-        made.add_row(*line)
-    _console.out.print(made)
+        table.add_row(*line)
+    _console.out.print(table)
     if heat.text:
         _console.out.print(heat.text, style="dim", markup=False)

@@ -14,11 +14,11 @@ from portatile.errors import UsageError
 Option = Callable[[Any], Any]
 
 
-def _only(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> str | None:
+def _only(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
     """The one value given; click alone would use the last of several and ignore the others."""
-    if len(given) > 1:
-        raise click.UsageError(f"{parameter.opts[0]} is given {len(given)} times; name one device", ctx)
-    return given[0] if given else None
+    if len(values) > 1:
+        raise click.UsageError(f"{parameter.opts[0]} is given {len(values)} times; name one device", ctx)
+    return values[0] if values else None
 
 
 def device(name: str = "device") -> Option:
@@ -34,15 +34,15 @@ def devices() -> Option:
     return click.option("--device", multiple=True, callback=_some, help=text)
 
 
-def _some(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> str | tuple[str, ...] | None:
-    return given if len(given) > 1 else given[0] if given else None
+def _some(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    return values if len(values) > 1 else values[0] if values else None
 
 
-def one_device(given: str | tuple[str, ...] | None) -> str | None:
+def one_device(selector: str | tuple[str, ...] | None) -> str | None:
     """The one device of ``devices``; raises UsageError for several."""
-    if isinstance(given, tuple):
-        raise UsageError(f"--device is given {len(given)} times; name one device")
-    return given
+    if isinstance(selector, tuple):
+        raise UsageError(f"--device is given {len(selector)} times; name one device")
+    return selector
 
 
 def seed(of: str) -> Option:

@@ -25,8 +25,8 @@ def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool =
     """
     recordings = replay.recordings(path)
     fitting = [recording for recording in recordings if _fits(recording, problem, device)]
-    asked = [recording for recording in fitting if recording.cold == cold]
-    fitting = asked if asked or cold else fitting
+    same_start = [recording for recording in fitting if recording.cold == cold]
+    fitting = same_start if same_start or cold else fitting
     if len(fitting) == 1:
         return fitting[0]
     there = "".join(
@@ -51,25 +51,28 @@ def _essence(problem: Problem) -> tuple[object, ...]:
 
 def without_workload(group: WorkloadGroup, replayed: Replayed) -> WorkloadGroup:
     """Let ``group`` accept ``--replay`` without a sub-command, for recordings of kernels that are no workload here."""
-    taken = ("device", "budget", "strategy", "seed", "as_json", "recorded")
-    group.params += [parameter for parameter in group.parameters if parameter.name in taken]
+    options = ("device", "budget", "strategy", "seed", "as_json", "recorded")
+    group.params += [parameter for parameter in group.parameters if parameter.name in options]
     group.invoke_without_command = True
     own = group.callback
 
-    def alone(**given: Any) -> int | None:
+    def alone(**values: Any) -> int | None:
         context = click.get_current_context()
-        recorded = given["recorded"]
+        recorded = values["recorded"]
         if context.invoked_subcommand is not None:
-            typed = next((name for name in given if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT), None)
+            typed = next((name for name in values if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT), None)
             if typed is not None:
                 raise UsageError(f"write options after the workload: portatile tune {context.invoked_subcommand} ...")
             return own() if own is not None else None
         if recorded is None:
             raise UsageError("name a workload, or a file of recorded trials with --replay; `portatile tune --help` lists the workloads")
         request = replay.ReplayRequest(
-            chosen(recorded, None, _options.one_device(given["device"])), Budget.parse(given["budget"]), given["strategy"], given["seed"]
+            chosen(recorded, None, _options.one_device(values["device"])),
+            Budget.parse(values["budget"]),
+            values["strategy"],
+            values["seed"],
         )
-        return replayed(request, given["as_json"])
+        return replayed(request, values["as_json"])
 
     group.callback = alone
     return group

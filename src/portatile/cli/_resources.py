@@ -18,7 +18,7 @@ _SELDOM = {"scalar registers": "scalar_registers", "occupancy": "occupancy"}
 
 def figured(used: Sequence[Resources]) -> tuple[str, ...]:
     """The columns: what most compilers say, and of the rest what one of these kernels' compilers does."""
-    return (*_USUAL, *(column for column, name in _SELDOM.items() if any(getattr(one, name) >= 0 for one in used)))
+    return (*_USUAL, *(column for column, name in _SELDOM.items() if any(getattr(entry, name) >= 0 for entry in used)))
 
 
 def figures(used: Resources, columns: Sequence[str]) -> tuple[str, ...]:

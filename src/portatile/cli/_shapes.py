@@ -58,12 +58,12 @@ class _Shaped(Sized):
 
     def _refuse(self, args: list[str]) -> None:
         """Raise UsageError for options that do not go with many shapes, and say why."""
-        kept = (*_SHARED, *_ELEMENTS)
-        given = {word.partition("=")[0] for word in args}
+        allowed = (*_SHARED, *_ELEMENTS)
+        flags = {word.partition("=")[0] for word in args}
         for parameter in self.plain.params:
             name = parameter.name or ""
-            flag = next((flag for flag in parameter.opts if flag in given), None)
-            if flag is not None and name not in kept and not name.startswith("option_"):
+            flag = next((flag for flag in parameter.opts if flag in flags), None)
+            if flag is not None and name not in allowed and not name.startswith("option_"):
                 why = "the file says the sizes" if name.startswith("size_") else "it is for one problem at a time"
                 raise UsageError(f"{flag} does not go with --shapes: {why}")
 
@@ -71,14 +71,14 @@ class _Shaped(Sized):
         file = click.Option(["--shapes", "path"], required=True, type=click.Path(dir_okay=False, path_type=Path))
         own = [p for p in self.plain.params if p.name in (*_SHARED, *_ELEMENTS) or (p.name or "").startswith("option_")]
 
-        def run(path: Path, element_type: str, element_precision: str = "", **given: Any) -> None:
-            spelled = {key.removeprefix("option_"): given.pop(key) for key in list(given) if key.startswith("option_")}
+        def run(path: Path, element_type: str, element_precision: str = "", **values: Any) -> None:
+            spelled = {key.removeprefix("option_"): values.pop(key) for key in list(values) if key.startswith("option_")}
             options = {name: option_value(self.workload, name, text) for name, text in spelled.items()}
-            given["device"] = _options.one_device(given["device"])
+            values["device"] = _options.one_device(values["device"])
             problems = shapes.read(path, self.workload, element_type, options, element_precision)
             if note := precisions.computed(element_precision, self.workload.name, element_type).note:
                 _console.note(note)
-            _tune(workloads.get(problems[0].workload), problems, **given)
+            _tune(workloads.get(problems[0].workload), problems, **values)
 
         return click.Command(self.name, params=[file, *own], callback=run, help=self.help)
 

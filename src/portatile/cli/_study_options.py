@@ -18,12 +18,12 @@ _PREFIX = "study_"
 def parameters(kind: type[Any]) -> list[click.Parameter]:
     """The fields of ``kind`` as options of the command line, in their order; fields that are no options are left out."""
     hints = get_type_hints(kind)
-    made: list[click.Parameter] = []
+    options: list[click.Parameter] = []
     for field in fields(kind):
         option = field.metadata.get("option")
         if isinstance(option, Option):
-            made.append(_parameter(field.name, hints[field.name], field.default, option))
-    return made
+            options.append(_parameter(field.name, hints[field.name], field.default, option))
+    return options
 
 
 def chosen(kind: type[Any], given: dict[str, Any]) -> Any:

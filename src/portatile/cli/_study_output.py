@@ -105,5 +105,5 @@ def _show(outcome: StudyOutcome) -> None:
         _console.out.print(legend, markup=False)
     _console.out.print(f"Timed: {study.timed}", markup=False)
     if outcome.ended != conduct.COMPLETE:
-        kept = "the same command goes on from here, with --fresh it starts again"
-        _console.out.print(f"{outcome.ended}: {_console.counted(len(rows), 'row')}; {kept}", markup=False)
+        how_to_continue = "the same command goes on from here, with --fresh it starts again"
+        _console.out.print(f"{outcome.ended}: {_console.counted(len(rows), 'row')}; {how_to_continue}", markup=False)

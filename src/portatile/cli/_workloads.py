@@ -49,15 +49,15 @@ class WorkloadGroup(Suggesting):
             return None
         workload = workloads.get(cmd_name)
 
-        def run(**given: Any) -> int | None:
-            chosen = {key: given.pop(key) for key in list(given) if key.startswith(("size_", "option_", "element_"))}
-            return self.action(_problem(workload, chosen), **given)
+        def run(**values: Any) -> int | None:
+            chosen = {key: values.pop(key) for key in list(values) if key.startswith(("size_", "option_", "element_"))}
+            return self.action(_problem(workload, chosen), **values)
 
         sizes = _problem_options(workload)
-        taken = {flag for parameter in sizes for flag in parameter.opts}  # of a study that is asked without a problem too: --dtype
-        own = [parameter for parameter in self.parameters if taken.isdisjoint(parameter.opts)]
-        made = Sized(workload, params=[*sizes, *own], callback=run, help=_meaning(workload))
-        return self.wrapped(workload, made)
+        flags = {flag for parameter in sizes for flag in parameter.opts}  # of a study that is asked without a problem too: --dtype
+        own = [parameter for parameter in self.parameters if flags.isdisjoint(parameter.opts)]
+        sized = Sized(workload, params=[*sizes, *own], callback=run, help=_meaning(workload))
+        return self.wrapped(workload, sized)
 
 
 class Sized(click.Command):
@@ -97,9 +97,9 @@ def flat_plan(problem: Problem, config: Config, info: DeviceInfo) -> Plan:
     return execute.flatten(plan, resolver(info, known_results()))
 
 
-def option_value(workload: Workload, name: str, given: object) -> Value:
+def option_value(workload: Workload, name: str, text: object) -> Value:
     """The value of an option from its text on the command line."""
-    return next(value for value in workload.options[name] if _spell(value).lower() == str(given).lower())
+    return next(value for value in workload.options[name] if _spell(value).lower() == str(text).lower())
 
 
 def parameter_text(workload: Workload) -> str:
@@ -150,12 +150,12 @@ def _choice(values: Sequence[Value]) -> tuple[click.ParamType[Any], str]:
 def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
     sizes: dict[str, int] = {}
     options: dict[str, Value] = {}
-    for key, given in chosen.items():
+    for key, value in chosen.items():
         kind, _, name = key.partition("_")
         if kind == "size":
-            sizes[name] = given
+            sizes[name] = value
         elif kind == "option":
-            options[name] = option_value(workload, name, given)
+            options[name] = option_value(workload, name, value)
     precision = str(chosen.get("element_precision") or options.pop("precision", precisions.NATIVE))
     problem, note = precisions.problem(precision, workload.name, chosen["element_type"], {**options, **sizes})
     if note:

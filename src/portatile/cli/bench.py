@@ -83,9 +83,9 @@ def bandwidth(
     Every copy and every kernel is checked before it is timed. The rate is that of the fastest round. For arrays that fit into a cache
     a kernel's rate is shown, but not stored as a ceiling.
     """
-    wanted = [name for name, given in zip(DIRECTIONS, (htod, dtoh, dtod), strict=True) if given] or list(DIRECTIONS)
+    directions = [name for name, chosen in zip(DIRECTIONS, (htod, dtoh, dtod), strict=True) if chosen] or list(DIRECTIONS)
     sizes = transfers.sizes(cast(Mode, mode), start, end, increment)
-    copies = [Copy(cast(Direction, direction), cast(HostMemory, memory), nbytes) for direction in wanted for nbytes in sizes]
+    copies = [Copy(cast(Direction, direction), cast(HostMemory, memory), nbytes) for direction in directions for nbytes in sizes]
     opened = devices.get(device)
     questions = peaks.memory_questions(opened.info) if stream else ()
     if budget:
@@ -117,8 +117,8 @@ def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool
     questions = peaks.arithmetic_questions(opened.info)
     if budget:
         _tune(opened.info, questions, budget, None)
-    asked = [(question, peaks.problem(question, opened.info, rounds=rounds)) for question in questions]
-    measured = [peaks.answer(opened, question, problem) for question, problem in _console.track(asked, "calculating")]
+    problems = [(question, peaks.problem(question, opened.info, rounds=rounds)) for question in questions]
+    measured = [peaks.answer(opened, question, problem) for question, problem in _console.track(problems, "calculating")]
     _finish(opened, measured, fresh, f"Peaks of {opened.info.name} ({opened.info.id})", as_json, as_csv)
 
 
@@ -136,13 +136,13 @@ def _finish(opened: Device, measured: list[Measured], fresh: bool, title: str, a
     """Store the measurements, and print them even where they cannot be stored."""
     try:
         ceilings.add(opened.info, measured, fresh)
-        kept = f"stored in {ceilings.path_of(opened.info)}"
+        place = f"stored in {ceilings.path_of(opened.info)}"
         if any(not ceilings.through_memory(m, opened.info) for m in measured):
             least = ceilings.stream_bytes(opened.info)
             note = f"streams that a cache may hold are shown, not stored: arrays of {least} bytes or more measure memory"
             _console.err.print(f"portatile: {note}", markup=False, soft_wrap=True)
     except StoreError as error:
-        kept = "not kept"
+        place = "not kept"
         _console.err.print(f"portatile: warning: {error}", markup=False, soft_wrap=True)
     if as_json:
         print(to_json({"device": opened.info, "measured": [{**_row(m), "record": m} for m in measured]}).decode())
@@ -156,7 +156,7 @@ def _finish(opened: Device, measured: list[Measured], fresh: bool, title: str, a
         ]
         columns = ["", "of", "bytes", "best", "median", ""]
         _console.out.print(_console.table(title, columns, rows, left=2))
-        _console.out.print(kept, style="dim", markup=False)
+        _console.out.print(place, style="dim", markup=False)
 
 
 _UNITS = {"B/s": "GB/s", "flop/s": "Gflop/s", "op/s": "G/s"}

@@ -47,10 +47,10 @@ def info(as_json: bool) -> None:
 @command.command()
 def clear() -> None:
     """Remove every compiled kernel."""
-    kept = cache.default()
-    _console.out.print(f"removed {_console.counted(kept.clear(), 'entry', 'entries')}")
-    if left := kept.info().entries:
-        raise UsageError(f"{_console.counted(left, 'entry', 'entries')} in {kept.root} cannot be removed; may you write there?")
+    binaries = cache.default()
+    _console.out.print(f"removed {_console.counted(binaries.clear(), 'entry', 'entries')}")
+    if left := binaries.info().entries:
+        raise UsageError(f"{_console.counted(left, 'entry', 'entries')} in {binaries.root} cannot be removed; may you write there?")
 
 
 @command.command()
@@ -67,7 +67,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
         raise UsageError("--arch compiles what FILE lists and needs no device: name FILE, and leave out --device")
     info, target = _place(selector, arch)
     items = _read(file) if file else _winners(info)
-    kept = cache.default()
+    binaries = cache.default()
     compiled = known = 0
     failures: list[str] = []
     plans: list[tuple[CachedConfig, Plan]] = []
@@ -82,7 +82,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     for item, plan in _console.track(plans, "compiling"):
         for source in execute.sources(plan):
             try:
-                binary = program.build(source, target, kept)
+                binary = program.build(source, target, binaries)
                 target.settle(binary)
             except CompileError as error:
                 failures.append(f"{_formatting.titled(item.problem)}: {str(error).splitlines()[0]}")

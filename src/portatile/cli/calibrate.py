@@ -72,11 +72,11 @@ def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[lis
         raise UsageError(f"--budget {budget}: calibrate takes a time, for example 10m")
     folder = settings.load().data_dir
     path = calibration.timings_file(info, folder) if output is None else output.with_name(f"{output.stem}-timings.json")
-    made = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": calibration.revision()}
+    provenance = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": calibration.revision()}
     with _console.bar("configurations timed", 0) as advance:
-        collected = calibration.collect(info, seconds, path, made, advance)
+        collected = calibration.collect(info, seconds, path, provenance, advance)
     _console.say(f"timed {_console.counted(len(collected.shapes), 'shape')}; {path}")
-    return _stored(collected, path, made["command"], output)
+    return _stored(collected, path, provenance["command"], output)
 
 
 def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:

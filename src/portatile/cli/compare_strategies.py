@@ -51,19 +51,19 @@ def command(
     if path is not None:
         _files.writable(path)
     usable = _usable([recording for file in files for recording in replay.recordings(file)], files, workload)
-    made = []
+    comparisons = []
     with _console.bar("replaying", len(usable) * len(chosen) * repeats) as advance:
         for recording in usable:
-            made.append(compare(StrategiesRequest(recording, chosen, repeats, limit, seed), advance))
+            comparisons.append(compare(StrategiesRequest(recording, chosen, repeats, limit, seed), advance))
     if path is not None:
-        path.write_text(svg.document([chart(comparison) for comparison in made]), encoding="utf-8")
+        path.write_text(svg.document([chart(comparison) for comparison in comparisons]), encoding="utf-8")
     if as_json:
-        click.echo(to_json([asdict(comparison) for comparison in made]).decode())
+        click.echo(to_json([asdict(comparison) for comparison in comparisons]).decode())
         return
-    for comparison in made:
+    for comparison in comparisons:
         _print(comparison)
-    if len(made) > 1:
-        _print_all(made)
+    if len(comparisons) > 1:
+        _print_all(comparisons)
     if path is not None:
         _console.err.print(f"curves: {path}", markup=False)
 
@@ -103,11 +103,11 @@ def _row(curve: Curve) -> list[str]:
     return [curve.strategy, *(percent(share, 1) for share in curve.shares), *counts, score, duration(curve.thinking)]
 
 
-def _print_all(made: list[Comparison]) -> None:
+def _print_all(comparisons: list[Comparison]) -> None:
     """Each strategy over all recordings: mean and least score."""
     rows = []
-    for place, curve in enumerate(made[0].curves):
-        scores = [score for comparison in made if (score := comparison.curves[place].score) is not None]
+    for place, curve in enumerate(comparisons[0].curves):
+        scores = [score for comparison in comparisons if (score := comparison.curves[place].score) is not None]
         if scores:
             rows.append([curve.strategy, f"{sum(scores) / len(scores):.3f}", f"{min(scores):.3f}", str(len(scores))])
     if rows:

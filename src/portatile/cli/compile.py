@@ -50,10 +50,10 @@ def command(
 
     Messages name the file and its lines. Exit code 1: it does not build.
     """
-    asked = _asked(backend, arch, selector)
-    product = _product(emit, output, asked)
+    backend_of_options = _asked(backend, arch, selector)
+    product = _product(emit, output, backend_of_options)
     try:
-        target = _target(asked, arch, selector, product)
+        target = _target(backend_of_options, arch, selector, product)
     except DeviceNotFoundError as missing:
         if (backend, arch, selector, emit, output) != (None,) * 5:
             raise
@@ -76,7 +76,7 @@ def command(
         return
     used = [binary.resources.get(entry.name, Resources()) for entry in binary.entries]
     columns = figured(used)
-    rows = [(*_named(entry), *figures(one, columns)) for entry, one in zip(binary.entries, used, strict=True)]
+    rows = [(*_named(entry), *figures(resources, columns)) for entry, resources in zip(binary.entries, used, strict=True)]
     title = f"{file.source.file} for {target.architecture} ({target.compiler}), {duration(sum(binary.seconds.values()))}"
     _console.out.print(_console.table(title, (*_COLUMNS, *columns), rows, left=3), markup=False)
     if any("?" in row for row in rows):
@@ -92,7 +92,7 @@ def _asked(backend: str | None, arch: str | None, selector: str | None) -> BackE
         return _BACKENDS[device.get(selector).info.backend]
     if backend is not None:
         return _BACKENDS[backend]
-    if arch is not None and (known := [one for one in _BACKENDS.values() if one.offline and one.datasheet(arch)]):
+    if arch is not None and (known := [candidate for candidate in _BACKENDS.values() if candidate.offline and candidate.datasheet(arch)]):
         return known[0]
     return _FIRST
 
@@ -104,9 +104,9 @@ def _product(emit: str | None, output: Path | None, backend: BackEnd) -> Product
             return None
         if len(backend.products) == 1:
             return backend.products[0]
-        product = next((one for one in backend.products if one.ending == output.suffix), None)
+        product = next((product_kind for product_kind in backend.products if product_kind.ending == output.suffix), None)
         if product is None:
-            endings = ", ".join(one.ending for one in backend.products)
+            endings = ", ".join(product_kind.ending for product_kind in backend.products)
             raise UsageError(f"-o {output}: the ending is none of {endings}; say with --emit what to write")
     else:
         product = backend.product(emit)

@@ -18,7 +18,7 @@ _COLUMNS = ("id", "name", "vendor", "driver", "units", "local memory", "work-gro
 @_options.document("Print every field as JSON.")
 def command(as_json: bool) -> int:
     """List every device of every back end; the one marked with * is the default."""
-    infos = [one.info for one in device.devices()]
+    infos = [opened.info for opened in device.devices()]
     default = _default_id()
     if as_json:
         click.echo(to_json({"default": default, "devices": infos}))

@@ -30,7 +30,7 @@ from portatile.workloads import precisions
 @click.option("--dtype", default=None, help="Only this element type.")
 @_options.store(exists=True)
 def command(
-    folder: Path, kind: str, workload: str | None, device: str | None, wanted: tuple[str, ...], dtype: str | None, path: Path | None
+    folder: Path, kind: str, workload: str | None, device: str | None, options: tuple[str, ...], dtype: str | None, path: Path | None
 ) -> int:
     """Write tuned kernels or trials to FOLDER.
 
@@ -51,23 +51,23 @@ def command(
         raise UsageError(f"{workload} is a kernel of your own; export it from Python, with portatile.export(folder, kernel)")
     if workload is not None and workload not in workloads.names() and not workload.startswith(PREFIX):
         raise UnknownNameError("workload", workload, workloads.names())
-    if wanted and workload is None:
+    if options and workload is None:
         raise UsageError("--problem needs --workload, whose sizes and options it names")
-    problems = [_problem(str(workload), text, dtype) for text in wanted]
+    problems = [_problem(str(workload), text, dtype) for text in options]
     with ResultStore.reader(path) as store:
         trials = store.trials(Query(workload=workload)) if kind == "t4" else store.leaders(workload)
     if device is not None and kind == "kernels":
         trials = [*trials, *shipped(workload)]  # what comes with the package counts where its device is asked for
     wanted_device = _chooser(device)
-    kept = [trial for trial in trials if wanted_device(trial.device) and dtype in (None, trial.problem.dtype)]
-    if wanted:
-        kept = [trial for trial in kept if any(_same(trial.problem, problem) for problem in problems)]
-    return _write_t4(folder, kept) if kind == "t4" else _write_kernels(folder, kept, problems, device)
+    selected = [trial for trial in trials if wanted_device(trial.device) and dtype in (None, trial.problem.dtype)]
+    if options:
+        selected = [trial for trial in selected if any(_same(trial.problem, problem) for problem in problems)]
+    return _write_t4(folder, selected) if kind == "t4" else _write_kernels(folder, selected, problems, device)
 
 
-def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], device: str | None) -> int:
-    items = folders.tuned({(trial.problem.key, device_key(trial.device)): trial for trial in reversed(kept)}.values())
-    foreign = sorted({trial.problem.workload for trial in kept} - set(workloads.names()))
+def _write_kernels(folder: Path, trials: list[Trial], problems: list[Problem], device: str | None) -> int:
+    items = folders.tuned({(trial.problem.key, device_key(trial.device)): trial for trial in reversed(trials)}.values())
+    foreign = sorted({trial.problem.workload for trial in trials} - set(workloads.names()))
     missing = [problem for problem in problems if not any(_same(item.problem, problem) for item in items)]
     if missing:
         items += [folders.untuned(problem, devices.get(device).info) for problem in missing]
@@ -117,7 +117,7 @@ def _write_t4(folder: Path, kept: list[Trial]) -> int:
 def _problem(workload: str, text: str, dtype: str | None) -> Problem:
     """A problem from ``"m=512 n=512 k=512 trans_a=T"``."""
     known = workloads.get(workload)
-    given: dict[str, Value] = {}
+    options: dict[str, Value] = {}
     for word in re.split(r"[\s,]+", text.strip()):
         name, equals, value = word.partition("=")
         if not equals:
@@ -125,17 +125,17 @@ def _problem(workload: str, text: str, dtype: str | None) -> Problem:
         if name in known.sizes:
             if not value.isdigit():
                 raise UsageError(f"--problem {text!r}: {name} is a whole number, not {value!r}")
-            given[name] = int(value)
+            options[name] = int(value)
         else:
             choices = known.options.get(name, ())
-            given[name] = next((choice for choice in choices if str(choice).lower() == value.lower()), value)
-    precision = str(given.pop("precision", "")) if "precision" not in known.options else ""
-    return precisions.problem(precision, workload, dtype or known.dtypes[0], given)[0]
+            options[name] = next((choice for choice in choices if str(choice).lower() == value.lower()), value)
+    precision = str(options.pop("precision", "")) if "precision" not in known.options else ""
+    return precisions.problem(precision, workload, dtype or known.dtypes[0], options)[0]
 
 
-def _same(one: Problem, other: Problem) -> bool:
+def _same(problem: Problem, other: Problem) -> bool:
     """Whether two problems differ at most in the layout of their operands."""
-    return (one.workload, one.sizes, one.options, one.dtype) == (other.workload, other.sizes, other.options, other.dtype)
+    return (problem.workload, problem.sizes, problem.options, problem.dtype) == (other.workload, other.sizes, other.options, other.dtype)
 
 
 def _chooser(device: str | None) -> Callable[[DeviceInfo], bool]:

@@ -38,7 +38,7 @@ def worker(address: str, device: str | tuple[str, ...] | None, compilers: int | 
 
     Without --device every device takes part; --device none only compiles.
     """
-    infos = [] if device == "none" else [one.info for one in devices.several(devices.EVERY if device is None else device)]
+    infos = [] if device == "none" else [opened.info for opened in devices.several(devices.EVERY if device is None else device)]
     serve.run_workers(address, infos, serve.spare_cores(infos) if compilers is None else compilers, _say)
 
 
@@ -52,7 +52,11 @@ def list_devices(address: str, as_json: bool) -> None:
     if as_json:
         click.echo(to_json({"members": joined, "compilers": compilers}).decode())
         return
-    rows = [(one.host, one.device.id, one.device.name, one.device.driver, where) for where, one in sorted(joined.items()) if one.device]
+    rows = [
+        (member.host, member.device.id, member.device.name, member.device.driver, where)
+        for where, member in sorted(joined.items())
+        if member.device
+    ]
     _console.out.print(_console.table("", ("host", "device", "name", "driver", "worker"), rows, left=5))
     _console.out.print(
         f"{_console.counted(len(rows), 'device')}; {_console.counted(compilers, 'text')} can be compiled at once", markup=False

@@ -33,13 +33,13 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
         return
     trials = [trial for file in _console.track(files, "reading") for trial in import_results.read(file)]
     with ResultStore(path) if path is not None else ResultStore.default() as store, _console.err.status("filling the store"):
-        arrived = import_results.add(store, trials, [one.info for one in device.devices()])
-    for one in arrived:
-        name = f"{one.device.name} ({one.device.backend}, {one.device.platform})"
-        known = f", {one.known} were there" if one.known else ""
-        use = "as if tuned here" if one.here else "for near devices only: this machine has none such"
+        arrived = import_results.add(store, trials, [opened.info for opened in device.devices()])
+    for imported in arrived:
+        name = f"{imported.device.name} ({imported.device.backend}, {imported.device.platform})"
+        known = f", {imported.known} were there" if imported.known else ""
+        use = "as if tuned here" if imported.here else "for near devices only: this machine has none such"
         _console.out.print(
-            f"{name}: {_console.counted(one.added, 'trial')} came in, {one.valid} of them valid{known}; used {use}", markup=False
+            f"{name}: {_console.counted(imported.added, 'trial')} came in, {imported.valid} of them valid{known}; used {use}", markup=False
         )
     if not arrived:
         _console.out.print("the files hold no trials", markup=False)
@@ -47,7 +47,7 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
 
 def _first_trials(file: Path, known: list[Known]) -> None:
     """Keep another tuner's configurations, and say for what they can be used."""
-    kept = foreign_starts.keep(known)
+    stored = foreign_starts.keep(known)
     for kernel, users, count in foreign_starts.summary(known):
         _console.out.print(f"{file}: {_console.counted(count, 'configuration')} of {kernel}, usable for {users}", markup=False)
-    _console.out.print(f"the fastest {kept} are kept; what is legal of them is tried first in later searches", markup=False)
+    _console.out.print(f"the fastest {stored} are kept; what is legal of them is tried first in later searches", markup=False)

@@ -109,13 +109,13 @@ command.wrapped = _with_presets
 
 
 def _info(backend: str | None, arch: str | None, selector: str | None) -> DeviceInfo:
-    asked = None if backend is None else device.backends()[backend]
+    named = None if backend is None else device.backends()[backend]
     if arch is not None:
-        if selector is not None or (asked is not None and not asked.offline):
+        if selector is not None or (named is not None and not named.offline):
             raise UsageError("--arch names what a compiler without a device compiles for: leave out --device and --backend opencl")
         return device.datasheet(arch, backend)
-    if selector is None and asked is not None and asked.offline and not any(found.info.backend == backend for found in device.devices()):
-        raise UsageError(f"there is no {asked.title} device here; name an architecture, for example --arch {asked.usual}")
+    if selector is None and named is not None and named.offline and not any(opened.info.backend == backend for opened in device.devices()):
+        raise UsageError(f"there is no {named.title} device here; name an architecture, for example --arch {named.usual}")
     info = device.get(selector or backend).info
     if backend is not None and info.backend != backend:
         raise UsageError(f"{info.id} is a device of {info.backend}, not of {backend}")
@@ -193,9 +193,9 @@ def _resources(subject: _Subject, target: Target) -> None:
     used = [binaries[step.source].resources.get(step.kernel, Resources()) for step in steps]
     columns = figured(used)
     rows: Counter[tuple[str, ...]] = Counter()
-    for step, one in zip(steps, used, strict=True):
+    for step, resources in zip(steps, used, strict=True):
         group, grid = ("x".join(map(str, size)) for size in (step.local_size, step.global_size))
-        rows[step.kernel, *figures(one, columns), group, grid] += 1
+        rows[step.kernel, *figures(resources, columns), group, grid] += 1
     titles = ("kernel", *columns, "work-group", "work-items", "launches")
     _console.out.print(_console.table("", titles, [[*row, str(count)] for row, count in rows.items()]))
     if any("?" in row for row in rows):

@@ -79,13 +79,13 @@ def everything(budget: str | None, selectors: tuple[str, ...], output: Path, fre
     seconds = _seconds(budget)
     chosen = _devices(selectors, "all")
     with _terminated_like_interrupted():
-        made = gallery.gallery(discover.studies().values(), chosen, Conditions(fresh, seconds), _titled)
-    output.write_text(page.render(made.outcomes, made.skipped), encoding="utf-8")
-    rows = [(o.study.name, str(len(o.rows)), f"{o.seconds:.0f} s", "" if o.ended == conduct.COMPLETE else o.ended) for o in made.outcomes]
-    rows += [(one.name, "", "", one.reason) for one in made.skipped]
+        result = gallery.gallery(discover.studies().values(), chosen, Conditions(fresh, seconds), _titled)
+    output.write_text(page.render(result.outcomes, result.skipped), encoding="utf-8")
+    rows = [(o.study.name, str(len(o.rows)), f"{o.seconds:.0f} s", "" if o.ended == conduct.COMPLETE else o.ended) for o in result.outcomes]
+    rows += [(skipped.name, "", "", skipped.reason) for skipped in result.skipped]
     _console.out.print(_console.table("", ("study", "rows", "time", ""), rows, left=1))
     _console.out.print(f"page: {output}", markup=False)
-    return _INTERRUPTED if made.interrupted else 0
+    return _INTERRUPTED if result.interrupted else 0
 
 
 def _seconds(budget: str | None) -> float | None:
@@ -114,12 +114,12 @@ def _command(study: Study) -> click.Command:
     hint = f"`portatile study {study.name} WORKLOAD --help` lists sizes and options.\n\n" if study.problem == "needed" else ""
     text = f"{study.question}\n\n{hint}Experiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
 
-    def about(problem: Problem, **given: Any) -> int:
-        return _run(study, problem, given)
+    def about(problem: Problem, **values: Any) -> int:
+        return _run(study, problem, values)
 
-    def alone(**given: Any) -> int:
+    def alone(**values: Any) -> int:
         context = click.get_current_context()
-        return 0 if context.invoked_subcommand is not None else _run(study, None, given)
+        return 0 if context.invoked_subcommand is not None else _run(study, None, values)
 
     if study.problem == "none":
         return click.Command(study.name, params=own, callback=alone, help=text)
@@ -130,12 +130,12 @@ def _command(study: Study) -> click.Command:
     return group
 
 
-def _run(study: Study, problem: Problem | None, given: dict[str, Any]) -> int:
-    options, seconds = _study_options.chosen(study.options, given), _seconds(given.get("limit"))
-    target = StudyOutput(given["outputs"], given["as_json"], given["as_csv"])
-    asked = Asked(_devices(given.get("selectors", ()), study.devices), options, problem)
+def _run(study: Study, problem: Problem | None, values: dict[str, Any]) -> int:
+    options, seconds = _study_options.chosen(study.options, values), _seconds(values.get("limit"))
+    target = StudyOutput(values["outputs"], values["as_json"], values["as_csv"])
+    request = Asked(_devices(values.get("selectors", ()), study.devices), options, problem)
     with _terminated_like_interrupted(), _progress(study) as listener:
-        outcome = conduct.conduct(study, asked, Conditions(given["fresh"], seconds), listener)
+        outcome = conduct.conduct(study, request, Conditions(values["fresh"], seconds), listener)
     target.give(outcome)
     return _INTERRUPTED if outcome.ended == conduct.INTERRUPTED else 0
 

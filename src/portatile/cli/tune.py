@@ -92,7 +92,7 @@ def command(
         _show(_on_fleet(request, scheduler, device), as_json)
         return
     if isinstance(device, tuple) or device == devices.EVERY:
-        _tuned_on_several(request, [one.info for one in devices.several(device)], as_json)
+        _tuned_on_several(request, [opened.info for opened in devices.several(device)], as_json)
         return
     request = replace(request, device=device)
     info = devices.get(device).info
@@ -141,7 +141,7 @@ def _on_fleet(request: tuner.TuningRequest, scheduler: str, device: str | tuple[
         address = scheduler
         if scheduler == serve.LOCAL:
             named = devices.several(devices.EVERY if device is None else device)
-            address = stack.enter_context(serve.local([one.info for one in named]))
+            address = stack.enter_context(serve.local([opened.info for opened in named]))
             device = None
         store, watch = stack.enter_context(ResultStore.default()), stack.enter_context(_Watch("asking the fleet"))
         return search.tune(replace(request, device=_options.one_device(device)), address, store, watch)
@@ -265,7 +265,7 @@ class _Watch:
         printed = self._printed.get(progress.device.id)
         if self._live and self._task is not None:
             ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left
-            described = "; ".join(self._told(replace(one, seconds_left=None)) for one in self._last.values())
+            described = "; ".join(self._told(replace(of_device, seconds_left=None)) for of_device in self._last.values())
             self._bar.update(self._task, description=described, ends=ends)
         elif printed is None or progress.best is not printed.best or progress.seconds - printed.seconds >= _PLAIN_SECONDS:
             self._print(progress)

@@ -97,7 +97,7 @@ def _filtered(array: Collection, filters: list[NDArray[Any]], lower: list[int], 
     wrong = [kind for kind in kinds if kind not in _KEEP_SIZE]
     if wrong:
         raise ArgumentError(f"boundary={wrong[0]!r} changes the size of the blocks; use periodic or zero")
-    reach = [(-first, first + one.shape[1] - 1) for one, first in zip(filters, lower, strict=True)]
+    reach = [(-first, first + taps.shape[1] - 1) for taps, first in zip(filters, lower, strict=True)]
     depth = {axis: max(0, *sides) for axis, sides in enumerate(reach)}
     for axis, needed in depth.items():
         least = min(array.chunks[axis])
@@ -126,7 +126,7 @@ def _filter(block: NDArray[Any], filters: list[NDArray[Any]], reach: list[tuple[
     """One block with its border, without what the border has too much: the sums that lie inside are the block's."""
     needed = tuple(slice(border[axis] - before, block.shape[axis] - border[axis] + after) for axis, (before, after) in enumerate(reach))
     inner = np.ascontiguousarray(block[needed])
-    taps = [one[0] for one in filters]
+    taps = [row[0] for row in filters]
     lower = [-before for before, _ in reach]
     if len(filters) == 1:
         return np.asarray(filter_block(inner, taps[0], lower=lower[0], boundary="shrink"))

@@ -134,8 +134,8 @@ class Fleet:
 
     def with_device(self, info: DeviceInfo) -> Mapping[str, Member]:
         """The workers with this device, by address."""
-        wanted = tag(info)
-        return {address: member for address, member in self.members().items() if member.device is not None and tag(member.device) == wanted}
+        needed = tag(info)
+        return {address: member for address, member in self.members().items() if member.device is not None and tag(member.device) == needed}
 
     def compilers(self) -> int:
         """How many texts the fleet compiles at once."""
@@ -189,9 +189,9 @@ def _cancelled() -> Future[bytes]:
 
 
 def _named(info: DeviceInfo, selector: str) -> bool:
-    wanted = selector.strip().lower()
+    name_part = selector.strip().lower()
     words = (info.id, info.name, info.vendor, info.platform, info.backend, info.kind, info.architecture)
-    return any(wanted in word.lower() for word in words)
+    return any(name_part in word.lower() for word in words)
 
 
 def _connect(address: str) -> Any:
@@ -246,8 +246,8 @@ async def register(address: str, infos: Sequence[DeviceInfo]) -> None:
     """Tell a scheduler of devices, whose workers have connected to it."""
     distributed = require()
     async with distributed.Client(address, asynchronous=True, set_as_default=False) as client:
-        for name, told in registered(infos).items():
-            await client.set_metadata([_OURS, name], told)
+        for name, details in registered(infos).items():
+            await client.set_metadata([_OURS, name], details)
 
 
 @contextmanager

@@ -41,8 +41,8 @@ class Outcomes:
         seconds = self.request.budget.seconds
         if seconds is None:
             return math.inf
-        kept = min(self.request.timing.race, _FINAL * seconds)
-        return self.started + seconds - kept - time.monotonic()
+        reserved = min(self.request.timing.race, _FINAL * seconds)
+        return self.started + seconds - reserved - time.monotonic()
 
     def spent(self, busy: int = 0) -> bool:
         """Whether the budget is spent, once ``busy`` more trials are done."""

@@ -155,8 +155,8 @@ class _Search:
         now = time.monotonic()
         self.seen = now if present or not self.seen else self.seen
         if now > self.seen + _GONE:
-            kept = f"; {len(self.found.trials)} trials are stored, and the next search goes on from them" if self.found.trials else ""
-            raise DeviceError(f"no worker with {self.info.name} is left at {self.fleet.address}{kept}")
+            note = f"; {len(self.found.trials)} trials are stored, and the next search goes on from them" if self.found.trials else ""
+            raise DeviceError(f"no worker with {self.info.name} is left at {self.fleet.address}{note}")
         checking = {task.worker for task in self.under_way.values()}
         for address in present.keys() - self.defaults.keys() - checking:
             self._submit(f"default {address}", self.default, address)

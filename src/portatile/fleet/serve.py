@@ -34,10 +34,10 @@ def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, 
         if info.physical_id in known:
             raise UsageError(f"{known[info.physical_id]} and {info.id} are one piece of hardware; name one of them")
         known[info.physical_id] = info.id
-    made = {f"device {info.id}": _options({tag(info): 1}, 1, info.id) for info in infos}
+    workers = {f"device {info.id}": _options({tag(info): 1}, 1, info.id) for info in infos}
     if compilers:
-        made["compiler"] = _options({members.compiles(): compilers}, compilers, "")
-    return made
+        workers["compiler"] = _options({members.compiles(): compilers}, compilers, "")
+    return workers
 
 
 def _options(resources: dict[str, int], threads: int, device: str) -> dict[str, Any]:
@@ -59,7 +59,8 @@ def local(infos: Sequence[DeviceInfo]) -> Iterator[str]:
     """A scheduler and workers for devices of this machine, in processes of their own that end with this block; gives the address."""
     distributed = require()
     workers = {
-        number: {"cls": distributed.Nanny, "options": given} for number, given in enumerate(options(infos, spare_cores(infos)).values())
+        number: {"cls": distributed.Nanny, "options": worker_options}
+        for number, worker_options in enumerate(options(infos, spare_cores(infos)).values())
     }
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard": False, "port": 0, "host": "127.0.0.1"}}
     with _quiet(), distributed.SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.ERROR) as cluster:
@@ -100,10 +101,10 @@ async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int
     """As ``run_workers``, until it is cancelled."""
     distributed = require()
 
-    async def one(name: str, given: dict[str, Any]) -> None:
+    async def keep_worker(name: str, worker_options: dict[str, Any]) -> None:
         while True:
             try:
-                async with distributed.Nanny(address, **given) as nanny:
+                async with distributed.Nanny(address, **worker_options) as nanny:
                     await members.register(address, infos)
                     say(f"{name}: {nanny.worker_address} at {address}")
                     await nanny.finished()
@@ -114,4 +115,4 @@ async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int
                 say(f"{name}: no scheduler at {address} ({type(error).__name__})")
             await asyncio.sleep(_AGAIN)
 
-    await asyncio.gather(*(one(name, given) for name, given in options(infos, compilers).items()))
+    await asyncio.gather(*(keep_worker(name, worker_options) for name, worker_options in options(infos, compilers).items()))

@@ -206,5 +206,5 @@ def _session(order: bytes) -> _Session:
         for other in _sessions.values():
             other.close()
         _sessions.clear()
-        _sessions[order] = made = _Session(from_json(order, Order))
-        return made
+        _sessions[order] = session = _Session(from_json(order, Order))
+        return session

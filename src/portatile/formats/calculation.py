@@ -74,20 +74,20 @@ class _Sizes:
         lengths = [size.length for size in sizes if size.length is not None]
         return _Size(max((size.bits for size in sizes), default=0.0), max(lengths, default=None))
 
-    def _operation(self, op: ast.operator, one: _Size, other: _Size) -> _Size:
-        lengths = [size.length for size in (one, other) if size.length is not None]
+    def _operation(self, op: ast.operator, left: _Size, right: _Size) -> _Size:
+        lengths = [size.length for size in (left, right) if size.length is not None]
         joined = max(lengths) + 1 if lengths else None
         if isinstance(op, ast.Pow | ast.LShift):
-            if other.bits > _MOST_EXPONENT:
+            if right.bits > _MOST_EXPONENT:
                 raise TooMuchError(f"an exponent may be larger than 2^{_MOST_EXPONENT:g}")
-            by = 2**other.bits
-            return _Size(max(one.bits, 1.0) * by if isinstance(op, ast.Pow) else one.bits + by)
+            by = 2**right.bits
+            return _Size(max(left.bits, 1.0) * by if isinstance(op, ast.Pow) else left.bits + by)
         if isinstance(op, ast.Mult):
-            repeated = max((a.length + b.bits for a, b in ((one, other), (other, one)) if a.length is not None), default=None)
-            return _Size(one.bits + other.bits, repeated)
-        if isinstance(op, ast.Mod) and one.length is not None and one.bits == 8.0:
+            repeated = max((a.length + b.bits for a, b in ((left, right), (right, left)) if a.length is not None), default=None)
+            return _Size(left.bits + right.bits, repeated)
+        if isinstance(op, ast.Mod) and left.length is not None and left.bits == 8.0:
             raise TooMuchError("text is not formatted here")
-        return _Size(max(one.bits, other.bits) + 1, joined)
+        return _Size(max(left.bits, right.bits) + 1, joined)
 
     def _comprehension(self, element: ast.expr, loops: list[ast.comprehension]) -> _Size:
         inner, length = _Sizes(dict(self.known)), 0.0

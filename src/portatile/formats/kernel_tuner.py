@@ -71,7 +71,7 @@ def parse(data: bytes | str) -> object:
         text_without_comma[: text_without_comma.rfind("}") + 1],
         text_without_comma[: text_without_comma.rfind("},") + 1],
     )
-    for repaired in (text_without_comma + "}", *(kept + "}}" for kept in entries)):
+    for repaired in (text_without_comma + "}", *(entry + "}}" for entry in entries)):
         try:
             return limits.decoded(repaired)
         except ValueError:
@@ -132,7 +132,7 @@ def _compact(cache: _Compact) -> list[Trial]:
         raise ArgumentError(f"{count} times want {count * len(names)} codes and {count} costs - at `$.codes`")
     task = other_tuners.problem(str(cache.meta.get("kernel") or cache.name), cache.meta.get("problem_size"))
     info = other_tuners.device(str(cache.meta.get("device") or cache.name))
-    made = []
+    rows = []
     for row, (time, cost) in enumerate(zip(cache.times, cache.costs, strict=True)):
         codes = cache.codes[row * len(names) : (row + 1) * len(names)]
         try:
@@ -141,5 +141,5 @@ def _compact(cache: _Compact) -> list[Trial]:
             raise ArgumentError(f"a position beyond the parameter's values - at `$.codes[{row * len(names)}]`") from None
         good = time is not None and math.isfinite(time)
         samples = (float(time),) if good and time is not None else ()
-        made.append(other_tuners.trial(task, info, config, "ok" if good else "launch", samples, {"run": cost}))
-    return made
+        rows.append(other_tuners.trial(task, info, config, "ok" if good else "launch", samples, {"run": cost}))
+    return rows

@@ -169,9 +169,9 @@ class _Reader(Fields):
         """Work-items. Where there are divisors of the grid, they and ProblemSize count, as in Kernel Tuner, and GlobalSize does not."""
         problem = self._problem_size()
         divisors = [self.kernel.get(f"GridDiv{axis}") for axis in _AXES]
-        for name, given in zip(_AXES, divisors, strict=True):
-            if given is not None and not isinstance(given, list):
-                self.fail(f"{_KERNEL}.GridDiv{name} is {given!r}; it must be a list of expressions")
+        for name, divisor in zip(_AXES, divisors, strict=True):
+            if divisor is not None and not isinstance(divisor, list):
+                self.fail(f"{_KERNEL}.GridDiv{name} is {divisor!r}; it must be a list of expressions")
         if problem and any(divisors):
             global_size = []
             for axis, size in enumerate(problem):
@@ -194,10 +194,10 @@ class _Reader(Fields):
         """X, Y and Z as far as they are given."""
         if "X" not in sizes:
             self.fail(f"{at}.X is missing")
-        given = [axis for axis in _AXES if axis in sizes]
-        if given != list(_AXES[: len(given)]):
-            self.fail(f"{at} has {', '.join(given)}; Y goes before Z")
-        return tuple(self.expression(str(sizes[axis]), f"{at}.{axis}", known) for axis in given)
+        named = [axis for axis in _AXES if axis in sizes]
+        if named != list(_AXES[: len(named)]):
+            self.fail(f"{at} has {', '.join(named)}; Y goes before Z")
+        return tuple(self.expression(str(sizes[axis]), f"{at}.{axis}", known) for axis in named)
 
     def _problem_size(self) -> tuple[int, ...]:
         given = self.kernel.get("ProblemSize")
@@ -293,9 +293,9 @@ class _Reader(Fields):
             method, threshold = entry.get("ValidationMethod", "SideBySideComparison"), entry.get("ValidationThreshold", 1e-4)
             if method not in _METHODS or not isinstance(threshold, int | float) or threshold < 0:
                 self.fail(f"{at}: ValidationMethod must be one of {', '.join(_METHODS)}, ValidationThreshold a number of 0 or more")
-            wanted = self._filled(entry, at, values[place].dtype, values[place].size)
+            expected = self._filled(entry, at, values[place].dtype, values[place].size)
             relative = method == "SideBySideRelativeComparison"
-            references[place] = Reference(wanted, threshold if relative else 0.0, 0.0 if relative else threshold)
+            references[place] = Reference(expected, threshold if relative else 0.0, 0.0 if relative else threshold)
         return references
 
     def _budget(self) -> Budget | None:

@@ -36,19 +36,19 @@ class Fields:
 
     def file(self, record: Mapping[str, Any], at: str, name: str) -> str:
         """The name of a file, which has no control characters."""
-        given: str = self.get(record, at, name, str)
-        if not given or not given.isprintable():
-            self.fail(f"{at}.{name} is {given!r}, which is no name of a file")
-        return given
+        name_of_file: str = self.get(record, at, name, str)
+        if not name_of_file or not name_of_file.isprintable():
+            self.fail(f"{at}.{name} is {name_of_file!r}, which is no name of a file")
+        return name_of_file
 
     def list(self, record: Mapping[str, Any], at: str, name: str) -> list[tuple[Mapping[str, Any], str]]:
         """The records of a list with their places; none where the list is not there."""
         place = f"{at}.{name}" if at else name
-        given = record.get(name)
-        given = [] if given is None else given
-        if not isinstance(given, list) or not all(isinstance(entry, Mapping) for entry in given):
+        values = record.get(name)
+        values = [] if values is None else values
+        if not isinstance(values, list) or not all(isinstance(entry, Mapping) for entry in values):
             self.fail(f"{place} must be a list of objects")
-        return [(entry, f"{place}[{number}]") for number, entry in enumerate(given)]
+        return [(entry, f"{place}[{number}]") for number, entry in enumerate(values)]
 
     def expression(self, text: str, at: str, known: Mapping[str, object]) -> str:
         """An expression of Python that can only calculate, with ``&&`` and ``||`` as words; fails for anything else."""

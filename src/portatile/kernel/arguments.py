@@ -101,8 +101,8 @@ class Arguments:
 
     def integers(self, values: Mapping[str, Any]) -> dict[str, int]:
         """The numbers of integer type among ``values``; raises ArgumentError for one that does not fit."""
-        wanted = (argument for argument in self.all if isinstance(argument, Scalar) and np.dtype(argument.dtype).kind in "iu")
-        return {argument.name: int(scalar(values[argument.name], argument.name, argument.dtype)) for argument in wanted}
+        scalars = (argument for argument in self.all if isinstance(argument, Scalar) and np.dtype(argument.dtype).kind in "iu")
+        return {argument.name: int(scalar(values[argument.name], argument.name, argument.dtype)) for argument in scalars}
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -119,13 +119,13 @@ class Arguments:
         """The arguments of a launch. Expressions read ``values``; ``scalars`` are the numbers, None to pass them at the launch."""
         return tuple(_arg(argument, values, scalars) for argument in self.all)
 
-    def bind(self, given: Sequence[Any], named: Mapping[str, Any], kernel: str) -> dict[str, Any]:
+    def bind(self, values: Sequence[Any], named: Mapping[str, Any], kernel: str) -> dict[str, Any]:
         """A call's arguments by name; raises ArgumentError for too many, too few, or one given twice."""
         names = self.called
         call = f"{kernel}({', '.join(names)})"
-        if len(given) > len(names):
-            raise ArgumentError(f"{call} takes {len(names)} arguments, got {len(given)}")
-        bound = dict(zip(names, given, strict=False))
+        if len(values) > len(names):
+            raise ArgumentError(f"{call} takes {len(names)} arguments, got {len(values)}")
+        bound = dict(zip(names, values, strict=False))
         for name, value in named.items():
             if name not in names:
                 raise UnknownNameError(f"argument of {kernel}", name, names)
@@ -137,7 +137,9 @@ class Arguments:
         return bound
 
 
-def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str], normalized: Sequence[str] = ()) -> Arguments:
+def match(
+    head: Signature, of_user: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str], normalized: Sequence[str] = ()
+) -> Arguments:
     """The arguments of a kernel from what the user gives, in order or by name.
 
     A NumPy array for a ``__global`` or ``__constant`` pointer and for an image, a number for a scalar, a Sampler for a ``sampler_t``, a
@@ -147,17 +149,17 @@ def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapp
     """
     names = [parameter.name for parameter in head.parameters]
     declaration = f"{head.name}({', '.join(f'{p.type} {p.name}' for p in head.parameters)})"
-    if isinstance(given, Mapping):
-        for name in given:
+    if isinstance(of_user, Mapping):
+        for name in of_user:
             if name not in names:
                 raise UnknownNameError(f"argument of {head.name}", name, names)
-        if missing := [name for name in names if name not in given]:
+        if missing := [name for name in names if name not in of_user]:
             raise ArgumentError(f"{declaration}: no value for {', '.join(missing)}")
-        values = [given[name] for name in names]
+        values = [of_user[name] for name in names]
     else:
-        if isinstance(given, np.ndarray | str):
-            raise ArgumentError(f"{declaration}: pass its arguments as a list or a dict, not one {type(given).__name__}")
-        values = list(given)
+        if isinstance(of_user, np.ndarray | str):
+            raise ArgumentError(f"{declaration}: pass its arguments as a list or a dict, not one {type(of_user).__name__}")
+        values = list(of_user)
         if len(values) != len(names):
             raise ArgumentError(f"{declaration} takes {len(names)} arguments, got {len(values)}")
     for name, role in roles.items():

@@ -26,11 +26,11 @@ class KernelCases:
     """
 
     def __init__(self, defined: Arguments, awkward: Sequence[Given], kernel: str) -> None:
-        if isinstance(awkward, str | np.ndarray | Mapping) or not all(isinstance(given, Sequence | Mapping) for given in awkward):
+        if isinstance(awkward, str | np.ndarray | Mapping) or not all(isinstance(case, Sequence | Mapping) for case in awkward):
             raise ArgumentError(f"awkward must be a list of arguments for calls of {kernel}, each a list, a tuple or a dict")
         self.defined = defined
-        self.awkward = tuple(_called(defined, given, kernel) for given in awkward)
-        self.sizes = tuple((given.integers(given.scalars), shapes(given)) for given in self.awkward)
+        self.awkward = tuple(_called(defined, case, kernel) for case in awkward)
+        self.sizes = tuple((case.integers(case.scalars), shapes(case)) for case in self.awkward)
         """The integers and shapes, which must differ between edge cases."""
         own = defined.integers(defined.scalars), shapes(defined)
         for place, sizes in enumerate(self.sizes):
@@ -42,7 +42,7 @@ class KernelCases:
     def settle(self, problem: Callable[[Mapping[str, int], Shapes], Problem]) -> None:
         """Set which problems the edge cases are."""
         self.problems = [problem(integers, places) for integers, places in self.sizes]
-        self._by_key = {edge_case.key: given for edge_case, given in zip(self.problems, self.awkward, strict=True)}
+        self._by_key = {edge_case.key: case for edge_case, case in zip(self.problems, self.awkward, strict=True)}
 
     def of(self, problem: Problem) -> Arguments:
         """The arguments of a problem: the definition's, unless it is an edge case."""
@@ -51,14 +51,14 @@ class KernelCases:
     def keep(self, values: Mapping[str, Any]) -> None:
         """Copy those of the definition's arrays that a call is about to write: the expected values belong to their old content."""
         for array in self.defined.outputs:
-            value, wanted = values[array.name], array.role == "inout" and array.name not in self._kept
-            if wanted and isinstance(value, np.ndarray) and np.may_share_memory(value, array.value):
+            value, needed = values[array.name], array.role == "inout" and array.name not in self._kept
+            if needed and isinstance(value, np.ndarray) and np.may_share_memory(value, array.value):
                 self._kept[array.name] = replace(array, value=array.value.copy())
 
     def arrays(self, problem: Problem) -> tuple[Array, ...]:
         """The arrays of a problem with their content before a run."""
-        given = self.of(problem)
-        return given.arrays if given is not self.defined else tuple(self._kept.get(array.name, array) for array in given.arrays)
+        case = self.of(problem)
+        return case.arrays if case is not self.defined else tuple(self._kept.get(array.name, array) for array in case.arrays)
 
     def inputs(self, problem: Problem) -> Inputs:
         """The memory of each array; an ``out`` array is poisoned."""
@@ -76,9 +76,9 @@ class KernelCases:
         return ", ".join(array.name for array in updated) if vain else ""
 
 
-def shapes(given: Arguments) -> Shapes:
+def shapes(declared: Arguments) -> Shapes:
     """The shape of each array."""
-    return {array.name: array.value.shape for array in given.arrays}
+    return {array.name: array.value.shape for array in declared.arrays}
 
 
 def spell_shapes(by_name: Mapping[str, tuple[int, ...]]) -> str:
@@ -102,7 +102,7 @@ def _argument(declared: Argument, values: Mapping[str, Any]) -> Argument:
     return replace(declared, value=value)
 
 
-def _called(defined: Arguments, given: Given, kernel: str) -> Arguments:
-    named = given if isinstance(given, Mapping) else {}
-    values = defined.bind(() if isinstance(given, Mapping) else tuple(given), named, kernel)
+def _called(defined: Arguments, of_user: Given, kernel: str) -> Arguments:
+    named = of_user if isinstance(of_user, Mapping) else {}
+    values = defined.bind(() if isinstance(of_user, Mapping) else tuple(of_user), named, kernel)
     return Arguments(tuple(_argument(declared, values) for declared in defined.all))

@@ -75,8 +75,8 @@ class Checks:
             result = self.reference(*(values[name] for name in self.reads))
             if result is None:
                 raise ArgumentError(f"the reference ({spelt(self.reference)}) returns None; it must return what the outputs must hold")
-        wanted = self._by_name(result, outputs)
-        return {array.name: self._expected(array, wanted[array.name]) for array in outputs if wanted[array.name] is not None}
+        results = self._by_name(result, outputs)
+        return {array.name: self._expected(array, results[array.name]) for array in outputs if results[array.name] is not None}
 
     def identity(self) -> str:
         """A digest that changes with the reference and its tolerances; of arrays of expected values only the tolerances count."""
@@ -114,10 +114,10 @@ class Checks:
                 raise ArgumentError(f"the reference gives {array.name} {shapes}{advice}")
         return expected
 
-    def _expected(self, array: Array, wanted: Any) -> Expected:
+    def _expected(self, array: Array, of_reference: Any) -> Expected:
         """Values with the allowed error as their scale; masked elements are left out."""
-        mask = np.ma.getmaskarray(wanted) if isinstance(wanted, np.ma.MaskedArray) else None
-        plain = np.asarray(np.ma.getdata(wanted) if mask is not None else wanted)
+        mask = np.ma.getmaskarray(of_reference) if isinstance(of_reference, np.ma.MaskedArray) else None
+        plain = np.asarray(np.ma.getdata(of_reference) if mask is not None else of_reference)
         if plain.dtype.kind not in "biufc" or (plain.dtype.kind == "c" and array.value.dtype.kind != "c"):
             raise ArgumentError(f"the reference gives {array.name} as {plain.dtype}; it must hold numbers like {array.value.dtype}")
         kind = np.complex128 if array.value.dtype.kind == "c" else np.float64

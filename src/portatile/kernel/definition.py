@@ -243,7 +243,7 @@ class Definition(Workload):
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
         roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
         names = canonical([sorted(self._parameters), self._constants, list(roles)])
-        further = (canonical([[one, two] for one, two in self.cases.sizes]),) if self.cases.sizes else ()
+        further = (canonical([[integers, array_shapes] for integers, array_shapes in self.cases.sizes]),) if self.cases.sizes else ()
         version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *further)
         options: dict[str, Value] = {"arrays": spell_shapes(shapes), "version": version[:16]}
         options["checked"] = "reference" if self.verified else "unverified"

@@ -45,24 +45,24 @@ class Expression:
     identity: str
 
     @classmethod
-    def of(cls, given: Given, what: str) -> Expression:
+    def of(cls, formula: Given, what: str) -> Expression:
         """Make one from a number, a Python expression, a callable whose argument names say what it reads, or a sequence of these.
 
         ``what`` names it in errors. Raises ArgumentError for anything else.
         """
-        if isinstance(given, str):
-            return cls._of_text(given, what)
-        if callable(given):
-            reads = argument_names(given, what)
-            return cls(reads, lambda values: given(*(values[name] for name in reads)), spelt(given), identity(given))
-        if isinstance(given, Sequence):
-            parts = [cls.of(part, what) for part in given]
+        if isinstance(formula, str):
+            return cls._of_text(formula, what)
+        if callable(formula):
+            reads = argument_names(formula, what)
+            return cls(reads, lambda values: formula(*(values[name] for name in reads)), spelt(formula), identity(formula))
+        if isinstance(formula, Sequence):
+            parts = [cls.of(part, what) for part in formula]
             reads = tuple(dict.fromkeys(name for part in parts for name in part.reads))
             spelling = f"({', '.join(part.text for part in parts)})"
             return cls(reads, lambda values: tuple(part.compute(values) for part in parts), spelling, digest(*(p.identity for p in parts)))
-        if isinstance(given, bool) or not hasattr(given, "__float__"):
-            raise ArgumentError(f"{what}={given!r} must be a number, an expression, a callable, or up to three of these")
-        return cls((), lambda values: given, str(given), str(given))
+        if isinstance(formula, bool) or not hasattr(formula, "__float__"):
+            raise ArgumentError(f"{what}={formula!r} must be a number, an expression, a callable, or up to three of these")
+        return cls((), lambda values: formula, str(formula), str(formula))
 
     @classmethod
     def _of_text(cls, text: str, what: str) -> Expression:

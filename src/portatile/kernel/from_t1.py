@@ -19,10 +19,10 @@ def terms(specification: Specification) -> dict[str, Any]:
         takes = f"{specification.kernel} takes {len(names)}: {', '.join(names)}"
         raise ArgumentError(f"{specification.kernel_file}: the file has {len(specification.arguments)} Arguments, {takes}")
     roles = {name: role for name, role in zip(names, specification.roles, strict=True) if role is not None}
-    wanted = {names[place]: reference for place, reference in specification.references.items()}
+    references = {names[place]: reference for place, reference in specification.references.items()}
     buffers = [parameter.name for parameter in head.parameters if parameter.kind == "buffer"]
     written = [name for name in buffers if name not in head.read_only and roles.get(name) != "in"]
-    if strays := [name for name in wanted if name not in written]:
+    if strays := [name for name in references if name not in written]:
         raise ArgumentError(
             f"{specification.kernel_file}: ReferenceArguments are for {', '.join(strays)}, which {specification.kernel} does not write"
         )
@@ -34,9 +34,9 @@ def terms(specification: Specification) -> dict[str, Any]:
         "global_size": specification.global_size,
         "local_size": specification.local_size,
         "constraints": specification.constraints,
-        "reference": {name: wanted[name].values if name in wanted else None for name in written} if wanted else None,
-        "rtol": {name: reference.rtol for name, reference in wanted.items()},
-        "atol": {name: reference.atol for name, reference in wanted.items()},
+        "reference": {name: references[name].values if name in references else None for name in written} if references else None,
+        "rtol": {name: reference.rtol for name, reference in references.items()},
+        "atol": {name: reference.atol for name, reference in references.items()},
         "roles": roles,
         "default": specification.default,
         "options": specification.options,

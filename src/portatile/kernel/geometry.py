@@ -90,11 +90,11 @@ class _WithinLimits:
 
 def _size(expression: Expression, values: Mapping[str, Value], what: str) -> Size3:
     """Up to three numbers, rounded up, the rest 1."""
-    given: Any = expression(values)
-    parts = tuple(given) if isinstance(given, tuple | list | np.ndarray) else (given,)
+    size: Any = expression(values)
+    parts = tuple(size) if isinstance(size, tuple | list | np.ndarray) else (size,)
     if not 1 <= len(parts) <= 3 or not all(isinstance(part, int | float | np.number) for part in parts):
-        raise ArgumentError(f"{what}={expression.text} gives {given!r}; it must be one to three numbers")
+        raise ArgumentError(f"{what}={expression.text} gives {size!r}; it must be one to three numbers")
     if not all(0 < part < math.inf for part in parts):
-        raise LaunchError(f"{what}={expression.text} gives {given!r}; sizes must be positive")
+        raise LaunchError(f"{what}={expression.text} gives {size!r}; sizes must be positive")
     x, y, z = (*(math.ceil(part) for part in parts), 1, 1)[:3]
     return x, y, z

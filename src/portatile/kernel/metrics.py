@@ -19,20 +19,20 @@ class Metrics:
     expressions: Mapping[str, Expression] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Given], known: Collection[str]) -> Metrics:
+    def of(cls, formulas: Mapping[str, Given], known: Collection[str]) -> Metrics:
         """Parsed expressions over the known names; raises ArgumentError for a malformed one, UnknownNameError for an unknown name."""
-        made = {name: Expression.of(one, f"the metric {name}") for name, one in given.items()}
-        for name, expression in made.items():
+        expressions = {name: Expression.of(formula, f"the metric {name}") for name, formula in formulas.items()}
+        for name, expression in expressions.items():
             expression.check(known, f"the metric {name}")
-        return cls(made)
+        return cls(expressions)
 
     def of_trial(self, values: Mapping[str, Value], trial: Trial) -> dict[str, float]:
         """The metrics of a valid trial; ``time`` is in seconds. Raises ArgumentError for an expression whose value is no number."""
         if trial.status != "ok":
             return {}
-        given, metrics = {**values, "time": trial.comparable}, {}
+        names, metrics = {**values, "time": trial.comparable}, {}
         for name, expression in self.expressions.items():
-            value = expression(given)
+            value = expression(names)
             if isinstance(value, str) or not hasattr(value, "__float__"):
                 raise ArgumentError(f"the metric {name}, {expression.text}, is {value!r} with {spelled(trial.config)}, which is no number")
             metrics[name] = float(value)

@@ -55,8 +55,8 @@ class _Own(Certifier):
 
     def __init__(self, kernel: Definition, device: Device) -> None:
         self.kernel = kernel
-        kept = cache.default()
-        super().__init__(device, kept, lambda source: waiting.build(source, device, kept), self._planned)
+        binaries = cache.default()
+        super().__init__(device, binaries, lambda source: waiting.build(source, device, binaries), self._planned)
 
     def _planned(self, problem: Problem, choice: Choice) -> Plan:
         if problem.options.get("version") != self.kernel.problem().options["version"]:
@@ -66,17 +66,17 @@ class _Own(Certifier):
     def subjects(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> list[tuple[Problem, Plan]]:
         """The problems of the definition and of the edge cases for which the configuration is legal."""
         own = self.kernel.problem()
-        legal = [one for one in (own, *workload.awkward(own)) if choice.config in workload.space(one, self._device.info)]
+        legal = [subject for subject in (own, *workload.awkward(own)) if choice.config in workload.space(subject, self._device.info)]
         if not legal:
             raise LaunchError(f"it is not legal for the arguments that {self.kernel.entry} was defined with, so that nothing can check it")
-        return [(one, self._planned(one, choice)) for one in legal]
+        return [(subject, self._planned(subject, choice)) for subject in legal]
 
     def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
         """The reference's values. Raises LaunchError where it fails, or where the outputs hold these values already."""
         try:
-            wanted = self.kernel.expected(problem)
+            outputs = self.kernel.expected(problem)
         except Exception as error:  # any code of a user's
             raise LaunchError(f"its reference failed: {type(error).__name__}: {error}") from error
-        if foregone := self.kernel.cases.foregone(problem, wanted):
+        if foregone := self.kernel.cases.foregone(problem, outputs):
             raise LaunchError(f"{foregone} held the expected values before it ran, so that nothing can check it; clear the array")
-        return wanted
+        return outputs

@@ -161,9 +161,9 @@ def _check_apart(declared: Arguments, arrays: Mapping[str, Any]) -> None:
     """Raise ArgumentError where an output shares memory with another argument."""
     for out in declared.outputs:
         for name, other in arrays.items():
-            one = arrays[out.name]
-            host = isinstance(one, np.ndarray)
-            if name != out.name and (np.may_share_memory(one, other) if host else one.memory is other.memory):
+            first = arrays[out.name]
+            host = isinstance(first, np.ndarray)
+            if name != out.name and (np.may_share_memory(first, other) if host else first.memory is other.memory):
                 raise ArgumentError(f"arguments {out.name} and {name} share memory, and the kernel writes {out.name}; pass a copy")
 
 

@@ -48,14 +48,14 @@ class KernelText:
             where = f"{path.name if path else entry + '.cl'}:{line}"
             words = "__kernel, __global, __local, get_global_id"
             raise ArgumentError(f"{where}: {match[0]} is CUDA C; write OpenCL C ({words}), which portatile runs through CUDA too")
-        kept, folders = _split(options)
+        remaining, folders = _split(options)
         file = path.name if path is not None else f"{entry}.cl"
         wrong: CompileError | None = None
         for config in configs:
             defines = _spelt({**constants, **config})
             whole = dialect.gather(text, path if path is not None else file, folders, defines)
             try:
-                return cls(whole, file, entry, kept, signature(whole, entry, file, defines))
+                return cls(whole, file, entry, remaining, signature(whole, entry, file, defines))
             except CompileError as error:
                 wrong = wrong or error
                 _check_clash(whole, entry, file, _spelt(constants), config)
@@ -94,11 +94,11 @@ class KernelText:
 def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
     """Tunable parameters with plain values; raises ArgumentError for what cannot be a definition."""
     checked = {}
-    for name, given in parameters.items():
+    for name, choices in parameters.items():
         _check_name(name)
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise ArgumentError(f"parameter {name!r} must have a list of values, not {given!r}")
-        checked[name] = tuple(_plain(name, value) for value in given)
+        if isinstance(choices, str) or not isinstance(choices, Iterable):
+            raise ArgumentError(f"parameter {name!r} must have a list of values, not {choices!r}")
+        checked[name] = tuple(_plain(name, value) for value in choices)
         if not checked[name]:
             raise ArgumentError(f"parameter {name!r} has no values")
     return checked
@@ -110,13 +110,13 @@ def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -
     return first, {name: choices[-1] for name, choices in parameters.items()}
 
 
-def constants(given: Config, parameters: Mapping[str, object]) -> dict[str, Value]:
+def constants(config: Config, parameters: Mapping[str, object]) -> dict[str, Value]:
     """Definitions that are equal in every configuration."""
-    for name in given:
+    for name in config:
         _check_name(name)
         if name in parameters:
             raise ArgumentError(f"{name!r} is a parameter and a constant; it can be one of them")
-    return {name: _plain(name, value) for name, value in given.items()}
+    return {name: _plain(name, value) for name, value in config.items()}
 
 
 def limits(device: DeviceInfo) -> dict[str, Value]:
@@ -161,7 +161,7 @@ def _split(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Options for compilers, and the folders of ``-I``."""
     if isinstance(options, str):
         raise ArgumentError(f"options={options!r} must be a list of strings, such as ['-cl-mad-enable']")
-    kept: list[str] = []
+    remaining: list[str] = []
     folders: list[str] = []
     rest = iter(options)
     for option in rest:
@@ -170,5 +170,5 @@ def _split(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         elif option.startswith("-I"):
             folders.append(option[2:])
         else:
-            kept.append(option)
-    return tuple(kept), tuple(folders)
+            remaining.append(option)
+    return tuple(remaining), tuple(folders)

@@ -83,10 +83,10 @@ def of(plan: Plan, info: DeviceInfo) -> Code:
             continue
         texts += [_plain(text), canonical(source.options)]
         instructions = list(target.instructions(text))
-        families.update(one.family for one in instructions)
-        kinds.update(one.kind for one in instructions)
-    registers = max((one.registers for one in used if one.registers >= 0), default=None)
-    spills = max((one.spill_stores + one.spill_loads for one in used if one.spill_stores >= 0), default=None)
+        families.update(instruction.family for instruction in instructions)
+        kinds.update(instruction.kind for instruction in instructions)
+    registers = max((resources.registers for resources in used if resources.registers >= 0), default=None)
+    spills = max((resources.spill_stores + resources.spill_loads for resources in used if resources.spill_stores >= 0), default=None)
     return Code(dict(families.most_common()), dict(kinds.most_common()), registers, spills, digest(*texts) if texts else "")
 
 

@@ -55,16 +55,17 @@ def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> 
         why = child.stderr.strip().rpartition("\n")[2] or processes.fate(child.returncode)
     except subprocess.TimeoutExpired:
         why = f"it took more than {_LATEST:g} s"
-    kept = ceilings.load(info)
+    stored = ceilings.load(info)
     if known is not None and known.measured:
-        return kept
-    if kept is None or not kept.measured:
+        return stored
+    if stored is None or not stored.measured:
         say(f"the ceilings of {info.name} could not be measured ({why}); `portatile bench peak` tries again")
         with suppress(StoreError):
-            return kept or ceilings.add(info, [])
-        return kept
-    say(f"{info.name}: {told(kept)}, measured in {time.monotonic() - started:.1f} s and stored; `portatile bench` measures more thoroughly")
-    return kept
+            return stored or ceilings.add(info, [])
+        return stored
+    seconds = time.monotonic() - started
+    say(f"{info.name}: {told(stored)}, measured in {seconds:.1f} s and stored; `portatile bench` measures more thoroughly")
+    return stored
 
 
 def told(known: Ceilings) -> str:
@@ -129,7 +130,7 @@ def _main(selector: str) -> int:
     device = devices.get(selector)
     known = ceilings.load(device.info)
     busy = device.info.kind == "cpu" and _busy()
-    measurements = [_kept(one, known, busy) for one in measure(device)]
+    measurements = [_kept(measured, known, busy) for measured in measure(device)]
     if not measurements:
         print("no kernel ran", file=sys.stderr)
         return 1

@@ -101,7 +101,11 @@ OPTIMISATIONS = (
 
 def offered(plan: Plan, info: DeviceInfo) -> tuple[Optimisation, ...]:
     """The optimisations that change anything about a plan's texts on a device."""
-    return tuple(one for one in OPTIMISATIONS if any(one.without(source, info) != source for source in execute.sources(plan)))
+    return tuple(
+        optimisation
+        for optimisation in OPTIMISATIONS
+        if any(optimisation.without(source, info) != source for source in execute.sources(plan))
+    )
 
 
 def built_with(plan: Plan, names: Collection[str], info: DeviceInfo) -> Plan:
@@ -111,18 +115,18 @@ def built_with(plan: Plan, names: Collection[str], info: DeviceInfo) -> Plan:
 
 def with_options(plan: Plan, options: tuple[str, ...]) -> Plan:
     """The plan with options for the compiler added to those of each text."""
-    made = {source: replace(source, options=(*source.options, *options)) for source in execute.sources(plan)}
-    return _rebuilt(plan, made)
+    replaced = {source: replace(source, options=(*source.options, *options)) for source in execute.sources(plan)}
+    return _rebuilt(plan, replaced)
 
 
-def _rebuilt(plan: Plan, made: Mapping[Source, Source]) -> Plan:
-    steps = (structs.replace(step, source=made[step.source]) for step in plan.steps if isinstance(step, Launch))
+def _rebuilt(plan: Plan, replaced: Mapping[Source, Source]) -> Plan:
+    steps = (structs.replace(step, source=replaced[step.source]) for step in plan.steps if isinstance(step, Launch))
     return replace(plan, steps=tuple(steps))
 
 
 def _weakened(source: Source, names: Collection[str], info: DeviceInfo) -> Source:
-    for one in OPTIMISATIONS:
-        source = source if one.name in names else one.without(source, info)
+    for optimisation in OPTIMISATIONS:
+        source = source if optimisation.name in names else optimisation.without(source, info)
     return source
 
 

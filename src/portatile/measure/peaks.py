@@ -92,23 +92,23 @@ def answer(
     return measured
 
 
-def work(question: Question, asked: Problem) -> float:
+def work(question: Question, problem: Problem) -> float:
     """The amount that a rate counts: bytes of arrays or of local memory, floating-point operations, or functions."""
-    workload = workloads.get(asked.workload)
+    workload = workloads.get(problem.workload)
     if question.workload == "stream":
-        return workload.traffic(asked)
-    return workload.flops(asked) * (asked.itemsize if question.name == "local" else 1)
+        return workload.traffic(problem)
+    return workload.flops(problem) * (problem.itemsize if question.name == "local" else 1)
 
 
-def contenders(asked: Problem, info: DeviceInfo) -> list[Config]:
+def contenders(problem: Problem, info: DeviceInfo) -> list[Config]:
     """Configurations that were fastest on some device: near the workload's default, and legal."""
-    workload = workloads.get(asked.workload)
-    default = dict(workload.default(asked, info))
+    workload = workloads.get(problem.workload)
+    default = dict(workload.default(problem, info))
     cpu = info.kind == "cpu"
-    if asked.workload == "stream":
+    if problem.workload == "stream":
         spread: dict[str, Value] = {"VECTOR": 1, "WGS": 256, "PER_ITEM": 1, "ORDER": "group"}
         changes: list[dict[str, Value]] = [{"PER_ITEM": 4096}, spread] if cpu else [{"VECTOR": 2 * int(default["VECTOR"])}, {"WGS": 128}]
-    elif asked.options["quantity"] == "product":
+    elif problem.options["quantity"] == "product":
         changes = [{"ILP": 2}, {"ILP": 6}, {"WGS": 128, "ILP": 2}]
     elif cpu:
         shorter = min(int(default["UNROLL"]), 4)  # the text of 16 float32 is else longer than the space allows
@@ -116,9 +116,9 @@ def contenders(asked: Problem, info: DeviceInfo) -> list[Config]:
         changes = [wide, {"ILP": 12, "UNROLL": 4}, {"MAD": "fma"}]
     else:
         changes = [{"ILP": 4}, {"ILP": 16, "UNROLL": 16}, {"WGS": 128}]
-    space = workload.space(asked, info)
-    wanted = ({**default, **change} for change in changes)
-    return [config for config in (default, *wanted) if space.violated(config) is None]
+    space = workload.space(problem, info)
+    changed = ({**default, **change} for change in changes)
+    return [config for config in (default, *changed) if space.violated(config) is None]
 
 
 def _copied(device: Device) -> float:

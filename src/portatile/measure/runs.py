@@ -156,10 +156,10 @@ class PreparedRun:
         self.queue.finish()
         verdicts = []
         for name, expected in self.expected.items():
-            got = np.empty_like(self.inputs.operands[name])
-            if got.size:
-                self.queue.download(got, self.memory[name])
-            verdicts.append(verify.compare(got, expected, bound, name))
+            output = np.empty_like(self.inputs.operands[name])
+            if output.size:
+                self.queue.download(output, self.memory[name])
+            verdicts.append(verify.compare(output, expected, bound, name))
         verdict = verify.worst(verdicts)
         if strict and not verdict.ok:
             raise DeviceError(f"{self.problem.workload} computes wrongly on {self.device.info.id} with {label}: {verdict.message}")

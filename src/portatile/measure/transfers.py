@@ -56,9 +56,9 @@ def sizes(mode: Mode, start: int | None = None, end: int | None = None, incremen
         >>> sizes("range", 1000, 3000, 1000)
         (1000, 2000, 3000)
     """
-    given = (start, end, increment)
+    options = (start, end, increment)
     if mode != "range":
-        if any(value is not None for value in given):
+        if any(value is not None for value in options):
             raise ArgumentError(f"start, end and increment belong to mode range, not {mode}")
         return (QUICK_BYTES,) if mode == "quick" else tuple(_shmoo())
     if start is None or end is None or increment is None:

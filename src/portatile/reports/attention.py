@@ -45,12 +45,12 @@ def concerns(placed: Sequence[Placed]) -> list[Concern]:
         ("Times scatter", "Something else ran on the device. Tune again on a quiet one before you quote the figure.", "", False, _noisy),
         ("Most trials failed", "The search lost most of its budget. Constraints for what cannot work save it.", "", False, _failing),
     )
-    made = []
+    listed = []
     for heading, advice, command, severe, find in kinds:
-        places = [(one.anchor, one.title, detail) for one in placed for detail in find(one.group)]
+        places = [(place.anchor, place.title, detail) for place in placed for detail in find(place.group)]
         if places:
-            made.append(Concern(heading, advice, command, tuple(places), severe))
-    return [*made, *_ceilings(placed)]
+            listed.append(Concern(heading, advice, command, tuple(places), severe))
+    return [*listed, *_ceilings(placed)]
 
 
 def _hopeless(group: Group) -> Iterator[str]:

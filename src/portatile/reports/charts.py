@@ -65,8 +65,8 @@ def importance(shares: Sequence[tuple[str, float]], caption: Caption) -> Markup:
 
 def times_scale(effects: Sequence[Effect]) -> Scale:
     """The common scale of the charts of several parameters, so that they can be compared."""
-    left = _room([formatting.value(one.value) for effect in effects for one in effect.values])
-    return scales.ratio([time for effect in effects for one in effect.values for time in one.times], left, _STRIP_WIDTH - 14)
+    left = _room([formatting.value(shown.value) for effect in effects for shown in effect.values])
+    return scales.ratio([time for effect in effects for shown in effect.values for time in shown.times], left, _STRIP_WIDTH - 14)
 
 
 def distribution(effect: Effect, x: Scale, caption: Caption) -> Markup:
@@ -77,14 +77,14 @@ def distribution(effect: Effect, x: Scale, caption: Caption) -> Markup:
     for value in x.ticks(4):
         parts.append(f'<path class="grid" d="M{x.at(value):.1f} 4V{bottom:.1f}"/>')
         parts.append(svg.text(x.at(value), bottom + 14, quantities.tick(value), "middle", "tick"))
-    for line, one in enumerate(effect.values):
+    for line, value_effect in enumerate(effect.values):
         middle = 6 + (line + 0.5) * _ROW
-        parts.append(svg.text(left - 8, middle + 4, _short(formatting.value(one.value)), "end", "label"))
-        low, high, centre = x.at(one.quantile(0.25)), x.at(one.quantile(0.75)), x.at(one.median)
+        parts.append(svg.text(left - 8, middle + 4, _short(formatting.value(value_effect.value)), "end", "label"))
+        low, high, centre = x.at(value_effect.quantile(0.25)), x.at(value_effect.quantile(0.75)), x.at(value_effect.median)
         parts.append(f'<rect class="half" x="{low:.1f}" y="{middle - 6:.1f}" width="{max(high - low, 1):.1f}" height="12" rx="2"/>')
-        dots = "".join(f"M{x.at(time):.1f} {middle + _jitter(place):.1f}h0" for place, time in enumerate(one.times))
+        dots = "".join(f"M{x.at(time):.1f} {middle + _jitter(place):.1f}h0" for place, time in enumerate(value_effect.times))
         parts.append(f'<path class="dots" d="{dots}"/>')
-        marks.append(svg.mark(f"M{centre - 1.5:.1f} {middle - 8:.1f}h3v16h-3Z", f"{effect.name} = {_tell(one)}"))
+        marks.append(svg.mark(f"M{centre - 1.5:.1f} {middle - 8:.1f}h3v16h-3Z", f"{effect.name} = {_tell(value_effect)}"))
     return svg.chart(caption, _STRIP_WIDTH, bottom + 22, parts, marks)
 
 
@@ -119,8 +119,8 @@ def _points(points: Sequence[tuple[float, float, str]]) -> str:
     """Points with tooltips; very many are drawn as one path."""
     if len(points) > _MANY:
         return f'<path class="dots" d="{"".join(f"M{x:.1f} {y:.1f}h0" for x, y, _ in points)}"/>'
-    made = (f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{escape(label)}</title></circle>' for x, y, label in points)
-    return "".join(made)
+    circles = (f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{escape(label)}</title></circle>' for x, y, label in points)
+    return "".join(circles)
 
 
 def _best_line(points: Sequence[tuple[float, float]]) -> str:
@@ -169,11 +169,11 @@ def _say(group: Group, step: ConvergenceStep) -> str:
     return f"{reached}, {speed}" if speed else reached
 
 
-def _tell(one: ValueEffect) -> str:
-    quartiles = f"{quantities.duration(one.quantile(0.25))} to {quantities.duration(one.quantile(0.75))}"
-    middle = f"median {quantities.duration(one.median)}, half of them {quartiles}"
-    failed = f", {one.failed} failed" if one.failed else ""
-    return f"{formatting.value(one.value)}: {middle}; {quantities.count(len(one.times), 'configuration')}{failed}"
+def _tell(effect: ValueEffect) -> str:
+    quartiles = f"{quantities.duration(effect.quantile(0.25))} to {quantities.duration(effect.quantile(0.75))}"
+    middle = f"median {quantities.duration(effect.median)}, half of them {quartiles}"
+    failed = f", {effect.failed} failed" if effect.failed else ""
+    return f"{formatting.value(effect.value)}: {middle}; {quantities.count(len(effect.times), 'configuration')}{failed}"
 
 
 def _room(labels: Sequence[str]) -> float:

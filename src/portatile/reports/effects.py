@@ -44,8 +44,8 @@ class Effect:
 
 def effects(group: Group) -> list[Effect]:
     """The parameters that took more than one value in valid trials, the most important first."""
-    made = [_effect(name, group) for name in varying(group.ranked)] if len(group.ranked) > 1 else []
-    return sorted(made, key=lambda effect: -1.0 if effect.share is None else effect.share, reverse=True)
+    measured = [_effect(name, group) for name in varying(group.ranked)] if len(group.ranked) > 1 else []
+    return sorted(measured, key=lambda effect: -1.0 if effect.share is None else effect.share, reverse=True)
 
 
 def explained(samples: Sequence[Sequence[float]]) -> float | None:
@@ -74,9 +74,9 @@ def _effect(name: str, group: Group) -> Effect:
             values[repr(trial.config[name])] = trial.config[name]
             times.setdefault(repr(trial.config[name]), []).append(trial.comparable)
     failed = [repr(trial.config.get(name)) for trial in _failures(group)]
-    made = [ValueEffect(values[key], tuple(sorted(seconds)), failed.count(key)) for key, seconds in times.items()]
-    made.sort(key=lambda effect: (isinstance(effect.value, str), effect.value))
-    return Effect(name, explained([[math.log(time) for time in seconds] for seconds in times.values()]), tuple(made))
+    of_values = [ValueEffect(values[key], tuple(sorted(seconds)), failed.count(key)) for key, seconds in times.items()]
+    of_values.sort(key=lambda effect: (isinstance(effect.value, str), effect.value))
+    return Effect(name, explained([[math.log(time) for time in seconds] for seconds in times.values()]), tuple(of_values))
 
 
 def _failures(group: Group) -> list[Trial]:

@@ -21,14 +21,14 @@ def moment(time: str) -> str:
         return time
 
 
-def value(given: Value) -> str:
+def value(parameter: Value) -> str:
     """A parameter's value as the command line takes it: true and false in lower case."""
-    return str(given).lower() if isinstance(given, bool) else str(given)
+    return str(parameter).lower() if isinstance(parameter, bool) else str(parameter)
 
 
-def config(given: Config) -> str:
+def config(configuration: Config) -> str:
     """``TILE=4 PAD=false``."""
-    return " ".join(f"{name}={value(chosen)}" for name, chosen in given.items())
+    return " ".join(f"{name}={value(chosen)}" for name, chosen in configuration.items())
 
 
 def sizes(problem: Problem) -> str:

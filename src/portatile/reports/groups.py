@@ -97,8 +97,10 @@ class Group:
     @cached_property
     def certificate(self) -> Certificate | None:
         """The newest certificate of the winner's configuration."""
-        wanted = None if self.best is None else canonical(self.best.config)
-        certificates = (trial.certificate for trial in reversed(self.trials) if trial.certificate and canonical(trial.config) == wanted)
+        best_config = None if self.best is None else canonical(self.best.config)
+        certificates = (
+            trial.certificate for trial in reversed(self.trials) if trial.certificate and canonical(trial.config) == best_config
+        )
         return next(certificates, None)
 
     @property
@@ -151,7 +153,7 @@ class Group:
     @cached_property
     def steps(self) -> list[ConvergenceStep]:
         """The trials in the order of the search."""
-        made: list[ConvergenceStep] = []
+        improvements: list[ConvergenceStep] = []
         best, elapsed, before = math.inf, 0.0, None
         for number, trial in enumerate(self.trials, 1):
             own, now = sum(trial.seconds.values()), _clock(trial)
@@ -160,8 +162,8 @@ class Group:
             before = now or before
             improved = trial.comparable < best
             best = min(best, trial.comparable)
-            made.append(ConvergenceStep(number, elapsed, trial, best, improved))
-        return made
+            improvements.append(ConvergenceStep(number, elapsed, trial, best, improved))
+        return improvements
 
     @cached_property
     def failures(self) -> list[Failure]:
@@ -170,8 +172,8 @@ class Group:
         for trial in self.trials:
             if trial.status != "ok":
                 kinds.setdefault(trial.status, Counter())[trial.message.strip()] += 1
-        made = [Failure(kind, counted.total(), tuple(counted.most_common())) for kind, counted in kinds.items()]
-        return sorted(made, key=lambda failure: (-failure.count, failure.kind))
+        by_kind = [Failure(kind, counted.total(), tuple(counted.most_common())) for kind, counted in kinds.items()]
+        return sorted(by_kind, key=lambda failure: (-failure.count, failure.kind))
 
     def summary(self) -> dict[str, object]:
         """A row of the summary for programs; unknown values are None."""

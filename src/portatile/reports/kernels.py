@@ -59,14 +59,14 @@ def render(group: Group, trials: Sequence[Trial], known: Known) -> list[Rendered
     ``known`` tells what was tuned, as ``store.known_results`` does: a plan may call other problems.
     """
     shown: dict[str, int] = {}
-    made = []
+    rendered = []
     for place, trial in enumerate(trials, 1):
-        one = _render(group, place, trial, known)
-        texts = tuple(RenderedText(text.file, text.text, text.defines, shown.get(text.text, 0)) for text in one.texts)
-        for text in one.texts:
+        section = _render(group, place, trial, known)
+        texts = tuple(RenderedText(text.file, text.text, text.defines, shown.get(text.text, 0)) for text in section.texts)
+        for text in section.texts:
             shown.setdefault(text.text, place)
-        made.append(Rendered(place, trial, texts, one.steps, one.missing, one.stale))
-    return made
+        rendered.append(Rendered(place, trial, texts, section.steps, section.missing, section.stale))
+    return rendered
 
 
 def _render(group: Group, place: int, trial: Trial, known: Known) -> Rendered:
@@ -91,7 +91,7 @@ def _render(group: Group, place: int, trial: Trial, known: Known) -> Rendered:
 
 def _size(size: Size3) -> str:
     """``64 × 8``: without the ones that end it."""
-    kept = list(size)
-    while len(kept) > 1 and kept[-1] == 1:
-        kept.pop()
-    return " × ".join(map(str, kept))
+    sizes = list(size)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return " × ".join(map(str, sizes))

@@ -44,37 +44,37 @@ def tiles(groups: Sequence[Group]) -> list[Tile]:
     """Problems, devices, trials; the usual share of the ceiling and the usual speed-up, where they are known."""
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
     problems, devices = len({group.problem.key for group in groups}), len({device_key(group.device) for group in groups})
-    made = [
+    shown = [
         Tile(str(problems), "problem tuned" if problems == 1 else "problems tuned"),
         Tile(str(devices), "device" if devices == 1 else "devices, each back end its own"),
         Tile(f"{trials:,}".replace(",", quantities.NARROW), f"trials, {failed} of them failed" if failed else "trials, none failed"),
     ]
     shares = [share[1] for group in groups if group.best is not None and (share := group.share(group.best)) is not None]
     if shares:
-        made.append(Tile(quantities.percent(median(shares)), "of the ceiling that binds, in the median"))
+        shown.append(Tile(quantities.percent(median(shares)), "of the ceiling that binds, in the median"))
     gains = [gain for group in groups if group.best is not None and (gain := group.speedup(group.best)) is not None]
     if gains and max(gains) > 1.005:
         usual = "over the default" if len(gains) == 1 else f"over the default, on average; {quantities.times(max(gains))} at most"
-        made.append(Tile(quantities.times(geometric_mean(gains)), usual))
-    return made
+        shown.append(Tile(quantities.times(geometric_mean(gains)), usual))
+    return shown
 
 
 def figures(placed: Sequence[Placed]) -> list[Figure]:
     """The shares and the roofline; where no ceiling is known the speed-ups. Each if there is anything to show on it."""
     shares = _shares(placed)
-    made = [_speedups(placed) if shares is None else shares, _roofline(placed)]
-    return [figure for figure in made if figure is not None]
+    charts = [_speedups(placed) if shares is None else shares, _roofline(placed)]
+    return [figure for figure in charts if figure is not None]
 
 
 def _shares(placed: Sequence[Placed]) -> Figure | None:
     devices, dots = _devices(placed), []
-    for one in placed:
-        group = one.group
+    for place in placed:
+        group = place.group
         if group.best is None or (share := group.share(group.best)) is None:
             continue
         began = None if group.default is None or group.default.status != "ok" else group.share(group.default)
-        label = f"{_caption(one)}: {quantities.percent(share[1])} of {share[0]}, {_reached(group, group.best)}"
-        dot = Dot(share[1], None if began is None else began[1], label, f"#{one.anchor}", devices.index(group.device.name))
+        label = f"{_caption(place)}: {quantities.percent(share[1])} of {share[0]}, {_reached(group, group.best)}"
+        dot = Dot(share[1], None if began is None else began[1], label, f"#{place.anchor}", devices.index(group.device.name))
         dots.append((group, dot))
     if not dots:
         return None
@@ -87,11 +87,11 @@ def _shares(placed: Sequence[Placed]) -> Figure | None:
 
 def _speedups(placed: Sequence[Placed]) -> Figure | None:
     devices, dots = _devices(placed), []
-    for one in placed:
-        group = one.group
+    for place in placed:
+        group = place.group
         if group.best is not None and (gain := group.speedup(group.best)) is not None:
-            label = f"{_caption(one)}: {quantities.times(gain)} the default, {_reached(group, group.best)}"
-            dots.append((group, Dot(gain, 1.0, label, f"#{one.anchor}", devices.index(group.device.name))))
+            label = f"{_caption(place)}: {quantities.times(gain)} the default, {_reached(group, group.best)}"
+            dots.append((group, Dot(gain, 1.0, label, f"#{place.anchor}", devices.index(group.device.name))))
     if not dots:
         return None
     text = f"A mark is a winner; its tail begins at the default, 1. {_half([dot.share for _, dot in dots], quantities.times)}"
@@ -110,15 +110,15 @@ def _rows(placed: Sequence[tuple[Group, Dot]]) -> tuple[tuple[str, tuple[Dot, ..
 
 def _roofline(placed: Sequence[Placed]) -> Figure | None:
     kernels, devices = [], _devices(placed)
-    for one in placed:
-        group = one.group
+    for place in placed:
+        group = place.group
         if group.best is None or not group.flops or not group.traffic:
             continue
         intensity = group.flops / group.traffic
-        label = f"{_caption(one)}: {_reached(group, group.best)}, {quantities.digits(intensity)} operations a byte"
+        label = f"{_caption(place)}: {_reached(group, group.best)}, {quantities.digits(intensity)} operations a byte"
         series = devices.index(group.device.name)
-        kernels.append(Kernel(intensity, group.flops / group.best.comparable, label, f"#{one.anchor}", series))
-    roofs = tuple(_roof(name, [one.group for one in placed if one.group.device.name == name]) for name in devices)
+        kernels.append(Kernel(intensity, group.flops / group.best.comparable, label, f"#{place.anchor}", series))
+    roofs = tuple(_roof(name, [place.group for place in placed if place.group.device.name == name]) for name in devices)
     if not kernels or not any(roof.bandwidth or roof.levels for roof in roofs):
         return None
     text = (
@@ -128,8 +128,8 @@ def _roofline(placed: Sequence[Placed]) -> Figure | None:
     return Roofline("Roofline", text, roofs, tuple(kernels))
 
 
-def _caption(one: Placed) -> str:
-    return f"{one.group.problem.workload} {one.group.title}, {one.group.device.name} ({one.group.way})"
+def _caption(place: Placed) -> str:
+    return f"{place.group.problem.workload} {place.group.title}, {place.group.device.name} ({place.group.way})"
 
 
 def _reached(group: Group, trial: Trial) -> str:
@@ -142,7 +142,7 @@ def _half(values: Sequence[float], written: Callable[[float], str]) -> str:
 
 def _devices(placed: Sequence[Placed]) -> list[str]:
     """The hardware by name: back ends of one share its roof and its colour."""
-    return list(dict.fromkeys(one.group.device.name for one in placed))
+    return list(dict.fromkeys(place.group.device.name for place in placed))
 
 
 def _roof(name: str, groups: Sequence[Group]) -> Roof:

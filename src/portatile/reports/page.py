@@ -113,10 +113,10 @@ def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
     placed = [Placed(group, f"problem-{number}", nicknames[device_key(group.device)]) for number, group in enumerate(groups, 1)]
     concerns = attention.concerns(placed)
     written = [
-        sections.section(one.anchor, anchors[device_key(one.group.device) + one.group.device.driver], one.group, known)
-        | _state(one, concerns)
-        | {"nickname": one.device}
-        for one in placed
+        sections.section(place.anchor, anchors[device_key(place.group.device) + place.group.device.driver], place.group, known)
+        | _state(place, concerns)
+        | {"nickname": place.device}
+        for place in placed
     ]
     return {
         "overview": [
@@ -124,7 +124,7 @@ def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
             for number, figure in enumerate(overview.figures(placed), 1)
         ],
         "concerns": concerns,
-        "contents": [(name, list(listed)) for name, listed in groupby(written, lambda one: one["group"].problem.workload)],
+        "contents": [(name, list(listed)) for name, listed in groupby(written, lambda section: section["group"].problem.workload)],
         "sections": written,
         "devices": [_facts(anchors[key], device) for key, device in devices.items()],
         "measured": any(section["share"] for section in written),
@@ -141,11 +141,11 @@ def _downloads(groups: Sequence[Group]) -> dict[str, object]:
     }
 
 
-def _state(one: Placed, concerns: Sequence[Concern]) -> dict[str, object]:
+def _state(place: Placed, concerns: Sequence[Concern]) -> dict[str, object]:
     """Whether a problem is fine, needs attention or has nothing valid, and what is to be said of that in its section."""
-    concerning = [(concern, detail) for concern in concerns for anchor, _, detail in concern.places if anchor == one.anchor]
+    concerning = [(concern, detail) for concern in concerns for anchor, _, detail in concern.places if anchor == place.anchor]
     sentences = [f"{concern.heading}: {detail}. {concern.advice}" for concern, detail in concerning]
-    return {"status": "failed" if one.group.best is None else "attention" if concerning else "ok", "concerns": sentences}
+    return {"status": "failed" if place.group.best is None else "attention" if concerning else "ok", "concerns": sentences}
 
 
 def _nicknames(groups: Sequence[Group]) -> dict[str, str]:

@@ -178,17 +178,17 @@ def _importance(anchor: str, stem: str, measured_effects: Sequence[Effect]) -> R
 
 def _strips(anchor: str, measured_effects: Sequence[Effect]) -> list[ReportFigure]:
     x = charts.times_scale(measured_effects)
-    made = []
+    strips = []
     for effect in measured_effects:
-        best = min(effect.values, key=lambda one: one.median)
+        best = min(effect.values, key=lambda value_effect: value_effect.median)
         lowest = f"the lowest median, {quantities.duration(best.median)}, is at {formatting.value(best.value)}"
         description = f"Time for each value of {effect.name}; {lowest}."
         caption = Caption(f"{anchor}-p-{_slug(effect.name)}", f"{effect.name}: time for each value", description)
         share = "" if effect.share is None else "explains no more than chance"
         if effect.share is not None and effect.share >= _TOLD:
             share = f"explains {quantities.percent(effect.share)}"
-        made.append(ReportFigure(effect.name, share, charts.distribution(effect, x, caption)))
-    return made
+        strips.append(ReportFigure(effect.name, share, charts.distribution(effect, x, caption)))
+    return strips
 
 
 def _failures(anchor: str, stem: str, group: Group) -> ReportFigure | None:

@@ -64,9 +64,9 @@ def effects_csv(effects: Sequence[Effect]) -> str:
     columns = ("parameter", "value", "valid", "failed", "fastest", "quartile_1", "median", "quartile_3", "slowest")
     rows: list[list[Cell]] = []
     for effect in effects:
-        for one in effect.values:
-            head: list[Cell] = [effect.name, one.value, len(one.times), one.failed]
-            rows.append(head + [one.quantile(share) for share in (0, 0.25, 0.5, 0.75, 1)])
+        for value_effect in effect.values:
+            head: list[Cell] = [effect.name, value_effect.value, len(value_effect.times), value_effect.failed]
+            rows.append(head + [value_effect.quantile(share) for share in (0, 0.25, 0.5, 0.75, 1)])
     return csv_text(columns, rows)
 
 

@@ -95,5 +95,5 @@ def nothing(workload: str | None, device: str | None) -> str:
 def _wanted(trial: Trial, selection: Selection) -> bool:
     if selection.workload not in (None, trial.problem.workload):
         return False
-    wanted = (selection.device or "").lower()
-    return any(wanted in text.lower() for text in (trial.device.id, trial.device.name, trial.device.platform))
+    device = (selection.device or "").lower()
+    return any(device in text.lower() for text in (trial.device.id, trial.device.name, trial.device.platform))

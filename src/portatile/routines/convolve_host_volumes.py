@@ -40,8 +40,8 @@ class Between3d:
 
 def filter_volume(
     psi: NDArray[Any], separable_filter: SeparableFilter, device: Selector | None, out: Any, between: Between3d | None
-) -> NDArray[Any]:
-    """The passes over a NumPy array, with the result in ``out`` if given. Raises ArgumentError where that does not fit."""
+) -> Any:
+    """The passes over a NumPy array, as an array like it, with the result in ``out`` if given. Raises ArgumentError where that does not fit."""
     check_volume(psi, out)
     if out is None:
         return _filtered(psi, separable_filter, device, None, between)
@@ -57,7 +57,7 @@ def filter_volume(
     result = _filtered(psi, separable_filter, device, out if direct else None, between)
     if result is not out:
         np.copyto(out, result)
-    return out  # type: ignore[no-any-return]  # check_volume refuses what is no NumPy array
+    return out
 
 
 def _filtered(

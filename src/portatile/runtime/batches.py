@@ -34,7 +34,7 @@ def task(batch: Problem, devices: Sequence[Device], own: Device | None) -> forec
     points = orbitals
     for n in grid:
         points *= n
-    places = {one.info.id: "" if own is None else "local" if one is own else forecast.REMOTE for one in devices}
+    places = {device.info.id: "" if own is None else "local" if device is own else forecast.REMOTE for device in devices}
 
     def shown(device: Device) -> float:
         return rates.of(device.info, batch, points, places[device.info.id], least=points) or 0.0
@@ -43,17 +43,17 @@ def task(batch: Problem, devices: Sequence[Device], own: Device | None) -> forec
     return forecast.Shared(batch, max(points, 1), places, forecast.together_of(devices, [own]), shown, lambda: (orbitals, 1), tiny)
 
 
-def explained(routine: str, dtype: str, devices: Sequence[Device], given: Mapping[str, Value]) -> Split:
+def explained(routine: str, dtype: str, devices: Sequence[Device], sizes: Mapping[str, Value]) -> Split:
     """How these devices shared such a batch the last time in this process, else how they are expected to share one of the host.
 
     Raises UnknownNameError for a size that there is not, ArgumentError for one that is missing.
     """
-    for name in given:
+    for name in sizes:
         if name not in SIZES:
             raise UnknownNameError(f"size of {routine}", name, SIZES)
-    if missing := [name for name in SIZES if not isinstance(given.get(name), int)]:
+    if missing := [name for name in SIZES if not isinstance(sizes.get(name), int)]:
         raise ArgumentError(f"{routine} of a batch needs the sizes {', '.join(SIZES)}; give {', '.join(missing)} as whole numbers")
-    batch = problem(ROUTINES[routine], [int(given[name]) for name in SIZES], dtype)
+    batch = problem(ROUTINES[routine], [int(sizes[name]) for name in SIZES], dtype)
     assert len(SIZES) == AXES + 1
     return splits.last(batch, devices) or _expected(devices, batch)
 
@@ -62,5 +62,5 @@ def _expected(devices: Sequence[Device], batch: Problem) -> Split:
     shared, count = task(batch, devices, None), batch.sizes[ORBITALS]
     if count < len(devices):
         return Split(batch, "", 0.0, (), f"too few orbitals to share; {devices[0].info.id} computes them alone", True)
-    known = {device.info.id: shared.shown(device) * count / shared.work for device in devices}
-    return several.expected_split(forecast.of(devices, shared), batch, (ORBITALS, count, 1), known)
+    per_second = {device.info.id: shared.shown(device) * count / shared.work for device in devices}
+    return several.expected_split(forecast.of(devices, shared), batch, (ORBITALS, count, 1), per_second)

@@ -100,9 +100,9 @@ class Deferred:
 
     def _watch(self) -> None:
         while True:
-            seen = self.calls
+            calls_before = self.calls
             time.sleep(self._rest)
-            while seen == self.calls and self._make_one():
+            while calls_before == self.calls and self._make_one():
                 pass
             with self._lock:
                 if not self._drafts:

@@ -104,9 +104,9 @@ class Engine:
             with self.lock:
                 prepared = self._prepared.get(key)
                 if prepared is None:
-                    wanted = choice or self.choose(problem)
-                    waits = choice is None and self._untuned.waits(problem, wanted)
-                    prepared = self._prepared[key] = self._make(problem, wanted, whole, instead, waits)
+                    best = choice or self.choose(problem)
+                    waits = choice is None and self._untuned.waits(problem, best)
+                    prepared = self._prepared[key] = self._make(problem, best, whole, instead, waits)
         return prepared
 
     def prepare_again(self, problem: Problem, instead: Problem | None = None) -> Prepared:
@@ -129,10 +129,10 @@ class Engine:
             key += f" or {instead.key}"
         return key
 
-    def _make(self, problem: Problem, wanted: Choice, whole: Problem | None, instead: Problem | None, waits: bool) -> Prepared:
+    def _make(self, problem: Problem, proposed: Choice, whole: Problem | None, instead: Problem | None, waits: bool) -> Prepared:
         """Compile and load a problem with a choice, or with its default where that may not be used."""
         began = time.perf_counter()
-        settled, plan = self._settled(problem, wanted, whole)
+        settled, plan = self._settled(problem, proposed, whole)
         if len(self._prepared) >= _MAX_PREPARED:
             self._prepared.clear()
             self._called.clear()
@@ -164,8 +164,8 @@ class Engine:
         """A problem's launches, in the configuration known for it, with ``names`` for its operands and for scalars named there."""
 
         def named(arg: Arg) -> Arg:
-            known = arg.kind == "buffer" or (arg.kind == "scalar" and arg.value is None and arg.name in names)
-            return replace(arg, name=names[arg.name]) if known else arg
+            renamed = arg.kind == "buffer" or (arg.kind == "scalar" and arg.value is None and arg.name in names)
+            return replace(arg, name=names[arg.name]) if renamed else arg
 
         launches: list[Launch] = []
         for step in self.prepare(problem).executable.plan.steps:
@@ -179,18 +179,18 @@ class Engine:
 
     def settle(self, problem: Problem) -> Choice:
         """The configuration that a problem runs with in one piece, also where it is too large for that; memoised."""
-        wanted = self.choose(problem)
-        key = f"{problem.key} {canonical(wanted.config)}"
+        best = self.choose(problem)
+        key = f"{problem.key} {canonical(best.config)}"
         settled = self._settled_as.get(key)
         if settled is None:
             try:
-                settled = self._settled(problem, wanted)[0]
+                settled = self._settled(problem, best)[0]
             except ArgumentError:  # it has no plan
-                settled = wanted
+                settled = best
             if len(self._settled_as) >= _MAX_PREPARED:
                 self._settled_as.clear()
             self._settled_as[key] = settled
-        return wanted if settled.config == wanted.config else settled
+        return best if settled.config == best.config else settled
 
     def fits(self, device: Device) -> bool:
         """Whether it was made for this device since its last release."""
@@ -228,10 +228,10 @@ class Engine:
 
     def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
         """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""
-        wanted = choice or self.choose(problem)
-        plan = self._plan(problem, wanted, whole)
-        settled = self._certifier.settle(workloads.get(problem.workload), problem, wanted, plan)
-        return settled, plan if settled is wanted else self._plan(problem, settled)
+        proposed = choice or self.choose(problem)
+        plan = self._plan(problem, proposed, whole)
+        settled = self._certifier.settle(workloads.get(problem.workload), problem, proposed, plan)
+        return settled, plan if settled is proposed else self._plan(problem, settled)
 
     def _plan(self, problem: Problem, choice: Choice, whole: Problem | None = None) -> Plan:
         """The flat plan of a problem; what it calls is settled too."""
@@ -282,8 +282,8 @@ def engine_of(device: Device) -> Engine:
 def forget_engines() -> None:
     """Make every engine look at the result store again."""
     with _lock:
-        known = list(_engines.values())
-    for engine in known:
+        engines = list(_engines.values())
+    for engine in engines:
         engine.forget()
 
 

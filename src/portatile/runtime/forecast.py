@@ -79,8 +79,8 @@ class Forecast:
         """Who computes it alone, and why."""
         if self.little:
             return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
-        said = f"{self.quickest} computes it alone, {'which is faster' if self.settled else 'which was not tried yet'}"
-        return f"{said}: it is too small to share" if self.tiny else said
+        sentence = f"{self.quickest} computes it alone, {'which is faster' if self.settled else 'which was not tried yet'}"
+        return f"{sentence}: it is too small to share" if self.tiny else sentence
 
     @property
     def best_alone(self) -> str:
@@ -171,10 +171,13 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     if len(alone) < len(devices) or (parts := task.parts()) is None:
         return Forecast(None, alone)
     size, period = parts
-    found = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", least=task.work)
+    starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", least=task.work)
     together, best = (
-        Expected(about_in_time(size, period, {name: size / seconds for name, seconds in each.items()}) + (found or _STARTING))
-        for each in ({name: one.seconds for name, one in alone.items()}, {name: _at_best(one) for name, one in alone.items()})
+        Expected(about_in_time(size, period, {name: size / seconds for name, seconds in each.items()}) + (starting or _STARTING))
+        for each in (
+            {name: expected.seconds for name, expected in alone.items()},
+            {name: _at_best(expected) for name, expected in alone.items()},
+        )
     )
     if little:
         return Forecast(together, alone, min(alone, key=lambda name: alone[name].seconds), little=little)
@@ -183,7 +186,7 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
 
 def _little(alone: Mapping[str, Expected]) -> float:
     """The part of the work that all but the fastest would do, by their times alone, where it is too little to share; else 0."""
-    rates_alone = [1 / max(one.seconds, 1e-12) for one in alone.values()]
+    rates_alone = [1 / max(expected.seconds, 1e-12) for expected in alone.values()]
     rest = 1 - max(rates_alone) / sum(rates_alone)
     return rest if rest < _LITTLE else 0.0
 
@@ -225,9 +228,9 @@ def learn_together(
 
     ``making``: seconds in which pieces of new shapes were made ready, which the time of all holds and the rates do not.
     """
-    made = making > _MAKING * seconds
-    warm = _is_warm(devices[0], task.problem, task.all, seconds, made)
-    if not warm and not made:
+    mostly_making = making > _MAKING * seconds
+    warm = _is_warm(devices[0], task.problem, task.all, seconds, mostly_making)
+    if not warm and not mostly_making:
         return
     for device in devices:
         if shown.get(device.info.id):
@@ -253,12 +256,12 @@ def is_first(device: Device, problem: Problem) -> bool:
     return count < _FIRST
 
 
-def _is_warm(device: Device, problem: Problem, what: str, seconds: float, made: bool = False) -> bool:
+def _is_warm(device: Device, problem: Problem, what: str, seconds: float, making: bool = False) -> bool:
     """Whether a run says something of the next one: it is a long one, or not the first of its kind here and nothing was made ready."""
     key = _key(device, problem, what)
     before = _runs.get(key, 0)
     _runs[key] = before + 1
-    return seconds > _LONG or before >= _COLD or (before > 0 and not made)
+    return seconds > _LONG or before >= _COLD or (before > 0 and not making)
 
 
 def _key(device: Device, problem: Problem, what: str) -> tuple[str, ...]:
@@ -292,5 +295,5 @@ def cut_of(devices: Sequence[Device], problem: Problem) -> Cut | None:
     """A size along which the problem may be shared; None where there is none."""
     workload = workloads.get(problem.workload)
     cuts = [cut for cut in workload.cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
-    cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
+    cut = next((candidate for candidate in cuts if problem.sizes[candidate.size] > 1), None)
     return cut if cuts else triangles.cut_of(problem)

@@ -62,8 +62,8 @@ class Again(Protocol):
 
     shape: tuple[int, ...]
 
-    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; the output is the last of ``given``, unless it is None."""
+    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+        """The result of a call; the output is the last of ``arrays``, unless it is None."""
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether an output, the last, overlaps none of the arrays."""
@@ -80,9 +80,9 @@ class ByNumpy:
         """Whether the arrays are apart, as for a recorded call."""
         return self._recorded.apart_from(places)
 
-    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The product; None where the output is not the caller's own."""
-        a, b = given[0], given[1]
+        a, b = arrays[0], arrays[1]
         if out is None:
             out = np.empty(self.shape, a.dtype)
         elif not self._recorded.apart_from(places):
@@ -110,10 +110,10 @@ def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], place
         return recorded
     rival = ByNumpy(recorded, trans[:2])
 
-    def seconds(one: Again) -> float:
+    def seconds(way: Again) -> float:
         def run() -> float:
             start = time.perf_counter()
-            one.again(library, (*call.arrays, result), call.factors, result, list(places))
+            way.again(library, (*call.arrays, result), call.factors, result, list(places))
             return time.perf_counter() - start
 
         return min(run() for _ in range(_RUNS))
@@ -151,8 +151,8 @@ def follow(call: Any, converted: Any) -> None:
 
 def _form(call: Any) -> tuple[object, ...]:
     """The key of a call in ``_by_numpy``, as ``product`` makes it."""
-    given = call.arrays if call.out is None else (*call.arrays, call.out)
-    return tuple(fact for array in given for fact in (array.shape, array.strides, array.dtype))
+    arrays = call.arrays if call.out is None else (*call.arrays, call.out)
+    return tuple(fact for array in arrays for fact in (array.shape, array.strides, array.dtype))
 
 
 def note(problem: Problem) -> str:

@@ -68,13 +68,13 @@ class Pieces:
         with self._changed:
             self._under_way -= 1
             self._held[device] = self._held.get(device, 0) - steps
-            known, was_cold = self._rates.get(device, 0.0), device in self._cold
-            if seconds > 0 and steps and (was_cold or not (cold and known)):
-                if not known or (was_cold and not cold):
+            rate, was_cold = self._rates.get(device, 0.0), device in self._cold
+            if seconds > 0 and steps and (was_cold or not (cold and rate)):
+                if not rate or (was_cold and not cold):
                     before = 0.0, 0.0
                 else:
-                    lasted = max(seconds, steps / known)
-                    before = self._sums.get(device, (known * lasted, lasted))
+                    lasted = max(seconds, steps / rate)
+                    before = self._sums.get(device, (rate * lasted, lasted))
                 self._sums[device] = _KEPT * before[0] + steps, _KEPT * before[1] + seconds
                 self._rates[device] = self._sums[device][0] / self._sums[device][1]
                 (self._cold.add if cold else self._cold.discard)(device)
@@ -145,8 +145,8 @@ class Pieces:
         rate = self._rates.get(device, 0.0)
         if not rate:
             return max(left // (_PROBE * max(len(self._rates), 1)), 1)
-        known = [one for one in self._rates.values() if one]
-        total = sum(known) * len(self._rates) / len(known)  # who is not known yet is taken to be like the others
+        known_rates = [one for one in self._rates.values() if one]
+        total = sum(known_rates) * len(self._rates) / len(known_rates)  # who is not known yet is taken to be like the others
         return max(int(_FRACTION * left * rate / total), int(rate * min(_LEAST_SECONDS, _FRACTION * self._horizon(device))), 1)
 
 
@@ -176,8 +176,8 @@ def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, 
 
 def about_in_time(size: int, period: int, rates: Mapping[str, float]) -> float:
     """As ``in_time`` says when the last piece would be done, for rates that differ by a few per cent; memoised, for every call asks."""
-    known = tuple((name, 2.0 ** (round(_FINE * math.log2(rate)) / _FINE)) for name, rate in rates.items() if rate)
-    return _known_time(size, period, known) * sum(rate for _, rate in known) / sum(rates.values()) if known else 0.0
+    rounded = tuple((name, 2.0 ** (round(_FINE * math.log2(rate)) / _FINE)) for name, rate in rates.items() if rate)
+    return _known_time(size, period, rounded) * sum(rate for _, rate in rounded) / sum(rates.values()) if rounded else 0.0
 
 
 @lru_cache(maxsize=1024)

@@ -38,10 +38,10 @@ def of(device: DeviceInfo, problem: Problem, work: float, where: str = "", least
     """
     with _lock:
         sizes = _rates(device).get(_kind(problem, where), {})
-    wanted = _decade(work)
+    decade_of_work = _decade(work)
     if least:
         sizes = {decade: rate for decade, rate in sizes.items() if decade >= _decade(least)}
-    return sizes[min(sizes, key=lambda decade: abs(decade - wanted))] if sizes else None
+    return sizes[min(sizes, key=lambda decade: abs(decade - decade_of_work))] if sizes else None
 
 
 def learn(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
@@ -56,11 +56,11 @@ def seconds(device: DeviceInfo, problem: Problem, what: str) -> float | None:
         return _rates(device).get(_about(problem, what), {}).get(_WHOLE)
 
 
-def took(device: DeviceInfo, problem: Problem, what: str, taken: float) -> None:
+def took(device: DeviceInfo, problem: Problem, what: str, seconds_taken: float) -> None:
     """Remember the seconds of a whole problem: a shorter time at once, half of what it took longer than before."""
     before = seconds(device, problem, what)
     with _lock:
-        _store(device, _about(problem, what), _WHOLE, taken if before is None else min(taken, (before + taken) / 2))
+        _store(device, _about(problem, what), _WHOLE, seconds_taken if before is None else min(seconds_taken, (before + seconds_taken) / 2))
 
 
 def _store(device: DeviceInfo, kind: str, place: int, value: float) -> None:
@@ -105,8 +105,8 @@ def _rates(device: DeviceInfo) -> _Rates:
 
 def _path(device: DeviceInfo) -> Path:
     """A file for each piece of hardware with its driver and back end: its link counts, too."""
-    known = _names.get(id(device))
-    if known is None or known[0] is not device:
+    remembered = _names.get(id(device))
+    if remembered is None or remembered[0] is not device:
         name = digest(canonical([device_key(device), device.driver, device.physical_id, device.unified_memory]))
-        known = _names[id(device)] = device, name
-    return settings.data_dir() / "rates" / f"{known[1]}.json"
+        remembered = _names[id(device)] = device, name
+    return settings.data_dir() / "rates" / f"{remembered[1]}.json"

@@ -88,13 +88,13 @@ class Recorder:
         library = described.known.get(kind) or described.library_of(kind)
         if library is None:
             return self._first(plan, Call(arrays, factors, options, out, device), None, None)
-        given = arrays if out is None else (*arrays, out)
+        all_arrays = arrays if out is None else (*arrays, out)
         try:
             reads = self._nonzero.get(factors)
             if reads is None:
                 reads = self._which_nonzero(factors)
             key: list[object] = [options, device, reads, None if out is None else out is arrays[-1]]
-            places = library.describe(given, key)
+            places = library.describe(all_arrays, key)
             if places is None:
                 return self._first(plan, Call(arrays, factors, options, out, device), None, None)
             if library.on_host:
@@ -105,7 +105,7 @@ class Recorder:
                 self._last = key, recorded
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array without these attributes, unhashable options
             return self._first(plan, Call(arrays, factors, options, out, device), None, None)
-        if recorded is not None and (result := recorded.again(library, given, factors, out, places)) is not None:
+        if recorded is not None and (result := recorded.again(library, all_arrays, factors, out, places)) is not None:
             return result
         return self._first(plan, Call(arrays, factors, options, out, device), library, tuple(key))
 
@@ -123,7 +123,9 @@ class Recorder:
         """Plan and perform a call that no record answers; record it under ``key`` (None: never), or let NumPy compute such calls."""
         if any(map(host_tensors.is_host_tensor, call.arrays)) or host_tensors.is_host_tensor(call.out):
             arrays, factors, options, out, device = call
-            return host_tensors.through(lambda *given: self.call(plan, given[:-1], factors, options, given[-1], device), *arrays, out)
+            return host_tensors.through(
+                lambda *arguments: self.call(plan, arguments[:-1], factors, options, arguments[-1], device), *arrays, out
+            )
         planned = plan(call)
         if isinstance(planned, Converted):
             result = planned.finish(self.call(planned.plan, *planned.call))
@@ -131,9 +133,9 @@ class Recorder:
                 host_blas.follow(call, planned.call)
             return result
         result, requests = planned
-        done = [perform(request) for request in requests]
+        bounds = [perform(request) for request in requests]
         if key is not None and library is not None:
-            recorded = _record(library, call, result, list(zip(requests, done, strict=True)), self._factors)
+            recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
             if recorded is not None:
                 if len(self._known) >= _MOST:
                     self._known.clear()
@@ -179,7 +181,7 @@ class _Recorded:
                 return False
         return all(places[at] == places[first] for first, at in self._twice)
 
-    def again(self, library: Library, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, with nothing done, where the call has to be planned anew."""
         if self._device.generation != self._generation:
             return None
@@ -188,12 +190,12 @@ class _Recorded:
                 return None
             self._fitting = factors
         if out is None:
-            out = library.new(given[0], self.shape) if self._kind is None else library.new_as(given[0], self.shape, self._kind)
+            out = library.new(arrays[0], self.shape) if self._kind is None else library.new_as(arrays[0], self.shape, self._kind)
             place = library.place(out)
             if place & -place & MASK != self._alignment or (self._twice and not self.apart_from([*places, place])):
                 return None
             places.append(place)
-            given = (*given, out)
+            arrays = (*arrays, out)
         elif places != self._alone:
             if not self.apart_from(places):
                 return None
@@ -202,7 +204,7 @@ class _Recorded:
         with engine.lock:
             queue = self._own or engine.queue_of(library.stream(out))
             for step in self._steps:
-                step(queue, factors, given, places)
+                step(queue, factors, arrays, places)
         return out
 
 
@@ -237,22 +239,22 @@ def _record(
     """A record of a call, or None where its steps cannot be repeated: slabs, copies of operands, arrays that overlap."""
     if not performed:
         return None
-    given = (*call.arrays, result)
-    places = library.describe(given, [])
+    arrays = (*call.arrays, result)
+    places = library.describe(arrays, [])
     if places is None:
         return None
-    reaches = [_reach(array) for array in given]
+    reaches = [_reach(array) for array in arrays]
     if any(low == high for low, high in reaches):
         return None
     engine = None if performed[0][1] is None else performed[0][1].engine
     steps: list[Step] = []
-    for request, done in performed:
-        if done is None or engine is None or engine is not done.engine or done.waits:
+    for request, bound in performed:
+        if bound is None or engine is None or engine is not bound.engine or bound.waits:
             return None
-        taken = _steps(library, given, places, request, done, dict(zip(factors, call.factors, strict=True)))
-        if taken is None:
+        request_steps = _steps(library, arrays, places, request, bound, dict(zip(factors, call.factors, strict=True)))
+        if request_steps is None:
             return None
-        steps += taken
+        steps += request_steps
     assert engine is not None
     recorded = _Recorded(engine, library, steps, tuple(result.shape), places, _types(performed[0][0]))
     recorded.reach = reaches[-1]
@@ -262,39 +264,40 @@ def _record(
 
 
 def _steps(
-    library: Library, given: tuple[Any, ...], places: list[int], request: Request, done: Bound, factors: dict[str, Any]
+    library: Library, arrays: tuple[Any, ...], places: list[int], request: Request, bound: Bound, factors: dict[str, Any]
 ) -> list[Step] | None:
-    """The steps that compute one request of a call; None where they cannot be repeated. ``given`` are its arrays, ``places`` their
+    """The steps that compute one request of a call; None where they cannot be repeated. ``arrays`` are its arrays, ``places`` their
     addresses.
     """
     if any(request.scalars.get(name) != value for name, value in factors.items()):
         return None
     fixed = {name: value for name, value in request.scalars.items() if name not in factors}
     sources = [
-        Constant(stored.array) if at in request.constants else source_of(stored.array, given, places)
+        Constant(stored.array) if at in request.constants else source_of(stored.array, arrays, places)
         for at, stored in enumerate(request.operands)
     ]
-    known = [source for source in sources if source is not None]
-    if len(known) < len(sources):
+    operand_sources = [source for source in sources if source is not None]
+    if len(operand_sources) < len(sources):
         return None
     steps: list[Step] = []
     if request.begin is not None:
-        target = source_of(request.begin.array, given, places)
-        source = None if request.begin.source is None else source_of(request.begin.source, given, places)
+        target = source_of(request.begin.array, arrays, places)
+        source = None if request.begin.source is None else source_of(request.begin.source, arrays, places)
         if not isinstance(target, Source) or not (isinstance(source, Source) or request.begin.source is None):
             return None
-        if not library.on_host and not entire(request.begin, given, target, source):
+        if not library.on_host and not entire(request.begin, arrays, target, source):
             return None
         steps.append(Beginning(target, source, request.begin.triangle))
     if library.on_host:
         models = {
-            name: (source, stored._replace(array=None)) for name, source, stored in zip(done.names, known, request.operands, strict=True)
+            name: (source, stored._replace(array=None))
+            for name, source, stored in zip(bound.names, operand_sources, request.operands, strict=True)
         }
-        kind = Cross if crosses(done.engine, models) else Start
-        steps.append(kind(OnHost(done.engine, done.prepared, models, tuple(factors), fixed)))
-    elif done.prepared.executable.plan.steps:
-        operands = dict(zip(done.names, known, strict=True))
-        steps.append(Launches(done.prepared, operands, tuple(factors), fixed, len(given), type(given[-1]) is Buffer))
+        kind = Cross if crosses(bound.engine, models) else Start
+        steps.append(kind(OnHost(bound.engine, bound.prepared, models, tuple(factors), fixed)))
+    elif bound.prepared.executable.plan.steps:
+        operands = dict(zip(bound.names, operand_sources, strict=True))
+        steps.append(Launches(bound.prepared, operands, tuple(factors), fixed, len(arrays), type(arrays[-1]) is Buffer))
     return steps
 
 

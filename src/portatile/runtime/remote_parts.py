@@ -56,12 +56,12 @@ class _Lane:
 
     def take(self, device: Device, name: str, nbytes: int) -> Memory:
         """Memory of at least so many bytes for an operand; what it held is done with."""
-        kept = self.memory.get(name)
-        if kept is None or kept.nbytes < nbytes:
-            if kept is not None:
-                kept.release()
-            kept = self.memory[name] = device.allocate(max(nbytes, 1))
-        return kept
+        memory = self.memory.get(name)
+        if memory is None or memory.nbytes < nbytes:
+            if memory is not None:
+                memory.release()
+            memory = self.memory[name] = device.allocate(max(nbytes, 1))
+        return memory
 
     def release(self) -> None:
         with suppress(PortatileError):  # of a device that failed
@@ -148,11 +148,11 @@ class RemoteParts:
     def _collect(self, lane: _Lane, collected: Collected) -> None:
         """Wait for a part, and bring its result to where it belongs."""
         assert lane.pending is not None
-        (part, found), lane.pending = lane.pending, None
+        (part, result), lane.pending = lane.pending, None
         target = part.matrices[part.output]
         lane.queue.finish()
         if target.array.memory.device is not self._device:
-            self._send(target, found, lane)
+            self._send(target, result, lane)
         now = time.perf_counter()
         collected(*lane.steps, now - self._since)
         self._since = now
@@ -163,10 +163,10 @@ class RemoteParts:
             return stored
         if name not in self._pieces and name != part.output:
             return self._shared(lane, name, stored)
-        made = _packed(stored, lane.take(self._device, name, _nbytes(stored)))
+        copy = _packed(stored, lane.take(self._device, name, _nbytes(stored)))
         if stored.read and _nbytes(stored):
-            self._fetch(made, stored, lane)
-        return made
+            self._fetch(copy, stored, lane)
+        return copy
 
     def _shared(self, lane: _Lane, name: str, stored: Matrix) -> Matrix:
         """An operand that is copied once, as it lies: a part's view of it."""
@@ -178,31 +178,31 @@ class RemoteParts:
             if matrix.read and nbytes:
                 self._carry(lane.queue, memory, 0, matrix, nbytes)
                 lane.queue.finish()  # the other lane reads it too
-        kept = self._whole[name]
-        return stored._replace(array=kept.array, offset=stored.offset - matrix.offset, alignment=kept.alignment)
+        whole = self._whole[name]
+        return stored._replace(array=whole.array, offset=stored.offset - matrix.offset, alignment=whole.alignment)
 
-    def _fetch(self, made: Matrix, stored: Matrix, lane: _Lane) -> None:
+    def _fetch(self, copy: Matrix, stored: Matrix, lane: _Lane) -> None:
         """Fill a packed copy; rows that lie apart are gathered first."""
         if stored.packed:
-            self._carry(lane.queue, made.array.memory, 0, stored, _nbytes(stored))
+            self._carry(lane.queue, copy.array.memory, 0, stored, _nbytes(stored))
             return
         other = self._at(stored)
         gathered = _packed(stored, other.take(stored.array.memory.device, "gathered", _nbytes(stored)))
         _copy(other.queue, gathered, stored)
         other.queue.finish()
-        self._carry(lane.queue, made.array.memory, 0, gathered, _nbytes(stored))
+        self._carry(lane.queue, copy.array.memory, 0, gathered, _nbytes(stored))
         lane.queue.finish()  # what was gathered may be written again
 
-    def _send(self, target: Matrix, found: Matrix, lane: _Lane) -> None:
+    def _send(self, target: Matrix, result: Matrix, lane: _Lane) -> None:
         """Bring a result, which is finished, to the device that it belongs to; rows that lie apart are spread there."""
         other, nbytes = self._at(target), _nbytes(target)
         if not nbytes:
             return
         if target.packed:
-            _between(other.queue, target.array.memory, _first(target), lane.queue, found.array.memory, 0, nbytes)
+            _between(other.queue, target.array.memory, _first(target), lane.queue, result.array.memory, 0, nbytes)
         else:
             gathered = _packed(target, other.take(target.array.memory.device, "spread", nbytes))
-            _between(other.queue, gathered.array.memory, 0, lane.queue, found.array.memory, 0, nbytes)
+            _between(other.queue, gathered.array.memory, 0, lane.queue, result.array.memory, 0, nbytes)
             _copy(other.queue, target, gathered)
         other.queue.finish()
 
@@ -246,8 +246,8 @@ def _copy(queue: Queue, target: Matrix, source: Matrix) -> None:
     """Copy a matrix, or stack, to one that lies otherwise on the same device."""
     size = target.array.dtype.itemsize
     for number in range(target.number):
-        to, taken = (_first(one) + number * one.step * size for one in (target, source))
-        rows = Rows(target.rows, target.columns * size, to, target.stride * size, taken, source.stride * size)
+        target_start, source_start = (_first(matrix) + number * matrix.step * size for matrix in (target, source))
+        rows = Rows(target.rows, target.columns * size, target_start, target.stride * size, source_start, source.stride * size)
         queue.copy_rows(target.array.memory, source.array.memory, rows)
 
 

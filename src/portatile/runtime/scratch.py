@@ -32,22 +32,22 @@ class Scratch:
         """Memory of at least ``nbytes``, the same for each call with this ``place``: its content lasts until the next one."""
         if nbytes > self._device.info.global_memory // SHARE:
             return self._device.allocate(nbytes)
-        kept = self._blocks.get(place)
-        if kept is None or kept.nbytes < nbytes:
-            if kept is not None:
+        memory = self._blocks.get(place)
+        if memory is None or memory.nbytes < nbytes:
+            if memory is not None:
                 self._device.default_queue().finish()  # it may still be read
-                kept.release()
-            kept = self._blocks[place] = self._device.allocate(nbytes)
-        return kept
+                memory.release()
+            memory = self._blocks[place] = self._device.allocate(nbytes)
+        return memory
 
     def pinned(self, place: int, nbytes: int) -> NDArray[np.uint8]:
         """Pinned memory of at least ``nbytes``, the same for each call with this ``place``; the system makes 2 GB of it a second."""
-        kept = self._pinned.get(place)
-        if kept is None or kept.nbytes < nbytes:
-            kept = self._device.pinned(nbytes)
+        array = self._pinned.get(place)
+        if array is None or array.nbytes < nbytes:
+            array = self._device.pinned(nbytes)
             if nbytes <= _PINNED:
-                self._pinned[place] = kept
-        return kept
+                self._pinned[place] = array
+        return array
 
     def has(self, array: NDArray[np.generic]) -> bool:
         """Whether ``constant`` need not copy it."""
@@ -74,12 +74,12 @@ _kept: dict[tuple[Device, object], Scratch] = {}
 def scratch(device: Device) -> Scratch:
     """The device's scratch, made once; again where a fault has ended what was on the device."""
     key = device, device.generation
-    kept = _kept.get(key)
-    if kept is None:
+    of_device = _kept.get(key)
+    if of_device is None:
         for other in [other for other in _kept if other[0] is device]:
             del _kept[other]
-        kept = _kept.setdefault(key, Scratch(device))
-    return kept
+        of_device = _kept.setdefault(key, Scratch(device))
+    return of_device
 
 
 def forget() -> None:

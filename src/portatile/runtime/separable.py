@@ -45,8 +45,8 @@ class Volume(NamedTuple):
     @property
     def nbytes(self) -> tuple[int, ...]:
         """Bytes of what is there before the first of three passes and after each of them."""
-        made = self.made
-        return tuple(ITEMSIZE[self.dtype] * prod((*self.shape[done:], *made[:done])) for done in range(len(made) + 1))
+        result = self.made
+        return tuple(ITEMSIZE[self.dtype] * prod((*self.shape[done:], *result[:done])) for done in range(len(result) + 1))
 
     @property
     def made(self) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any
         if max(between(volumes[0], engine.device.info)) > most:
             raise _TooLargeError
         plans = [plan(engine, volume) for volume in volumes]
-        return Plan(tuple(step for one in plans for step in one.steps), together(*plans))
+        return Plan(tuple(step for volume_plan in plans for step in volume_plan.steps), together(*plans))
 
     try:
         sizes = "x".join(map(str, volumes[0].shape))
@@ -88,30 +88,30 @@ def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any
 
 def together(*plans: Plan) -> tuple[Temporary, ...]:
     """The temporaries of plans that run one after another and share those of one name: the largest of each."""
-    found: dict[str, Temporary] = {}
+    largest: dict[str, Temporary] = {}
     for temporary in [temporary for one in plans for temporary in one.temporaries]:
-        known = found.get(temporary.name)
-        found[temporary.name] = temporary if known is None or known.nbytes < temporary.nbytes else known
-    return tuple(found.values())
+        earlier = largest.get(temporary.name)
+        largest[temporary.name] = temporary if earlier is None or earlier.nbytes < temporary.nbytes else earlier
+    return tuple(largest.values())
 
 
 def between(volume: Volume, info: DeviceInfo) -> tuple[int, ...]:
     """Bytes of the arrays between the passes."""
-    return tuple(ITEMSIZE[volume.dtype] * prod(one.after) for one in _passes(volume, info)[:-1])
+    return tuple(ITEMSIZE[volume.dtype] * prod(launch.after) for launch in _passes(volume, info)[:-1])
 
 
 def _passes(volume: Volume, info: DeviceInfo) -> list[_Pass]:
     """The shapes that each pass reads and writes: the first axis is filtered and becomes the last."""
-    one, two = _pass(volume, 0, 1, volume.shape), _pass(volume, 0, 2, volume.shape)
-    found = [two] if _at_once(volume, two, info) else [one, _pass(volume, 1, 1, one.after)]
-    return [*found, _pass(volume, 2, 1, found[-1].after)]
+    one_axis, two_axes = _pass(volume, 0, 1, volume.shape), _pass(volume, 0, 2, volume.shape)
+    launches = [two_axes] if _at_once(volume, two_axes, info) else [one_axis, _pass(volume, 1, 1, one_axis.after)]
+    return [*launches, _pass(volume, 2, 1, launches[-1].after)]
 
 
 def _pass(volume: Volume, axis: int, count: int, shape: tuple[int, ...]) -> _Pass:
     """``count`` axes of the volume from ``axis`` on, which are the first of an array of that shape."""
     axes = tuple(range(axis, axis + count))
-    made = (n + _change(volume, at) for at, n in zip(axes, shape, strict=False))
-    return _Pass(axes, shape, (*shape[count:], *made))
+    filtered = (n + _change(volume, at) for at, n in zip(axes, shape, strict=False))
+    return _Pass(axes, shape, (*shape[count:], *filtered))
 
 
 def _change(volume: Volume, axis: int) -> int:
@@ -127,8 +127,12 @@ def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
     Filter banks gain nothing by it: their outputs are stored one by one.
     """
     workload = workloads.get("convolution2d")
-    one, two = (volume.axes[axis] for axis in both.axes)
-    if one._replace(boundary=two.boundary) != two or one.taps not in workload.options["taps"] or one.lower not in workload.options["lower"]:
+    first, second = (volume.axes[axis] for axis in both.axes)
+    if (
+        first._replace(boundary=second.boundary) != second
+        or first.taps not in workload.options["taps"]
+        or first.lower not in workload.options["lower"]
+    ):
         return False
     if info.kind not in _KINDS or volume.bank not in _BANKS or max(both.after) >= _MOST:
         return False
@@ -137,19 +141,19 @@ def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
     return width * ITEMSIZE[volume.dtype] % 16 == 0 and -width % tile * SPARE <= width
 
 
-def _problem(volume: Volume, one: _Pass, source: tuple[int, int], target: tuple[int, int]) -> Problem:
+def _problem(volume: Volume, launch: _Pass, source: tuple[int, int], target: tuple[int, int]) -> Problem:
     """The pass as a problem; ``source`` and ``target`` are places, as of ``Volume``."""
-    along = volume.axes[one.axes[0]]
-    kinds = [volume.axes[axis].boundary for axis in one.axes]
-    made = one.after[len(one.after) - len(kinds) :]
-    points = [min(one.before[at], made[at]) for at in range(len(kinds))]
+    along = volume.axes[launch.axes[0]]
+    kinds = [volume.axes[axis].boundary for axis in launch.axes]
+    filtered = launch.after[len(launch.after) - len(kinds) :]
+    points = [min(launch.before[at], filtered[at]) for at in range(len(kinds))]
     options: dict[str, Value] = {"boundary": kinds[0], "bank": volume.bank, "taps": along.taps, "lower": along.lower}
-    rest = prod(one.before[len(kinds) :])
+    rest = prod(launch.before[len(kinds) :])
     weights = Layout((along.taps, 1), 0, ITEMSIZE[volume.dtype])
     if len(kinds) == 1:
-        layout = {"psi": Layout((rest, 1), *source), "out": Layout((made[0], 1), *target), "filter": weights}
+        layout = {"psi": Layout((rest, 1), *source), "out": Layout((filtered[0], 1), *target), "filter": weights}
         return workloads.get("convolution").problem({"n": points[0], "ndat": rest}, volume.dtype, options, layout)
-    psi, out = Layout((one.before[1] * rest, rest, 1), *source), Layout((made[0] * made[1], made[1], 1), *target)
+    psi, out = Layout((launch.before[1] * rest, rest, 1), *source), Layout((filtered[0] * filtered[1], filtered[1], 1), *target)
     layout, sizes = {"psi": psi, "out": out, "filter": weights}, {"n1": points[0], "n2": points[1], "ndat": rest}
     return workloads.get("convolution2d").problem(sizes, volume.dtype, {**options, "across": kinds[1]}, layout)
 
@@ -160,9 +164,9 @@ def plan(engine: Engine, volume: Volume, ends: tuple[str, str] = ("psi", "out"))
     passes = _passes(volume, engine.device.info)
     names = (ends[0], *("first", "second")[: len(passes) - 1], ends[1])
     places = {ends[0]: volume.psi, ends[1]: volume.out}
-    for at, one in enumerate(passes):
+    for at, launch in enumerate(passes):
         source, target = names[at], names[at + 1]
-        problem = _problem(volume, one, places.get(source, ELSEWHERE), places.get(target, ELSEWHERE))
-        steps += engine.launches(problem, {"psi": source, "filter": volume.axes[one.axes[0]].filter, "out": target})
+        problem = _problem(volume, launch, places.get(source, ELSEWHERE), places.get(target, ELSEWHERE))
+        steps += engine.launches(problem, {"psi": source, "filter": volume.axes[launch.axes[0]].filter, "out": target})
     sizes = between(volume, engine.device.info)
     return Plan(tuple(steps), tuple(Temporary(name, size) for name, size in zip(names[1:-1], sizes, strict=True)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle
 from math import lcm
 from typing import Any
@@ -189,8 +189,8 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
         return 0
     step = [_bytes(task, name) // max(size, 1) for name in cut.pieces]
     crossing = max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
-    wanted = max(min(-(-size // _LEAST_SLABS), crossing), min(cut.period, size))
-    width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), wanted)
+    enough = max(min(-(-size // _LEAST_SLABS), crossing), min(cut.period, size))
+    width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), enough)
     while width >= 1:
         width = _whole_periods(width, cut)
         widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
@@ -217,17 +217,6 @@ class _Lane:
             memory.release()
 
 
-@dataclass
-class _Shared:
-    """The operands that stay on the device for all slabs."""
-
-    memory: dict[str, Memory] = field(default_factory=dict)
-
-    def release(self) -> None:
-        for memory in self.memory.values():
-            memory.release()
-
-
 def pipeline(
     engine: Engine,
     task: Task,
@@ -242,45 +231,59 @@ def pipeline(
     array, and of the seconds since the one before it, without those that making kernels ready took.
     """
     device = engine.device
-    prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
-    shared, lanes = _Shared(), []
+    shared: dict[str, Memory] = {}
+    lanes: list[_Lane] = []
     with engine.lock:
         try:
             for which in range(2):
                 lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
             ready = _place(device, lanes[0].queue, task, cut, shared)
             lanes[1].queue.wait_for(ready)
-            since = time.perf_counter()
-
-            def collect(lane: _Lane) -> None:
-                nonlocal since
-                if lane.pending is not None:
-                    low, high = lane.steps
-                    _collect(lane)
-                    now = time.perf_counter()
-                    collected(low, high, now - since)
-                    since = now
-
-            for (low, high), lane in zip(ranges, cycle(lanes), strict=False):
-                collect(lane)
-                slab = part(task, cut, low, high)
-                extent = slab.problem.sizes[cut.size]
-                if extent not in prepared:
-                    began = time.perf_counter()
-                    prepared[extent] = _prepared(engine, slab)
-                    since += time.perf_counter() - began
-                _send(lane, slab, cut)
-                prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, slab.scalars)
-                done = lane.queue.download(_staged(lane, slab, task.output), lane.device[task.output], blocking=False)
-                lane.queue.flush()
-                lane.pending, lane.steps = (slab, done), (low, high)
-            for lane in sorted(lanes, key=lambda lane: lane.steps):
-                collect(lane)
+            _Stream(engine, cut, shared, collected).run(task, lanes, ranges)
         finally:
             for lane in lanes:
                 lane.queue.finish()
                 lane.release()
-            shared.release()
+            for memory in shared.values():
+                memory.release()
+
+
+class _Stream:
+    """The slabs of one task on their way through the lanes; ``shared`` are the operands that stay on the device for all of them."""
+
+    def __init__(self, engine: Engine, cut: Cut, shared: Mapping[str, Memory], collected: Callable[[int, int, float], None]) -> None:
+        self._engine, self._cut, self._shared, self._collected = engine, cut, shared, collected
+        self._prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
+        self._since = time.perf_counter()  # when the latest result was collected, later by what making kernels ready took
+
+    def run(self, task: Task, lanes: Sequence[_Lane], ranges: Iterable[tuple[int, int]]) -> None:
+        """Compute the steps in ``ranges``, a slab each; returns when all results are in the caller's array."""
+        for (low, high), lane in zip(ranges, cycle(lanes), strict=False):
+            self._collect(lane)
+            slab = part(task, self._cut, low, high)
+            prepared = self._prepare(slab)
+            _send(lane, slab, self._cut)
+            prepared.run(lane.queue, {**self._shared, **lane.device}, slab.scalars)
+            downloaded = lane.queue.download(_staged(lane, slab, task.output), lane.device[task.output], blocking=False)
+            lane.queue.flush()
+            lane.pending, lane.steps = (slab, downloaded), (low, high)
+        for lane in sorted(lanes, key=lambda lane: lane.steps):
+            self._collect(lane)
+
+    def _prepare(self, slab: Task) -> Prepared:
+        extent = slab.problem.sizes[self._cut.size]
+        if extent not in self._prepared:
+            began = time.perf_counter()
+            self._prepared[extent] = _prepared(self._engine, slab)
+            self._since += time.perf_counter() - began
+        return self._prepared[extent]
+
+    def _collect(self, lane: _Lane) -> None:
+        if lane.pending is not None:
+            _collect(lane)
+            now = time.perf_counter()
+            self._collected(*lane.steps, now - self._since)
+            self._since = now
 
 
 def _even(size: int, width: int) -> Iterator[tuple[int, int]]:
@@ -301,13 +304,13 @@ def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
     return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, host)
 
 
-def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) -> Event:
-    """Upload what every slab needs; gives the event after which it is there."""
+def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: dict[str, Memory]) -> Event:
+    """Upload what every slab needs into new memory in ``shared``; gives the event after which it is there."""
     for name, stored in task.matrices.items():
         if name not in cut.pieces:
-            shared.memory[name] = device.allocate(max(_bytes(task, name), task.problem.itemsize))
+            shared[name] = device.allocate(max(_bytes(task, name), task.problem.itemsize))
             if stored.read and stored.array.size:
-                staging.upload(queue, shared.memory[name], np.ascontiguousarray(stored.array))
+                staging.upload(queue, shared[name], np.ascontiguousarray(stored.array))
     return queue.marker()
 
 
@@ -315,8 +318,8 @@ def _staged(lane: _Lane, slab: Task, name: str) -> NDArray[Any]:
     """The lane's host memory as the slab's packed matrix."""
     raw = lane.host[name][: _bytes(slab, name)]
     like = slab.matrices[name].array
-    found: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
-    return found
+    matrix: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
+    return matrix
 
 
 def _send(lane: _Lane, slab: Task, cut: Cut) -> None:
@@ -333,10 +336,10 @@ def _collect(lane: _Lane) -> None:
     if lane.pending is not None:
         slab, done = lane.pending
         done.wait()
-        target, found = slab.matrices[slab.output].array, _staged(lane, slab, slab.output)
+        target, result = slab.matrices[slab.output].array, _staged(lane, slab, slab.output)
         if slab.adds:
             with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
-                target += found
+                target += result
         else:
-            staging.copied(target, found)
+            staging.copied(target, result)
         lane.pending = None

@@ -32,16 +32,16 @@ class Source(NamedTuple):
     nbytes: int
     view: str = ""
 
-    def memory(self, device: Device, given: Sequence[Any], places: Sequence[int]) -> Memory:
+    def memory(self, device: Device, arrays: Sequence[Any], places: Sequence[int]) -> Memory:
         """The operand's memory in this call."""
-        array = given[self.at]
+        array = arrays[self.at]
         if type(array) is Buffer:
             return array.memory
         return device.adopt(places[self.at] + self.delta, self.nbytes, array)
 
-    def array(self, given: Sequence[Any]) -> Any:
+    def array(self, arrays: Sequence[Any]) -> Any:
         """The operand's array, on the host."""
-        return _VIEWS[self.view](given[self.at])
+        return _VIEWS[self.view](arrays[self.at])
 
     def place(self, places: Sequence[int]) -> int:
         """The address of its memory."""
@@ -65,11 +65,11 @@ class Constant(NamedTuple):
         """Bytes of its memory."""
         return int(self.kept.memory.nbytes if type(self.kept) is Buffer else self.kept.nbytes)
 
-    def memory(self, device: Device, given: Sequence[Any], places: Sequence[int]) -> Memory:
+    def memory(self, device: Device, arrays: Sequence[Any], places: Sequence[int]) -> Memory:
         """Its memory."""
         return self.kept.memory  # type: ignore[no-any-return]
 
-    def array(self, given: Sequence[Any]) -> Any:
+    def array(self, arrays: Sequence[Any]) -> Any:
         """The array."""
         return self.kept
 
@@ -116,13 +116,13 @@ class Launches:
         self._alone = not self._executable.plan.temporaries
         self._plain = self._ready if self._alike and self._alone else None
 
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
         if self._plain is not None:  # most calls
             self._plain.run(queue, (*places, *factors), self._own)
             return
         if self._ready is None:
-            memories = {name: operand.memory(queue.device, given, places) for name, operand in self._operands.items()}
+            memories = {name: operand.memory(queue.device, arrays, places) for name, operand in self._operands.items()}
             self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
             return
         values = (*places, *factors)
@@ -151,18 +151,18 @@ class Start:
         self._call = call
         self._last: tuple[list[int], Mapping[str, Memory]] = [], {}  # addresses of the last arrays, and their memory if the device keeps it
 
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there. The caller holds the engine's lock."""
         call = self._call
         scalars = {**dict(zip(call.factors, factors, strict=True)), **call.fixed}
         last, memories = self._last
         if memories and places == last and all(memory.handle is not None for memory in memories.values()):
-            with InFlight(call.engine.in_flight, queue, given):
+            with InFlight(call.engine.in_flight, queue, arrays):
                 call.prepared.run(queue, memories, scalars)
                 queue.finish()
             return
-        matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in call.operands.items()}
-        memories = start(call.engine, call.prepared, matrices, scalars, given[-1])
+        matrices = {name: model._replace(array=source.array(arrays)) for name, (source, model) in call.operands.items()}
+        memories = start(call.engine, call.prepared, matrices, scalars, arrays[-1])
         self._last = (list(places), memories) if memories else ([], {})
 
 
@@ -177,22 +177,22 @@ class Cross:
         self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
         self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(call.operands.values())]
 
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
-        call, kept = self._call, scratch(queue.device)
+        call, blocks = self._call, scratch(queue.device)
         memories = []
-        with InFlight(call.engine.in_flight, queue, given):
+        with InFlight(call.engine.in_flight, queue, arrays):
             for place, source, read, nbytes in self._crossing:
-                memories.append(kept.block(place, nbytes))
+                memories.append(blocks.block(place, nbytes))
                 if read:
-                    queue.send(memories[-1], source.array(given))
+                    queue.send(memories[-1], source.array(arrays))
             if self._ready is not None:
                 self._executable.rerun(self._ready, queue, (*[memory.handle for memory in memories], *factors, *self._numbers), True)
             else:
                 call.prepared.run(
                     queue, dict(zip(call.operands, memories, strict=True)), {**dict(zip(call.factors, factors, strict=True)), **call.fixed}
                 )
-            queue.download(self._crossing[-1][1].array(given), memories[-1])
+            queue.download(self._crossing[-1][1].array(arrays), memories[-1])
 
 
 def crosses(engine: Engine, operands: Mapping[str, tuple[Operand, Matrix]]) -> bool:
@@ -208,9 +208,9 @@ class Beginning:
     def __init__(self, target: Source, source: Operand | None, triangle: str) -> None:
         self._target, self._source, self._triangle = target, source, triangle
 
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
         """Put the values into the output."""
-        array, source = self._target.array(given), None if self._source is None else self._source.array(given)
+        array, source = self._target.array(arrays), None if self._source is None else self._source.array(arrays)
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
         Begin(array, source, self._triangle).put(queue)
@@ -219,32 +219,32 @@ class Beginning:
 Step = Launches | Start | Cross | Beginning
 
 
-def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operand | None:
-    """The place in ``given`` of the array that an operand's array is, or lies in; None where that is not certain."""
+def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Operand | None:
+    """The place in ``arrays`` of the array that an operand's array is, or lies in; None where that is not certain."""
     if isinstance(array, np.ndarray):
         if array.size == 0:
             return Constant(np.empty(array.shape, array.dtype))
-        for index, candidate in enumerate(given):
+        for index, candidate in enumerate(arrays):
             for name, view in _VIEWS.items():
-                seen = view(candidate)
-                same_layout = array.shape == seen.shape and array.strides == seen.strides
+                viewed = view(candidate)
+                same_layout = array.shape == viewed.shape and array.strides == viewed.strides
                 if same_layout and array.__array_interface__["data"][0] == places[index]:
                     return Source(index, 0, array.nbytes, name)
         return None
     memory = array.memory
-    sources = [index for index, candidate in enumerate(given) if candidate is array]
+    sources = [index for index, candidate in enumerate(arrays) if candidate is array]
     if not sources:  # a view of one of them
         sources = [index for index, place in enumerate(places) if place == BUFFERS.place(array)][:1]
     if not sources:  # or a part, which begins elsewhere
         owner = getattr(memory, "owner", None)
-        sources = [at for at, other in enumerate(given) if other is owner or getattr(other, "memory", None) is memory]
-    if not sources or any(given[index] is not given[sources[0]] for index in sources):
+        sources = [at for at, other in enumerate(arrays) if other is owner or getattr(other, "memory", None) is memory]
+    if not sources or any(arrays[index] is not arrays[sources[0]] for index in sources):
         return None
     base = memory.handle if type(memory.handle) is int else places[sources[0]]
     return Source(sources[0], base - places[sources[0]], memory.nbytes)
 
 
-def entire(begin: Begin, given: Sequence[Any], target: Source, source: Operand | None) -> bool:
+def entire(begin: Begin, arrays: Sequence[Any], target: Source, source: Operand | None) -> bool:
     """Whether both ends of a copy on a device are whole arrays of the call, so that it can be repeated on others."""
     ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, Source) else [])]
-    return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)
+    return all(end.size == Buffer.wrap(arrays[place.at]).size for end, place in ends)

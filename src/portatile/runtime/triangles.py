@@ -50,7 +50,7 @@ def most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
     n, limit = task.problem.sizes[cut.size], memory_limit.limit_of(engine.device) or engine.device.info.global_memory
     nbytes = {name: stored.extent * stored.array.itemsize for name, stored in task.matrices.items()}
     row = max(nbytes.pop(task.output) // n, 1)
-    if any(one > engine.device.info.max_allocation for one in nbytes.values()):
+    if any(size > engine.device.info.max_allocation for size in nbytes.values()):
         return 0
     rows = min((limit - sum(nbytes.values())) // (_OPERANDS * row), engine.device.info.max_allocation // row, n)
     return int(rows * rows // n) if rows > 0 else 0
@@ -95,12 +95,12 @@ class TriangleParts:
         while (piece := pieces.take(self.engine.device.info.id, most)) is not None:
             first, past = rows(n, *piece, upper)
             mine = output[first:past, first:] if upper else output[first:past, :past]
-            kept, began = np.array(mine), time.perf_counter()
+            before, began = np.array(mine), time.perf_counter()
             try:
                 for member in workloads.get(self.task.problem.workload).members(self.task.problem, first, past):
                     began += self._compute(member)
             except BaseException:
-                mine[...] = kept
+                mine[...] = before
                 pieces.back(*piece)
                 raise
             collected(*piece, time.perf_counter() - began)
@@ -119,8 +119,8 @@ class TriangleParts:
     def _scalar(self, value: float | str) -> Any:
         if not isinstance(value, str):
             return value
-        given: Any = self.task.scalars[value.removesuffix(CONJUGATE)]
-        return given.conjugate() if value.endswith(CONJUGATE) else given
+        factor: Any = self.task.scalars[value.removesuffix(CONJUGATE)]
+        return factor.conjugate() if value.endswith(CONJUGATE) else factor
 
     def _part(self, name: str, down: tuple[int, int], along: tuple[int, int]) -> Matrix:
         """Some rows and columns of a stored operand, in the device's own copy where it has one."""

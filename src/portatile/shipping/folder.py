@@ -175,10 +175,10 @@ class ShippedPrograms:
         if key not in self._targets:
             backend = device.backends()[info.backend]
             if backend.offline:
-                made = (backend.target(info.architecture, product.name) for product in backend.products if product.compiled)
-                self._targets[key] = tuple((target, None) for target in made)
+                targets = (backend.target(info.architecture, product.name) for product in backend.products if product.compiled)
+                self._targets[key] = tuple((target, None) for target in targets)
             else:
-                here = next((one for one in device.devices() if device_key(one.info) == key), None)
+                here = next((opened for opened in device.devices() if device_key(opened.info) == key), None)
                 self._targets[key] = () if here is None else ((here.target, here),)
         return self._targets[key]
 
@@ -214,27 +214,27 @@ def described(
 
 
 def _operands(workload: Workload, problem: Problem) -> list[dict[str, Any]]:
-    shapes, made = workload.shapes(problem), []
+    shapes, records = workload.shapes(problem), []
     for operand in workload.operands:
         if operand.name not in shapes:
             continue
         layout, shape = problem.layout[operand.name], shapes[operand.name]
         place = {"strides": list(layout.strides), "offset": layout.offset, "elements": max(layout.extent(shape), 1)}
-        made.append(
+        records.append(
             {"name": operand.name, "role": operand.role, "dtype": workload.element(problem, operand.name), "shape": list(shape), **place}
         )
-    return made
+    return records
 
 
 def _launches(plan: Plan, programs: ShippedPrograms, info: DeviceInfo) -> list[dict[str, Any]]:
-    made = []
+    records = []
     for step in plan.steps:
         assert isinstance(step, Launch)
         name = programs.add(step.source, info)
         symbol = programs.table[name]["symbols"].get(step.kernel, step.kernel)
         sizes = {"global": list(step.global_size), "local": list(step.local_size)}
-        made.append({"program": name, "kernel": step.kernel, "symbol": symbol, **sizes, "args": [_argument(arg) for arg in step.args]})
-    return made
+        records.append({"program": name, "kernel": step.kernel, "symbol": symbol, **sizes, "args": [_argument(arg) for arg in step.args]})
+    return records
 
 
 def _argument(arg: Arg) -> dict[str, Any]:

@@ -122,10 +122,10 @@ def _whole(problem: Problem, at: str) -> Problem:
         return problem
     workload = workloads.get(problem.workload)
     try:
-        made = workload.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+        complete = workload.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
     except UsageError as error:
         raise ArgumentError(f"{error} - {at}") from None
-    for name, shape in workload.shapes(made).items():
-        if len(made.layout[name].strides) != len(shape):
-            raise ArgumentError(f"{name} has {len(shape)} dimensions, its layout {len(made.layout[name].strides)} - {at}")
-    return made
+    for name, shape in workload.shapes(complete).items():
+        if len(complete.layout[name].strides) != len(shape):
+            raise ArgumentError(f"{name} has {len(shape)} dimensions, its layout {len(complete.layout[name].strides)} - {at}")
+    return complete

@@ -74,21 +74,21 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
     if len(_spelled(fitting)) != 1:
         matches = f"has no {workload} with" if not fitting else f"has {len(_spelled(fitting))} of {workload} with"
         raise LookupError(f"this folder {matches} {sizes}; it has {'; '.join(_spelled(fitting or known)) or f'none of {dtype}'}")
-    seen = []
+    present = []
     for problem in fitting:
         tuned = problem["device"]
         for hardware in _find.get(tuned["backend"], list)():
-            seen.append(f"{hardware.name} ({tuned['backend']})")
+            present.append(f"{hardware.name} ({tuned['backend']})")
             if (
                 device.lower() in hardware.name.lower()
                 if device
                 else (hardware.name, hardware.platform) == (tuned["name"], tuned["platform"])
             ):
                 return Loaded(problem, hardware)
-    wanted = device or ", ".join(sorted({p["device"]["name"] for p in fitting}))
-    there = ", ".join(dict.fromkeys(seen)) or "none"
+    device_names = device or ", ".join(sorted({p["device"]["name"] for p in fitting}))
+    there = ", ".join(dict.fromkeys(present)) or "none"
     advice = _UNREGISTERED if any(_find.get(p["device"]["backend"]) is _find_opencl for p in fitting) else ""
-    raise LookupError(f"no such device here: {wanted}; there is {there}. device= chooses one by name{advice}")
+    raise LookupError(f"no such device here: {device_names}; there is {there}. device= chooses one by name{advice}")
 
 
 def _spelled(entries: list[dict[str, Any]]) -> list[str]:
@@ -127,14 +127,14 @@ class Loaded:
         read = [name for name, operand in self.operands.items() if operand["role"] != "out"]
         if len(arrays) > len(read):
             raise TypeError(f"{len(arrays)} arrays for the {len(read)} that are read: {read}")
-        given = dict(zip(read, arrays, strict=False)) | {name: value for name, value in named.items() if name in self.operands}
+        arguments = dict(zip(read, arrays, strict=False)) | {name: value for name, value in named.items() if name in self.operands}
         scalars = self.problem["scalars"] | {name: value for name, value in named.items() if name not in self.operands}
         if wrong := scalars.keys() - self.problem["scalars"].keys():
             raise TypeError(f"unknown {sorted(wrong)}; arrays: {list(self.operands)}, scalars: {list(self.problem['scalars'])}")
         for name, value in scalars.items():
             if not _is_number(value) and not (self.complex and isinstance(value, complex | np.complexfloating)):
                 raise TypeError(f"the scalar {name} is {value!r}, which is no {'' if self.complex else 'real '}number")
-        hosts = {name: self._laid_out(name, given.get(name)) for name in self.operands}
+        hosts = {name: self._laid_out(name, arguments.get(name)) for name in self.operands}
         for name, host in hosts.items():
             self.hardware.upload(self.memory[name], host)
         for kernel, launch in self.launches:
@@ -369,17 +369,17 @@ class _Cuda:
     def _texture(self, kind: int, place: bytes, image: dict[str, Any]) -> int:
         resource = struct.pack("<I4x128sI4x", kind, place, 0)
         sampling = struct.pack("<3III84x", *3 * (_BORDER,), 0, 0 if image["dtype"][0] == "f" else 1)  # nearest; integers as they are
-        made = ctypes.c_uint64()
-        self._call("cuTexObjectCreate", ctypes.byref(made), resource, sampling, None)
-        return made.value
+        texture = ctypes.c_uint64()
+        self._call("cuTexObjectCreate", ctypes.byref(texture), resource, sampling, None)
+        return texture.value
 
     def tensor_map(self, memory: Any, form: dict[str, Any]) -> Any:
         """The 128 bytes by which the copy engine of compute capability 9.0 finds boxes of a matrix, or of a stack of them."""
         sides, pitches, box = [form["columns"], form["rows"]], [form["pitch"]], [form["wide"], form["high"]]
         if form["planes"]:
             sides, pitches, box = [*sides, form["planes"]], [*pitches, form["step"]], [*box, 1]
-        made = (ctypes.c_uint64 * 24)()  # the driver writes from a multiple of 64 bytes on
-        place = ctypes.c_void_p(-(-ctypes.addressof(made) // 64) * 64)
+        descriptor = (ctypes.c_uint64 * 24)()  # the driver writes from a multiple of 64 bytes on
+        place = ctypes.c_void_p(-(-ctypes.addressof(descriptor) // 64) * 64)
         matrix = _ELEMENTS[form["itemsize"]], len(sides), ctypes.c_void_p(memory.value + form["offset"])
         lists = (ctypes.c_uint64, sides), (ctypes.c_uint64, pitches), (ctypes.c_uint32, box), (ctypes.c_uint32, [1] * len(sides))
         geometry = [(kind * len(values))(*values) for kind, values in lists]

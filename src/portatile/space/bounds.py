@@ -41,7 +41,7 @@ def _interval(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
             return _calculated(op, _of(left, names), _of(right, names))
         case ast.Compare():
             sides = [_of(side, names) for side in (node.left, *node.comparators)]
-            intervals = [_compared(op, one, other) for op, (one, other) in zip(node.ops, pairwise(sides), strict=True)]
+            intervals = [_compared(op, first, second) for op, (first, second) in zip(node.ops, pairwise(sides), strict=True)]
             return min(low for low, _ in intervals), min(high for _, high in intervals)
         case ast.BoolOp(op=op, values=values):
             intervals = [_truth(_of(value, names)) for value in values]
@@ -55,37 +55,37 @@ def _interval(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
     return _ANY
 
 
-def _calculated(op: ast.operator, one: Interval, other: Interval) -> Interval:
+def _calculated(op: ast.operator, left: Interval, right: Interval) -> Interval:
     """The bounds by the corners: each operation is monotone in each operand where it is defined."""
-    if _ANY in (one, other):
+    if _ANY in (left, right):
         return _ANY
     match op:
         case ast.Add():
-            return one[0] + other[0], one[1] + other[1]
+            return left[0] + right[0], left[1] + right[1]
         case ast.Sub():
-            return one[0] - other[1], one[1] - other[0]
+            return left[0] - right[1], left[1] - right[0]
         case ast.Mult():
-            corners = [a * b for a, b in product(one, other)]
+            corners = [a * b for a, b in product(left, right)]
             return min(corners), max(corners)
-        case ast.FloorDiv() | ast.Div() if other[0] > 0 or other[1] < 0:
-            corners = [a // b if isinstance(op, ast.FloorDiv) else a / b for a, b in product(one, other)]
+        case ast.FloorDiv() | ast.Div() if right[0] > 0 or right[1] < 0:
+            corners = [a // b if isinstance(op, ast.FloorDiv) else a / b for a, b in product(left, right)]
             return min(corners), max(corners)
-        case ast.Pow() if one[0] >= 1 and other[0] >= 0 and other[1] * math.log2(one[1]) < math.log2(_MOST):
-            return one[0] ** other[0], one[1] ** other[1]
-        case ast.Mod() if other[0] > 0:
-            return 0.0, other[1]
+        case ast.Pow() if left[0] >= 1 and right[0] >= 0 and right[1] * math.log2(left[1]) < math.log2(_MOST):
+            return left[0] ** right[0], left[1] ** right[1]
+        case ast.Mod() if right[0] > 0:
+            return 0.0, right[1]
     return _ANY
 
 
-def _compared(op: ast.cmpop, one: Interval, other: Interval) -> Interval:
-    (low, high), (least, most) = one, other
+def _compared(op: ast.cmpop, left: Interval, right: Interval) -> Interval:
+    (low, high), (least, most) = left, right
     match op:
         case ast.Lt():
             return _YES if high < least else _NO if low >= most else _OPEN
         case ast.LtE():
             return _YES if high <= least else _NO if low > most else _OPEN
         case ast.Gt() | ast.GtE():
-            return _compared(ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), other, one)
+            return _compared(ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), right, left)
         case ast.Eq():
             return _NO if high < least or low > most else _OPEN
         case ast.NotEq():

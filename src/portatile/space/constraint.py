@@ -102,7 +102,7 @@ def _parts(node: ast.AST) -> list[set[str]]:
     if isinstance(node, (ast.BoolOp, ast.IfExp)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
         return [part for child in ast.iter_child_nodes(node) for part in _parts(child)]
     if isinstance(node, ast.Compare):
-        return [names_in(one) | names_in(other) for one, other in pairwise([node.left, *node.comparators])]
+        return [names_in(left) | names_in(right) for left, right in pairwise([node.left, *node.comparators])]
     return [names_in(node)]
 
 

@@ -81,12 +81,12 @@ def _settled(node: ast.expr, bound: frozenset[str], integers: Collection[str]) -
 
 
 def _joined(chain: list[tuple[bool, ast.expr]], product: bool) -> ast.expr:
-    made: ast.expr | None = None
+    joined: ast.expr | None = None
     for sign, term in chain:
-        one: ast.expr = ast.UnaryOp(ast.USub(), term) if sign else term
-        made = one if made is None else ast.BinOp(made, ast.Mult() if product else ast.Add(), one)
-    assert made is not None
-    return made
+        signed: ast.expr = ast.UnaryOp(ast.USub(), term) if sign else term
+        joined = signed if joined is None else ast.BinOp(joined, ast.Mult() if product else ast.Add(), signed)
+    assert joined is not None
+    return joined
 
 
 def _free(node: ast.expr) -> frozenset[str]:

@@ -10,10 +10,10 @@ from typing import Any
 def traced(rule: Callable[..., Any], names: Iterable[str]) -> ast.expr | None:
     """The expression that ``rule`` returns, or None where it does more than calculate (branches, calls, look-ups)."""
     try:
-        made = rule(**{name: Symbol(ast.Name(name, ast.Load())) for name in names})
+        symbolic = rule(**{name: Symbol(ast.Name(name, ast.Load())) for name in names})
     except Exception:  # whatever it does with a symbol: then it is only called with values
         return None
-    return made.node if isinstance(made, Symbol) else None
+    return symbolic.node if isinstance(symbolic, Symbol) else None
 
 
 class Symbol:

@@ -153,18 +153,18 @@ class ResultStore:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _leaders(self, query: Query, count: int, wanted: str = "place <= ?") -> list[Trial]:
+    def _leaders(self, query: Query, count: int, condition: str = "place <= ?") -> list[Trial]:
         where, values = query.where()
         leaders: list[Trial] = []
         for connection in self._readable():
             there = self._columns(connection)  # a file that cannot be written keeps the columns it had; GROUP BY 0 would be an error
             columns = {name: name if name in there else default for name, default in (("rank", "NULL"), ("cold", "(0 + 0)"))}
             placed = _PLACED.format(where=where, unraced=UNRACED, **columns)
-            chosen = f"SELECT id, late, seconds FROM placed WHERE {wanted.format(where=where)}"
+            chosen = f"SELECT id, late, seconds FROM placed WHERE {condition.format(where=where)}"
             ranked = (
                 f"WITH placed AS ({placed}) SELECT id, record FROM trials JOIN ({chosen}) AS chosen USING (id) ORDER BY late, seconds, id"
             )
-            leaders += self._read(ranked, [*values, count, *(values if "{where}" in wanted else ())], (connection,))
+            leaders += self._read(ranked, [*values, count, *(values if "{where}" in condition else ())], (connection,))
         return sorted(leaders, key=lambda trial: (trial.cold, trial.rank))
 
     def _columns(self, connection: Connection) -> set[str]:
@@ -227,19 +227,19 @@ class ResultStore:
 
     def _return(self, at_once: bool = False) -> None:
         """Send what was kept in memory to a server that is back; looks at most every ``_RETRY`` seconds."""
-        server, kept = self._file, self._memory
-        if not isinstance(server, Server) or kept is None or (not at_once and time.monotonic() < self._asked + _RETRY):
+        server, buffered = self._file, self._memory
+        if not isinstance(server, Server) or buffered is None or (not at_once and time.monotonic() < self._asked + _RETRY):
             return
         self._asked = time.monotonic()
         try:
-            for row in kept.execute(f"SELECT {', '.join(COLUMNS)} FROM trials ORDER BY id").fetchall():
+            for row in buffered.execute(f"SELECT {', '.join(COLUMNS)} FROM trials ORDER BY id").fetchall():
                 server.insert(row)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if at_once:
-                count = kept.execute("SELECT count(*) FROM trials").fetchone()[0]
+                count = buffered.execute("SELECT count(*) FROM trials").fetchone()[0]
                 warnings.warn(f"the result store {self.place} is gone ({error}): {count} results are lost", RuntimeWarning, stacklevel=3)
             return
-        kept.close()
+        buffered.close()
         self._memory = None
 
     def _read(self, statement: str, values: Sequence[object], connections: Sequence[Connection] | None = None) -> list[Trial]:

@@ -44,7 +44,7 @@ class Query:
 
     def where(self) -> tuple[str, list[str]]:
         """The condition as SQL, and its values."""
-        wanted = {
+        columns = {
             "problem": None if self.problem is None else self.problem.key,
             "workload": self.workload,
             "device": None if self.device is None else device_key(self.device),
@@ -53,8 +53,8 @@ class Query:
             "config": None if self.config is None else canonical(self.config),
             "status": self.status,
         }
-        given = {column: value for column, value in wanted.items() if value is not None}
-        return " AND ".join(f"{column} = ?" for column in given) or "TRUE", list(given.values())
+        conditions = {column: value for column, value in columns.items() if value is not None}
+        return " AND ".join(f"{column} = ?" for column in conditions) or "TRUE", list(conditions.values())
 
 
 def row_of(trial: Trial) -> tuple[object, ...]:

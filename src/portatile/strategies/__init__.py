@@ -71,7 +71,11 @@ def get(name: str, options: Mapping[str, float] = MappingProxyType({})) -> Strat
     strategy: Strategy = importlib.import_module(f"{__name__}.{name}").search
     if not options:
         return strategy
-    known = {one.name: one.default for one in inspect.signature(strategy).parameters.values() if one.kind is one.KEYWORD_ONLY}
+    known = {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(strategy).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
     for option, value in options.items():
         if option not in known:
             raise UnknownNameError(f"option of the strategy {name}", option, known)

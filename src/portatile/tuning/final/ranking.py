@@ -62,26 +62,26 @@ def confidence(count: int) -> float:
     return min(_SHOWN, 1.0 - 2.0 ** (1 - count))
 
 
-def slower(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether ``one`` is certainly slower, by the ratio in each round, so that a disturbance of a whole round does not matter."""
-    ratios = _ratios(one, other)
+def slower(samples: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether ``samples`` is certainly slower, by the ratio in each round, so that a disturbance of a whole round does not matter."""
+    ratios = _ratios(samples, other)
     return len(ratios) >= LOOKS[0] and interval(ratios, _TOLD)[0] > 1
 
 
-def alike(one: Sequence[float], other: Sequence[float]) -> bool:
+def alike(samples: Sequence[float], other: Sequence[float]) -> bool:
     """Whether the two certainly differ by less than 1 %."""
-    ratios = _ratios(one, other)
+    ratios = _ratios(samples, other)
     low, high = interval(ratios, _TOLD)
     return len(ratios) >= LOOKS[0] and low >= 1 - _SAME and high <= 1 + _SAME
 
 
-def equal(one: Sequence[float], winner: Sequence[float]) -> bool:
-    """Whether ``one`` was shown to be as fast as ``winner``: the interval of their ratio is within 1 % or ``winner``'s scatter.
+def equal(samples: Sequence[float], winner: Sequence[float]) -> bool:
+    """Whether ``samples`` was shown to be as fast as ``winner``: the interval of their ratio is within 1 % or ``winner``'s scatter.
 
     The scatter is half the interquartile range, at most 5 %. Too few rounds show nothing.
     """
-    ratios = _ratios(one, winner)
-    if confidence(len(ratios)) < _SHOWN or len(one) < len(winner) or slower(one, winner):
+    ratios = _ratios(samples, winner)
+    if confidence(len(ratios)) < _SHOWN or len(samples) < len(winner) or slower(samples, winner):
         return False
     ordered, quarter = sorted(winner), len(winner) // 4
     scatter = (ordered[-1 - quarter] - ordered[quarter]) / 2 / max(median(winner), 1e-12)
@@ -90,9 +90,9 @@ def equal(one: Sequence[float], winner: Sequence[float]) -> bool:
     return low >= 1 - same and high <= 1 + same
 
 
-def apart(one: Sequence[float], winner: Sequence[float]) -> bool:
-    """Whether ``one`` was shown to be slower than ``winner``: at the end, or earlier, after which it did not run again."""
-    return len(one) < len(winner) or slower(one, winner)
+def apart(samples: Sequence[float], winner: Sequence[float]) -> bool:
+    """Whether ``samples`` was shown to be slower than ``winner``: at the end, or earlier, after which it did not run again."""
+    return len(samples) < len(winner) or slower(samples, winner)
 
 
 def leader(samples: Sequence[Sequence[float]]) -> int:
@@ -110,7 +110,7 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
     """
     first = leader(samples)
     tied = [n == first or not apart(samples[n], samples[first]) for n in range(len(samples))]
-    medians = [median(one) for one in samples]
+    medians = [median(of_entry) for of_entry in samples]
     same = [n for n in range(len(samples)) if tied[n] and (n == first or median(_ratios(samples[n], samples[first])) <= 1 + _SAME)]
     winner = min(same, key=lambda n: (costs[n], n))
     order = sorted(range(len(samples)), key=lambda n: (n != winner, not tied[n], medians[n], n))
@@ -148,5 +148,5 @@ def drift(raced: Sequence[float], before: Sequence[float]) -> float:
     return median(_ratios(raced, before))
 
 
-def _ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [own / max(others, 1e-12) for own, others in zip(one, other, strict=False)]
+def _ratios(samples: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [own / max(others, 1e-12) for own, others in zip(samples, other, strict=False)]

@@ -45,36 +45,36 @@ def read(path: Path) -> list[Known]:
         results = [_known(trial) for trial in t4.read(document) if trial.status == "ok"]
     else:
         return []
-    return [one for one in results if understood(one)]
+    return [result for result in results if understood(result)]
 
 
-def understood(one: Known) -> list[Workload]:
+def understood(result: Known) -> list[Workload]:
     """The workloads in whose parameters a configuration says something."""
-    return [workload for name in workloads.names() if (workload := workloads.get(name)).translated(one.config)]
+    return [workload for name in workloads.names() if (workload := workloads.get(name)).translated(result.config)]
 
 
 def keep(results: Iterable[Known]) -> int:
     """Keep the fastest for later searches; returns how many. A second time the same file changes nothing."""
     groups: dict[str, list[Known]] = {}
-    for one in results:
-        groups.setdefault(canonical([one.kernel, one.device, one.dtype, dict(one.sizes)]), []).append(one)
-    kept = [one for group in groups.values() for one in sorted(group, key=lambda known: known.seconds)[:_KEPT]]
-    if kept:
-        text = to_json(kept)
+    for result in results:
+        groups.setdefault(canonical([result.kernel, result.device, result.dtype, dict(result.sizes)]), []).append(result)
+    fastest = [result for group in groups.values() for result in sorted(group, key=lambda known: known.seconds)[:_KEPT]]
+    if fastest:
+        text = to_json(fastest)
         replace_file(_folder() / f"{digest(text.decode())[:24]}.json", text)
-    return len(kept)
+    return len(fastest)
 
 
 def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = _MOST) -> tuple[Config, ...]:
     """Legal configurations nearest to those of other tuners: on this device first, then for the nearest sizes, the fastest first."""
-    known = [one for one in _all() if one.dtype in ("", problem.dtype) and workload.translated(one.config)]
+    known = [result for result in _all() if result.dtype in ("", problem.dtype) and workload.translated(result.config)]
     if not known:
         return ()
     space, default = workload.space(problem, info), workload.default(problem, info)
-    known.sort(key=lambda one: (one.device != info.name, _distance(one, problem), one.seconds))
+    known.sort(key=lambda result: (result.device != info.name, _distance(result, problem), result.seconds))
     configs: dict[str, Config] = {}
-    for one in known[:_TRIED]:
-        config = nearest(space, default, workload.translated(one.config))
+    for result in known[:_TRIED]:
+        config = nearest(space, default, workload.translated(result.config))
         if config is not None:
             configs.setdefault(canonical(config), config)
         if len(configs) == count:
@@ -82,23 +82,23 @@ def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = 
     return tuple(configs.values())
 
 
-def nearest(space: ParameterSpace, default: Config, wanted: Mapping[str, Value]) -> Config | None:
+def nearest(space: ParameterSpace, default: Config, foreign: Mapping[str, Value]) -> Config | None:
     """A legal configuration with as many of the wanted values as greedy steps from the default find; None with half of them or less."""
-    config, names = dict(default), [name for name in wanted if name in space.parameters and name in default]
+    config, names = dict(default), [name for name in foreign if name in space.parameters and name in default]
     if not names:
         return None
     for _ in range(2):  # a later change may make legal what was refused before
         for name in names:
-            for value in sorted(space.parameters[name], key=lambda value: _apart(value, wanted[name])):
-                if _apart(value, wanted[name]) >= _apart(config[name], wanted[name]):
+            for value in sorted(space.parameters[name], key=lambda value: _apart(value, foreign[name])):
+                if _apart(value, foreign[name]) >= _apart(config[name], foreign[name]):
                     break
                 if (better := _with(space, config, {name: value})) is not None:
                     config = better
                     break
-    candidate = _with(space, config, {name: wanted[name] for name in names})
+    candidate = _with(space, config, {name: foreign[name] for name in names})
     config = config if candidate is None else candidate
-    met = sum(config.get(name) == wanted[name] for name in names)
-    return config if met > _ALIKE * len(wanted) else None
+    met = sum(config.get(name) == foreign[name] for name in names)
+    return config if met > _ALIKE * len(foreign) else None
 
 
 def _with(space: ParameterSpace, config: Config, changes: Config) -> dict[str, Value] | None:
@@ -110,16 +110,16 @@ def _with(space: ParameterSpace, config: Config, changes: Config) -> dict[str, V
         return None
 
 
-def _apart(one: Value, other: Value) -> float:
+def _apart(value: Value, other: Value) -> float:
     """The distance of two values: in doublings for numbers."""
-    if isinstance(one, bool) or isinstance(other, bool) or isinstance(one, str) or isinstance(other, str):
-        return float(one != other)
-    return abs(math.log2(max(float(one), 0.5)) - math.log2(max(float(other), 0.5)))
+    if isinstance(value, bool) or isinstance(other, bool) or isinstance(value, str) or isinstance(other, str):
+        return float(value != other)
+    return abs(math.log2(max(float(value), 0.5)) - math.log2(max(float(other), 0.5)))
 
 
-def _distance(one: Known, problem: Problem) -> float:
+def _distance(result: Known, problem: Problem) -> float:
     """The distance of two sizes in doublings; a little for those that are not known."""
-    shared = [(one.sizes[name], size) for name, size in problem.sizes.items() if name in one.sizes]
+    shared = [(result.sizes[name], size) for name, size in problem.sizes.items() if name in result.sizes]
     return sum(_apart(a, b) for a, b in shared) if shared else 1.0
 
 
@@ -144,6 +144,6 @@ def _folder() -> Path:
 def summary(results: Sequence[Known]) -> list[tuple[str, str, int]]:
     """Kernel, workloads that understand it, and how many configurations, for each kernel."""
     kernels: dict[str, list[Known]] = {}
-    for one in results:
-        kernels.setdefault(one.kernel, []).append(one)
+    for result in results:
+        kernels.setdefault(result.kernel, []).append(result)
     return [(name, ", ".join(workload.name for workload in understood(group[0])), len(group)) for name, group in kernels.items()]

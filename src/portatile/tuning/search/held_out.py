@@ -102,5 +102,5 @@ def summary(listed: Sequence[Regret]) -> Summary:
     return Summary(fmean(known), max(known), unknown) if known else Summary(float("nan"), float("nan"), unknown)
 
 
-def _same(one: Problem, other: Problem) -> bool:
-    return (dict(one.sizes), one.dtype, dict(one.options)) == (dict(other.sizes), other.dtype, dict(other.options))
+def _same(problem: Problem, other: Problem) -> bool:
+    return (dict(problem.sizes), problem.dtype, dict(problem.options)) == (dict(other.sizes), other.dtype, dict(other.options))

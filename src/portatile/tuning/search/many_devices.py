@@ -53,15 +53,15 @@ def rounds(infos: Sequence[DeviceInfo]) -> list[list[int]]:
 
     GPUs and accelerators come first, each piece of hardware once a round; then the processors one by one.
     """
-    made: list[list[int]] = []
+    groups: list[list[int]] = []
     for place, info in enumerate(infos):
         if info.kind != "cpu":
-            free = next((one for one in made if all(infos[other].physical_id != info.physical_id for other in one)), None)
+            free = next((group for group in groups if all(infos[other].physical_id != info.physical_id for other in group)), None)
             if free is None:
-                made.append([place])
+                groups.append([place])
             else:
                 free.append(place)
-    return made + [[place] for place, info in enumerate(infos) if info.kind == "cpu"]
+    return groups + [[place] for place, info in enumerate(infos) if info.kind == "cpu"]
 
 
 def tune(

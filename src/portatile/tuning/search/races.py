@@ -80,7 +80,7 @@ def settle(result: Result, workload: Workload, store: ResultStore, say: Callable
         races = look(workload, result.problem, trial.config, result.device)
         if not races:
             say(f"Oclgrind found no race in {spelled(trial.config)}")
-            finalists = tuple(one for one in result.finalists if trials[canonical(one.config)].status == "ok")
+            finalists = tuple(finalist for finalist in result.finalists if trials[canonical(finalist.config)].status == "ok")
             return replace(result, best=trial, trials=tuple(trials.values()), finalists=finalists)
         say(f"Oclgrind found in {spelled(trial.config)}: {'; '.join(races)}")
         wrong = replace(trial, status="wrong", message=f"Oclgrind: {'; '.join(races)}", certificate=None, standing=None)
@@ -126,9 +126,13 @@ def findings(log: str) -> tuple[str, ...]:
 
 def _small(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> Problem:
     """The largest small problem for which a configuration is legal, else the smallest."""
-    legal = [one for one in (*workload.awkward(problem), problem) if config in workload.space(one, info)]
+    legal = [candidate for candidate in (*workload.awkward(problem), problem) if config in workload.space(candidate, info)]
     return max(
-        legal, key=lambda one: (workload.flops(one) <= _LARGEST, workload.flops(one) * (1 if workload.flops(one) <= _LARGEST else -1))
+        legal,
+        key=lambda candidate: (
+            workload.flops(candidate) <= _LARGEST,
+            workload.flops(candidate) * (1 if workload.flops(candidate) <= _LARGEST else -1),
+        ),
     )
 
 
@@ -166,7 +170,7 @@ def _run(task: _Task, log: Path, folder: Path) -> str:
 
 def _registered() -> bool:
     """Whether Oclgrind is among the devices that are found anyway."""
-    return any(_NAME in one.info.platform.lower() for one in device.devices())
+    return any(_NAME in simulated.info.platform.lower() for simulated in device.devices())
 
 
 def _library() -> Path | None:

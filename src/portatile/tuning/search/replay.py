@@ -121,16 +121,16 @@ def group(trials: Iterable[Trial], name: str) -> list[Recording]:
         known, key = groups.setdefault((trial.problem.key, device_key(trial.device), trial.cold), {}), canonical(trial.config)
         if trial.status != "skipped" or key not in known:
             known[key] = trial
-    made = []
+    grouped = []
     for same_device in groups.values():
         first = next(iter(same_device.values()))
         sizes = " ".join(f"{size}={value}" for size, value in first.problem.sizes.items())
         manner = ", cold" if first.cold else ""
         label = name if len(groups) == 1 else f"{first.problem.workload} {sizes} {first.problem.dtype} on {first.device.name}{manner}"
         names = Counter(tuple(sorted(trial.config)) for trial in same_device.values()).most_common(1)[0][0]
-        kept = tuple(trial for trial in same_device.values() if tuple(sorted(trial.config)) == names)
-        made.append(Recording(label, kept, len(same_device) - len(kept)))
-    return made
+        comparable = tuple(trial for trial in same_device.values() if tuple(sorted(trial.config)) == names)
+        grouped.append(Recording(label, comparable, len(same_device) - len(comparable)))
+    return grouped
 
 
 def run(request: ReplayRequest, listen: Listener | None = None) -> TuningResult:

@@ -188,8 +188,8 @@ class TuningResult:
     @property
     def own_trials(self) -> tuple[Trial, ...]:
         """The trials that are neither the default nor warm starts, in order."""
-        given = self.warm | {canonical(self.default.config)}
-        return tuple(trial for trial in self.trials if trial.status != "skipped" and canonical(trial.config) not in given)
+        foreign = self.warm | {canonical(self.default.config)}
+        return tuple(trial for trial in self.trials if trial.status != "skipped" and canonical(trial.config) not in foreign)
 
     @property
     def matched_at(self) -> int | None:

@@ -97,12 +97,12 @@ class _Run:
             if (budget := self._slice(len(problems) - number, _SEARCH)) is None:
                 break
             self._one(problem, ShapeStep("search", number + 1, len(problems)), budget)
-        wanted = self._wanted()
-        reached = [problem for problem in problems if wanted.get(problem.key)]
+        transfers = self._wanted()
+        reached = [problem for problem in problems if transfers.get(problem.key)]
         for number, problem in enumerate(reached):
             if (budget := self._slice(len(reached) - number, 1.0)) is None:
                 break
-            self._one(problem, ShapeStep("cross", number + 1, len(reached)), budget, wanted[problem.key])
+            self._one(problem, ShapeStep("cross", number + 1, len(reached)), budget, transfers[problem.key])
         left = sum(map(len, self._wanted().values()))
         pairs = len(self._winners()) * len(self.results)
         unreached = tuple(problem for problem in problems if problem.key not in self.results)
@@ -156,13 +156,13 @@ class _Run:
 
     def _wanted(self) -> dict[str, list[Config]]:
         """The winners that are legal for a shape and were not tried on it, for each shape."""
-        wanted: dict[str, list[Config]] = {}
+        transfers: dict[str, list[Config]] = {}
         for key, result in self.results.items():
             space = self.workload.space(result.problem, result.device)
             tried = {canonical(trial.config) for trial in result.trials if trial.status != "skipped"}
             missing = [config for config in self._winners() if canonical(config) not in tried and config in space]
-            wanted[key] = missing
-        return wanted
+            transfers[key] = missing
+        return transfers
 
     def _regrets(self) -> dict[str, list[Regret]]:
         info = next(iter(self.results.values())).device
@@ -220,15 +220,15 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
 
 
 def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Mapping[str, Value], precision: str) -> Problem:
-    given: dict[str, Value] = dict(options)
+    chosen: dict[str, Value] = dict(options)
     for name, value in row.items():
         if name in workload.sizes:
-            given[name] = int(value)
+            chosen[name] = int(value)
         elif name in workload.options:
-            given[name] = next((known for known in workload.options[name] if str(known).lower() == str(value).lower()), value)
+            chosen[name] = next((known for known in workload.options[name] if str(known).lower() == str(value).lower()), value)
         elif name != "dtype":
-            given[name] = value  # an unknown name is refused with a list of the known ones
-    return precisions.problem(precision, workload.name, str(row.get("dtype", dtype)), given)[0]
+            chosen[name] = value  # an unknown name is refused with a list of the known ones
+    return precisions.problem(precision, workload.name, str(row.get("dtype", dtype)), chosen)[0]
 
 
 def _chain(workload: Workload, problems: Sequence[Problem]) -> list[Problem]:

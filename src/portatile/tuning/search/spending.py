@@ -39,8 +39,8 @@ class Spending:
         seconds = self.budget.seconds
         if seconds is None:
             return math.inf
-        kept = reserved_time.kept(seconds, self.near, self.race, self.entering) if len(self.near) > 1 and not race else 0.0
-        return seconds - kept - self.elapsed
+        reserved = reserved_time.kept(seconds, self.near, self.race, self.entering) if len(self.near) > 1 and not race else 0.0
+        return seconds - reserved - self.elapsed
 
     def evaluations_left(self, trials: int) -> int | None:
         """Evaluations that are left after so many trials; None where the budget does not count them."""

@@ -57,9 +57,9 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
     with ExitStack() as stack:
         arena = SharedArrays()
         stack.callback(arena.close)
-        kept = stack.enter_context(planner.binaries())
+        binaries = stack.enter_context(planner.binaries())
         limits = request.limits.within(request.budget.seconds)
-        setup = Setup(request.device, kept.root, kept.limit, arena.descriptor, limits, request.timing, request.jobs)
+        setup = Setup(request.device, binaries.root, binaries.limit, arena.descriptor, limits, request.timing, request.jobs)
         supervisor = stack.enter_context(Supervisor(setup))
         supervisor.begin()
         stack.enter_context(deadline.within(_latest(started, request)))
