@@ -95,7 +95,7 @@ def _show(outcome: StudyOutcome) -> None:
         _heat.show(heat)
     if not maps:
         shown = table.readable(study.columns, study.shown(rows))
-        problem = outcome.asked.problem
+        problem = outcome.request.problem
         title = study.question if problem is None else f"{study.question} {problem.workload} {problem.dtype}"
         _console.out.print(_console.table(title, shown.headings, shown.cells, left=shown.left))
     _console.out.print()

@@ -41,7 +41,7 @@ class Between3d:
 def filter_volume(
     psi: NDArray[Any], separable_filter: SeparableFilter, device: Selector | None, out: Any, between: Between3d | None
 ) -> Any:
-    """The passes over a NumPy array, as an array like it, with the result in ``out`` if given. Raises ArgumentError where that does not fit."""
+    """The passes over a NumPy array, as a NumPy array: ``out`` if given. Raises ArgumentError where that does not fit."""
     check_volume(psi, out)
     if out is None:
         return _filtered(psi, separable_filter, device, None, between)

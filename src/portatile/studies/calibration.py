@@ -63,7 +63,7 @@ def collect(
     device: DeviceInfo,
     seconds: float,
     path: Path,
-    made: Mapping[str, str],
+    provenance: Mapping[str, str],
     advance: Callable[[], None] = lambda: None,
     measure: Measure | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -72,7 +72,7 @@ def collect(
     each shape, so that an interruption loses one shape at most. What ``path`` already holds of this device is kept and not timed again.
     """
     check(device)
-    collected = Timings(device, made)
+    collected = Timings(device, provenance)
     if path.exists():
         before = timings.read(path)
         collected = replace(collected, shapes=before.shapes) if before.device.name == device.name else collected
@@ -104,10 +104,10 @@ def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[]
     """The model that describes the timings in ``path`` best; raises UsageError where there are too few."""
     device, language = measurements.device, measurements.device.can.language
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    made = {"command": command, "commit": revision(), "timings": path.name, "sha256": digest}
-    made["time"] = datetime.now(UTC).isoformat("T", "seconds")
+    provenance = {"command": command, "commit": revision(), "timings": path.name, "sha256": digest}
+    provenance["time"] = datetime.now(UTC).isoformat("T", "seconds")
     clock = float(device.clock_mhz or 1000)
-    model = Model(device.architecture, device.name, clock, _LANES, {language: made}, {})
+    model = Model(device.architecture, device.name, clock, _LANES, {language: provenance}, {})
     judged = {}
     for dtype in ("float32", "float64"):
         cases, known = cases_of(measurements, dtype), costs.known(device, dtype)

@@ -34,12 +34,12 @@ def stages(losses: Sequence[float | None]) -> list[Stage]:
         [Stage(devices=1, efficiency=1.0, measure=1.0), Stage(devices=2, efficiency=0.5, measure=0.6666666666666666)]
     """
     ordered = sorted((0.0 if loss is None else min(1 / loss, 1.0) for loss in losses), reverse=True)
-    made: list[Stage] = []
+    listed: list[Stage] = []
     total = 0.0
     for count, efficiency in enumerate(ordered, 1):
         total += 1 / efficiency if efficiency else float("inf")
-        made.append(Stage(count, efficiency, count / total))
-    return made
+        listed.append(Stage(count, efficiency, count / total))
+    return listed
 
 
 def measure(losses: Sequence[float | None]) -> float:
@@ -49,16 +49,18 @@ def measure(losses: Sequence[float | None]) -> float:
 
 def figures(title: str, losses: Losses) -> list[Figure]:
     """Efficiencies, and the measure; none for fewer than two devices."""
-    cascades = {name: stages(one) for name, one in losses.items()}
-    most = max((len(one) for one in cascades.values()), default=0)
+    cascades = {name: stages(of_name) for name, of_name in losses.items()}
+    most = max((len(cascade) for cascade in cascades.values()), default=0)
     if most < 2:
         return []
     ticks = tuple(float(count) for count in range(1, most + 1))
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for field, heading, caption in (
         ("efficiency", "Cascade of efficiencies", "Each configuration's devices in the order of its efficiency there, the best first."),
         ("measure", "Performance portability", "Pennycook's measure over a configuration's best devices: their harmonic mean."),
     ):
-        curves = tuple(Series(name, tuple((float(one.devices), getattr(one, field)) for one in stage)) for name, stage in cascades.items())
-        made.append(LineChart(f"{heading}: {title}", caption, Axis("devices"), Axis(field, "%"), curves, ticks))
-    return made
+        curves = tuple(
+            Series(name, tuple((float(stage.devices), getattr(stage, field)) for stage in cascade)) for name, cascade in cascades.items()
+        )
+        charts.append(LineChart(f"{heading}: {title}", caption, Axis("devices"), Axis(field, "%"), curves, ticks))
+    return charts

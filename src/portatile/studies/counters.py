@@ -62,12 +62,12 @@ class CountersOptions:
 
 def measure(run: Run) -> Iterator[CountersRow]:
     """The counters of one run on each device."""
-    problem, asked = run.problem, run.options
+    problem, options = run.problem, run.options
     assert problem is not None
     run.expect(len(run.devices))
     for device in run.devices:
         start = select.choose(workloads.get(problem.workload), problem, device.info, known_results()(problem.workload)).config
-        yield from rows(device, problem, configured(problem, device.info, start, asked.config))
+        yield from rows(device, problem, configured(problem, device.info, start, options.config))
 
 
 def rows(device: Device, problem: Problem, config: Config) -> list[CountersRow]:
@@ -87,14 +87,14 @@ def rows(device: Device, problem: Problem, config: Config) -> list[CountersRow]:
     return [
         replace(
             blank,
-            launch=one.place,
-            kernel=one.kernel,
-            counter=one.count.name,
-            value=one.count.value,
-            unit=one.count.unit,
-            per_flop=None if one.count.unit in _SHARES or not flops else one.count.value / flops,
+            launch=count.place,
+            kernel=count.kernel,
+            counter=count.count.name,
+            value=count.count.value,
+            unit=count.count.unit,
+            per_flop=None if count.count.unit in _SHARES or not flops else count.count.value / flops,
         )
-        for one in counts
+        for count in counts
     ]
 
 
@@ -107,15 +107,16 @@ def _of_processor(device: Device, problem: Problem, config: Config, blank: Count
             ready.queue.finish()
 
         counts, missing = processor_counters.counted(once)
-    made = [
-        replace(blank, counter=one.name, value=one.value, unit=one.unit, per_flop=one.value / flops if flops else None) for one in counts
+    measured = [
+        replace(blank, counter=count.name, value=count.value, unit=count.unit, per_flop=count.value / flops if flops else None)
+        for count in counts
     ]
-    return made + [replace(blank, counter=why.partition(":")[0], status=why.partition(": ")[2]) for why in missing]
+    return measured + [replace(blank, counter=why.partition(":")[0], status=why.partition(": ")[2]) for why in missing]
 
 
 def figures(rows: Sequence[CountersRow]) -> list[Figure]:
     """Shares of the device's own maximum, and what is counted for each flop; of the launch that has most of them."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for shares, title, unit in ((True, "Shares", "%"), (False, "For each flop", "per flop")):
         known = [row for row in rows if row.value is not None and (row.unit in _SHARES) == shares and (shares or row.per_flop)]
         devices = tuple(dict.fromkeys(row.device for row in known))
@@ -127,8 +128,8 @@ def figures(rows: Sequence[CountersRow]) -> list[Figure]:
                 most[row.counter, row.device] = max(value, most.get((row.counter, row.device), value))
             values = tuple(tuple(most.get((name, device)) for device in devices) for name in names)
             caption = f"{known[0].workload} {known[0].problem} {known[0].dtype}; of several kernels the one with most."
-            made.append(BarChart(title, caption, "share" if shares else "count", unit, names, devices, values))
-    return made
+            charts.append(BarChart(title, caption, "share" if shares else "count", unit, names, devices, values))
+    return charts
 
 
 def notes(rows: Sequence[CountersRow]) -> list[str]:
@@ -136,9 +137,9 @@ def notes(rows: Sequence[CountersRow]) -> list[str]:
     return [f"{row.device}: {row.counter + ': ' if row.counter else ''}{row.status}" for row in rows if row.status != "ok"]
 
 
-def _sample(given: tuple[Device, ...]) -> Asked:
-    size = 1024 if given[0].info.kind == "gpu" else 128
-    return Asked(given, CountersOptions(), workloads.get("matmul").problem(dict.fromkeys("mnk", size)))
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    size = 1024 if devices[0].info.kind == "gpu" else 128
+    return Asked(devices, CountersOptions(), workloads.get("matmul").problem(dict.fromkeys("mnk", size)))
 
 
 STUDY = Study(

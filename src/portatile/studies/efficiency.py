@@ -120,14 +120,14 @@ def prices(path: Path | None) -> list[Price]:
 
 def measure(run: Run) -> Iterator[EfficiencyRow]:
     """Every device, then NumPy on the host; the first element type of all before the next."""
-    asked: EfficiencyOptions = run.options
-    known, stated = prices(Path(asked.prices) if asked.prices else None), [StatedPower.parse(text) for text in asked.tdp]
-    wanted = [(device, dtype) for device in run.devices for dtype in asked.dtypes if dtype != "float64" or device.info.fp64]
-    run.expect(len(wanted) + len(asked.dtypes))
+    options: EfficiencyOptions = run.options
+    known, stated = prices(Path(options.prices) if options.prices else None), [StatedPower.parse(text) for text in options.tdp]
+    pairs = [(device, dtype) for device in run.devices for dtype in options.dtypes if dtype != "float64" or device.info.fp64]
+    run.expect(len(pairs) + len(options.dtypes))
     processor = next((device for device in run.devices if device.info.kind == "cpu"), None)
-    for dtype in asked.dtypes:
-        problem = workloads.get("gemm").problem(dict.fromkeys("mnk", asked.size), dtype)
-        for device in [device for device, of in wanted if of == dtype]:
+    for dtype in options.dtypes:
+        problem = workloads.get("gemm").problem(dict.fromkeys("mnk", options.size), dtype)
+        for device in [device for device, of in pairs if of == dtype]:
             info = device.info
             row = _blank(info.id, info.name, info.driver, "portatile", problem)
             if not run.known(row):
@@ -200,15 +200,20 @@ def peak(device: Device, dtype: str, say: Callable[[str], None] = lambda text: N
     What was measured only briefly, or is less than the rate ``reached``, is measured again: other programs disturbed it.
     """
     known = ceilings.load(device.info)
-    wanted = {"float32": ("fp32",), "float64": ("fp64", "mma")}[dtype]
-    kept = [] if known is None else [one for one in known.measured if one.name in wanted]
-    if known is None or not kept or any(one.brief for one in kept) or max(one.rate for one in kept) < reached:
+    names = {"float32": ("fp32",), "float64": ("fp64", "mma")}[dtype]
+    ceilings_known = [] if known is None else [ceiling for ceiling in known.measured if ceiling.name in names]
+    if (
+        known is None
+        or not ceilings_known
+        or any(ceiling.brief for ceiling in ceilings_known)
+        or max(ceiling.rate for ceiling in ceilings_known) < reached
+    ):
         say(f"the peak of {dtype} on {device.info.id}")
         try:
-            asked = [question for question in peaks.arithmetic_questions(device.info) if question.name in wanted]
-            known = ceilings.add(device.info, [peaks.answer(device, question) for question in asked])
+            questions = [question for question in peaks.arithmetic_questions(device.info) if question.name in names]
+            known = ceilings.add(device.info, [peaks.answer(device, question) for question in questions])
         except (DeviceError, StoreError) as error:
-            if known is None or not kept:
+            if known is None or not ceilings_known:
                 say(f"the peak of {device.info.id} is not known: {error}; `portatile bench peak` measures it")
                 return None
     best = known.arithmetic(dtype, products=True)
@@ -241,7 +246,7 @@ def figures(rows: Sequence[EfficiencyRow]) -> list[Figure]:
         ("per_price", "Speed for the price", "Gflop/s for a unit of the currency"),
     )
     dtypes = tuple(dict.fromkeys(row.dtype for row in rows))
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for field, title, unit in quantities:
         known = {(row.device, row.dtype): getattr(row, field) for row in rows}
         there = [(device, name) for device, name in dict.fromkeys((row.device, row.name) for row in rows)]
@@ -250,8 +255,8 @@ def figures(rows: Sequence[EfficiencyRow]) -> list[Figure]:
             values = tuple(tuple(known.get((device, dtype)) for dtype in dtypes) for device, _ in groups)
             caption = f"{title} of {rows[0].size} x {rows[0].size} products in {' and '.join(dtypes)}."
             labels = tuple(f"{name} ({device})" for device, name in groups)
-            made.append(BarChart(title, caption, title.lower(), unit, labels, dtypes, values))
-    return made
+            charts.append(BarChart(title, caption, title.lower(), unit, labels, dtypes, values))
+    return charts
 
 
 def notes(rows: Sequence[EfficiencyRow]) -> list[str]:

@@ -98,28 +98,28 @@ class FilterOptions:
 
 def measure(run: Run) -> Iterator[FilterRow]:
     """Every device, then one core, each filter with each boundary; BigDFT's point for the magic filter on periodic boundaries."""
-    asked: FilterOptions = run.options
-    names, boundaries = chosen(asked.filters, FILTERS), chosen(asked.boundaries, BOUNDARIES)
+    options: FilterOptions = run.options
+    names, boundaries = chosen(options.filters, FILTERS), chosen(options.boundaries, BOUNDARIES)
     processor = next((device for device in run.devices if device.info.kind == "cpu"), None)
     points = [(name, boundary, BEST) for name in names for boundary in boundaries]
     if "magicfilter" in names and "periodic" in boundaries:
         points.append(("magicfilter", "periodic", POINT))
-    alone = processor is not None and not asked.no_core
+    alone = processor is not None and not options.no_core
     run.expect(len(points) * len(run.devices) + alone * (len(points) - (points[-1][2] == POINT)))
     for name, boundary, form in points:
         for device in run.devices:
-            row = FilterRow(device.info.id, device.info.name, name, boundary, form, asked.side, asked.dtype)
+            row = FilterRow(device.info.id, device.info.name, name, boundary, form, options.side, options.dtype)
             if not run.known(row):
                 yield _measured(row, device)
         if alone and processor is not None and form == BEST:
-            row = FilterRow(ONE_CORE, processor.info.name, name, boundary, form, asked.side, asked.dtype)
+            row = FilterRow(ONE_CORE, processor.info.name, name, boundary, form, options.side, options.dtype)
             if not run.known(row):
                 yield _of_one_core(row, processor)
 
 
-def chosen(given: Sequence[str], known: Collection[str]) -> list[str]:
+def chosen(names: Sequence[str], known: Collection[str]) -> list[str]:
     """The names that are given, separated by commas too; all where none is. Raises UnknownNameError for another."""
-    words = [word.strip() for text in given for word in text.split(",")]
+    words = [word.strip() for text in names for word in text.split(",")]
     for word in words:
         if word not in known:
             raise UnknownNameError("name", word, known)
@@ -132,24 +132,24 @@ def problem(row: FilterRow) -> Problem:
 
 
 def _of_one_core(row: FilterRow, processor: Device) -> FilterRow:
-    asked = problem(row)
+    of_row = problem(row)
     with tempfile.TemporaryDirectory(prefix="portatile-") as folder:
         try:
-            done = in_a_process(ProcessRun(asked, processor.info.id, one_core=True), Path(folder))
+            done = in_a_process(ProcessRun(of_row, processor.info.id, one_core=True), Path(folder))
         except PortatileError as error:
             return replace(row, status=str(error).splitlines()[0], time=now())
-    return _with_axis(row, asked, (done.seconds["kernel"], *done.again), done.error)
+    return _with_axis(row, of_row, (done.seconds["kernel"], *done.again), done.error)
 
 
 def _measured(row: FilterRow, device: Device) -> FilterRow:
-    asked = problem(row)
-    config = workloads.get("convolution").preset("bigdft", asked) if row.form == POINT else None
+    of_row = problem(row)
+    config = workloads.get("convolution").preset("bigdft", of_row) if row.form == POINT else None
     try:
-        times = runs.timed(device, asked, config, Way(Length(samples=5, seconds=0.05)))
+        times = runs.timed(device, of_row, config, Way(Length(samples=5, seconds=0.05)))
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
-    row = _with_axis(row, asked, times.samples, times.error)
-    binds = ceilings.binding(ceilings.load(device.info), ceilings.work_of(workloads.get("convolution"), asked), times.best)
+    row = _with_axis(row, of_row, times.samples, times.error)
+    binds = ceilings.binding(ceilings.load(device.info), ceilings.work_of(workloads.get("convolution"), of_row), times.best)
     row = row if binds is None else replace(row, ceiling=binds.name, of_ceiling=binds.share)
     if row.form == POINT:
         return row
@@ -159,8 +159,8 @@ def _measured(row: FilterRow, device: Device) -> FilterRow:
         return replace(row, status=str(error).splitlines()[0])
 
 
-def _with_axis(row: FilterRow, asked: Problem, samples: Sequence[float], error: float) -> FilterRow:
-    rate = workloads.get("convolution").flops(asked) / min(samples) / 1e9
+def _with_axis(row: FilterRow, of_row: Problem, samples: Sequence[float], error: float) -> FilterRow:
+    rate = workloads.get("convolution").flops(of_row) / min(samples) / 1e9
     return replace(row, axis=min(samples), gflops=rate, error=error, samples=len(samples), time=now())
 
 
@@ -201,7 +201,7 @@ def figures(rows: Sequence[FilterRow]) -> list[Figure]:
     best = [row for row in rows if row.form == BEST]
     axes = [row for row in best if row.boundary != "surface"]  # along an axis it is periodic
     caption = "Each filter with each boundary, with the best configuration known."
-    made = [
+    charts = [
         _bars("Speed of a pass along one axis", caption, ("speed", "Gflop/s"), {_place(row): row.gflops for row in axes}),
         _bars(
             "Over one processor core",
@@ -211,7 +211,7 @@ def figures(rows: Sequence[FilterRow]) -> list[Figure]:
         ),
         _bars("A volume", "Three passes over a cube, on arrays of the device.", ("time", "s"), {_place(row): row.volume for row in best}),
     ]
-    return [figure for figure in made if figure is not None]
+    return [figure for figure in charts if figure is not None]
 
 
 def _place(row: FilterRow) -> tuple[str, str]:
@@ -224,7 +224,7 @@ def _bars(title: str, text: str, axis: tuple[str, str], values: Mapping[tuple[st
     if {device for _, device in known} <= {ONE_CORE}:
         return None
     groups, series = (tuple(dict.fromkeys(place[part] for place in known)) for part in (0, 1))
-    return BarChart(title, text, *axis, groups, series, tuple(tuple(known.get((group, one)) for one in series) for group in groups))
+    return BarChart(title, text, *axis, groups, series, tuple(tuple(known.get((group, name)) for name in series) for group in groups))
 
 
 def notes(rows: Sequence[FilterRow]) -> list[str]:

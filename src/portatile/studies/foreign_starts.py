@@ -67,21 +67,21 @@ class StartsOptions:
 
 def measure(run: Run) -> Iterator[StartsRow]:
     """Every recording without and with what is known of its kernel."""
-    asked: StartsOptions = run.options
-    if not asked.files or not asked.known:
+    options: StartsOptions = run.options
+    if not options.files or not options.known:
         raise UsageError("name recorded trials, and what others know: `portatile study foreign-starts a100.json --known a4000.json`")
-    recordings = [recording for file in asked.files for recording in replay.recordings(file)]
+    recordings = [recording for file in options.files for recording in replay.recordings(file)]
     for recording in recordings:
-        own = [(path, configs) for path in asked.known if (configs := starts_of(recording, path, asked.starts))]
+        own = [(path, configs) for path in options.known if (configs := starts_of(recording, path, options.starts))]
         if not own:
-            run.say(f"{recording.name}: nothing of {', '.join(path.name for path in asked.known)} says anything of its parameters")
+            run.say(f"{recording.name}: nothing of {', '.join(path.name for path in options.known)} says anything of its parameters")
             continue
-        chosen = _mixed([configs for _, configs in own], asked.starts)
+        chosen = _mixed([configs for _, configs in own], options.starts)
         known = ", ".join(path.name.split(".")[0] for path, _ in own)
         for search, starts in ((WITHOUT, ()), (WITH, chosen)):
             run.say(f"{recording.name} {search} {known}")
-            limit = Budget(evaluations=min(asked.budget, len(recording.trials)))
-            asks = StrategiesRequest(recording, (asked.strategy,), asked.repeats, limit, asked.seed, starts)
+            limit = Budget(evaluations=min(options.budget, len(recording.trials)))
+            asks = StrategiesRequest(recording, (options.strategy,), options.repeats, limit, options.seed, starts)
             yield from _rows(compare(asks), known, search, len(chosen))
 
 
@@ -90,8 +90,8 @@ def starts_of(recording: Recording, path: Path, count: int) -> tuple[Config, ...
     names, table = set(recording.trials[0].config), recording.table()
     space, configs = recording.space(), dict[str, Config]()
     default = recording.default() or recording.trials[0].config
-    for wanted in _fastest(recording, path, names):
-        whole = {name: wanted[name] for name in wanted if name in names}
+    for foreign in _fastest(recording, path, names):
+        whole = {name: foreign[name] for name in foreign if name in names}
         config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)
         if config is not None and canonical(config) in table:
             configs.setdefault(canonical(config), dict(config))
@@ -106,8 +106,8 @@ def _fastest(recording: Recording, path: Path, names: set[str]) -> list[Mapping[
     problem = recording.problem
     if problem.workload in workloads.names():
         workload = workloads.get(problem.workload)
-        known = [one for one in foreign_starts.read(path) if one.dtype in ("", problem.dtype)]
-        translated = [meant for one in sorted(known, key=lambda one: one.seconds) if (meant := workload.translated(one.config))]
+        known = [result for result in foreign_starts.read(path) if result.dtype in ("", problem.dtype)]
+        translated = [meant for result in sorted(known, key=lambda result: result.seconds) if (meant := workload.translated(result.config))]
         groups += [translated] if translated else []
     if not groups:
         for other in replay.recordings(path):
@@ -136,12 +136,12 @@ def _rows(comparison: Comparison, known: str, search: str, starts: int) -> Itera
 def finish(rows: Sequence[StartsRow]) -> list[StartsRow]:
     """The trials until 95 % of the optimum that a search is spared."""
     plain = {(row.recording, row.known): row.to_95 for row in rows if row.search == WITHOUT}
-    made = []
+    finished = []
     for row in rows:
         before = plain.get((row.recording, row.known))
         spared = before - row.to_95 if row.search == WITH and before is not None and row.to_95 is not None else None
-        made.append(replace(row, saved=spared))
-    return made
+        finished.append(replace(row, saved=spared))
+    return finished
 
 
 def shown(rows: Sequence[StartsRow]) -> list[StartsRow]:
@@ -151,7 +151,7 @@ def shown(rows: Sequence[StartsRow]) -> list[StartsRow]:
 
 def figures(rows: Sequence[StartsRow]) -> list[Figure]:
     """For each recording the share of the optimum over the trials."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for recording, known in dict.fromkeys((row.recording, row.known) for row in rows):
         selected = [row for row in rows if (row.recording, row.known) == (recording, known)]
         curves = []
@@ -160,8 +160,8 @@ def figures(rows: Sequence[StartsRow]) -> list[Figure]:
             band = tuple((row.place, row.low, row.high) for row in own)
             curves.append(Series(f"{search} what others found", tuple((row.place, row.share) for row in own), band))
         caption = f"First trials from {known}. Share of the optimum of {selected[0].configurations} configurations: median, 10 to 90 %."
-        made.append(LineChart(recording, caption, Axis("trials", zero=False), Axis("share of the optimum", "%"), tuple(curves)))
-    return made
+        charts.append(LineChart(recording, caption, Axis("trials", zero=False), Axis("share of the optimum", "%"), tuple(curves)))
+    return charts
 
 
 def notes(rows: Sequence[StartsRow]) -> list[str]:

@@ -64,7 +64,7 @@ class HybridOptions:
 
 def measure(run: Run) -> Iterator[HybridRow]:
     """One core, then every set of devices."""
-    asked: HybridOptions = run.options
+    options: HybridOptions = run.options
     assert run.problem is not None
     sets = subsets([device.info.id for device in run.devices])
     core = next(
@@ -74,14 +74,14 @@ def measure(run: Run) -> Iterator[HybridRow]:
     run.expect(len(sets) + measures_core)
     blank = _blank(run.problem)
     if measures_core and core is not None:
-        row = replace(blank, devices=ONE_CORE, part=1 / asked.core_part)
+        row = replace(blank, devices=ONE_CORE, part=1 / options.core_part)
         if not run.known(row):
-            yield _of_one_core(row, run.problem, core, asked)
+            yield _of_one_core(row, run.problem, core, options)
     for chosen in sets:
-        row = replace(blank, devices=" + ".join(chosen), count=len(chosen), processes=asked.processes)
+        row = replace(blank, devices=" + ".join(chosen), count=len(chosen), processes=options.processes)
         if not run.known(row):
             run.say(row.devices)
-            yield _timed(row, SharedRun(run.problem, chosen, asked.repeat, asked.processes))
+            yield _timed(row, SharedRun(run.problem, chosen, options.repeat, options.processes))
 
 
 def _blank(problem: Problem) -> HybridRow:
@@ -91,18 +91,18 @@ def _blank(problem: Problem) -> HybridRow:
     return HybridRow("", 0, 1, *columns, 1.0, None, None, None, None, None, "", None, "ok", 0, "")
 
 
-def _of_one_core(row: HybridRow, problem: Problem, core: Device, asked: HybridOptions) -> HybridRow:
+def _of_one_core(row: HybridRow, problem: Problem, core: Device, options: HybridOptions) -> HybridRow:
     try:
-        part = problem if asked.core_part == 1 else shared_run.part_of(problem, asked.core_part, 0)
+        part = problem if options.core_part == 1 else shared_run.part_of(problem, options.core_part, 0)
     except PortatileError:  # then all of it
         return _timed(replace(row, part=1.0), SharedRun(problem, (core.info.id,), 1, one_core=True))
     done = workloads.get(problem.workload).flops(part) / (workloads.get(problem.workload).flops(problem) or 1.0)
     return _timed(replace(row, part=done or row.part), SharedRun(part, (core.info.id,), 1, one_core=True))
 
 
-def _timed(row: HybridRow, asked: SharedRun) -> HybridRow:
+def _timed(row: HybridRow, request: SharedRun) -> HybridRow:
     try:
-        times = shared_run.timed(asked)
+        times = shared_run.timed(request)
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
     shares = ", ".join(f"{100 * share:.0f} %" for share in times.shares.values()) if row.count > 1 else ""
@@ -128,14 +128,14 @@ def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
 
 def figures(rows: Sequence[HybridRow]) -> list[Figure]:
     """Speed-up over the best single device of every set, and over one core."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for title, field in (("Speed-up over the best single device", "best_speedup"), ("Speed-up over one core", "core_speedup")):
         drawn = [row for row in rows if row.count and getattr(row, field) is not None]
         if drawn:
             caption = "The rate of every set of devices on host arrays, transfers included, over that one's."
             values = tuple((getattr(row, field),) for row in drawn)
-            made.append(BarChart(title, caption, "speed-up", "", tuple(row.devices for row in drawn), ("speed-up",), values))
-    return made
+            charts.append(BarChart(title, caption, "speed-up", "", tuple(row.devices for row in drawn), ("speed-up",), values))
+    return charts
 
 
 def notes(rows: Sequence[HybridRow]) -> list[str]:

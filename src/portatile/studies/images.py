@@ -78,17 +78,17 @@ def points(problem: Problem) -> Iterator[Point]:
 
 def measure(run: Run) -> Iterator[ImagesRow]:
     """Every point on every device in each element type that it has; KeyboardInterrupt comes after the rows that there are."""
-    asked: ImagesOptions = run.options
+    options: ImagesOptions = run.options
     gemm = workloads.get("gemm")
-    run.expect(len(run.devices) * len(asked.dtypes) * (2 * len(BLOCKINGS) * len(READS) + 1))
-    parts = [(device, dtype) for dtype in asked.dtypes for device in run.devices if dtype != "float64" or device.info.fp64]
+    run.expect(len(run.devices) * len(options.dtypes) * (2 * len(BLOCKINGS) * len(READS) + 1))
+    parts = [(device, dtype) for dtype in options.dtypes for device in run.devices if dtype != "float64" or device.info.fp64]
     for place, (device, dtype) in enumerate(parts):
-        problem = gemm.problem(dict.fromkeys("mnk", asked.size), dtype)
-        wanted = list(points(problem))
-        run.say(f"{describe(problem)} {dtype} on {device.info.id}: {len(wanted)} products")
+        problem = gemm.problem(dict.fromkeys("mnk", options.size), dtype)
+        chosen = list(points(problem))
+        run.say(f"{describe(problem)} {dtype} on {device.info.id}: {len(chosen)} products")
         how = Measuring(trials=run.trials, seconds=run.share(len(parts) - place), advance=run.advance)
-        results = measured(problem, device.info.id, [point[-1] for point in wanted], how)
-        yield from (_row(device, problem, point, results.trials.get(canonical(point[-1]))) for point in wanted)
+        results = measured(problem, device.info.id, [point[-1] for point in chosen], how)
+        yield from (_row(device, problem, point, results.trials.get(canonical(point[-1]))) for point in chosen)
         if results.interrupted:
             raise KeyboardInterrupt
 
@@ -126,7 +126,7 @@ def _row(device: Device, problem: Problem, point: Point, trial: Trial | None) ->
 
 def figures(rows: Sequence[ImagesRow]) -> list[Figure]:
     """For each element type bars of Gflop/s: a group for each blocking and way of reading, a bar for each device, unrolled or not."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for dtype in dict.fromkeys(row.dtype for row in rows):
         of_dtype = [row for row in rows if row.dtype == dtype]
         if not any(row.gflops for row in of_dtype):
@@ -134,14 +134,14 @@ def figures(rows: Sequence[ImagesRow]) -> list[Figure]:
         groups = tuple(dict.fromkeys((row.blocking, row.reads) for row in of_dtype))
         series = tuple(dict.fromkeys((row.device, row.unrolled) for row in of_dtype))
         known = {(row.blocking, row.reads, row.device, row.unrolled): row.gflops for row in of_dtype}
-        values = tuple(tuple(known.get((*group, *one)) for one in series) for group in groups)
+        values = tuple(tuple(known.get((*group, *name)) for name in series) for group in groups)
         names = tuple(f"{device} {'unrolled' if unrolled else 'not unrolled'}" for device, unrolled in series)
         caption = (
             f"Gflop/s of {of_dtype[0].size} x {of_dtype[0].size} products, with copies into images; a point that cannot run has no bar."
         )
         labels = tuple(f"{blocking}, {reads}" for blocking, reads in groups)
-        made.append(BarChart(f"Products by blocking and way of reading, {dtype}", caption, "speed", "Gflop/s", labels, names, values))
-    return made
+        charts.append(BarChart(f"Products by blocking and way of reading, {dtype}", caption, "speed", "Gflop/s", labels, names, values))
+    return charts
 
 
 def notes(rows: Sequence[ImagesRow]) -> list[str]:

@@ -94,40 +94,40 @@ class Point:
 
 def measure(run: Run) -> Iterator[LadderRow]:
     """Every rung on every device, then the libraries, then NumPy."""
-    asked: LadderOptions = run.options
-    plans = [(device, points(device.info, asked)) for device in run.devices]
-    sizes = sorted({_size(device.info, asked) for device in run.devices})
+    options: LadderOptions = run.options
+    plans = [(device, points(device.info, options)) for device in run.devices]
+    sizes = sorted({_size(device.info, options) for device in run.devices})
     run.expect(sum(len(planned) + 2 for _, planned in plans) + len(sizes))
     for device, planned in plans:
         for name in ("matmul", "gemm"):
             waiting = [point for point in planned if point.problem.workload == name and not run.known(point.row)]
             yield from _timed(device, waiting)
-        for blank, measured in ((_blank(device.info, asked, _BEST), _tuned), (_blank(device.info, asked, "library"), _library)):
+        for blank, measured in ((_blank(device.info, options, _BEST), _tuned), (_blank(device.info, options, "library"), _library)):
             if not run.known(blank):
                 yield _guarded(lambda device=device, blank=blank, measured=measured: measured(device, blank), blank)  # type: ignore[misc]
     for size in sizes:
-        blank = LadderRow(_HOST, f"NumPy {np.__version__}", f"NumPy {np.__version__}", "NumPy", 0, "", "", size, asked.dtype)
+        blank = LadderRow(_HOST, f"NumPy {np.__version__}", f"NumPy {np.__version__}", "NumPy", 0, "", "", size, options.dtype)
         if not run.known(blank):
             yield _by_numpy(blank)
 
 
-def points(info: DeviceInfo, asked: LadderOptions) -> list[Point]:
+def points(info: DeviceInfo, options: LadderOptions) -> list[Point]:
     """The rungs and their variants on a device, legal or not."""
-    size = _size(info, asked)
+    size = _size(info, options)
     sizes = dict.fromkeys("mnk", size)
-    problems = {name: workloads.get(name).problem(sizes, asked.dtype) for name in ("matmul", "gemm")}
+    problems = {name: workloads.get(name).problem(sizes, options.dtype) for name in ("matmul", "gemm")}
     listed = []
     for number in (*ladder.RUNGS, *rungs.TITLES):
         simple = number in ladder.RUNGS
-        config: Config = dict(ladder.RUNGS[number]) if simple else rungs.rung(number, asked.dtype)
-        row = replace(_blank(info, asked, f"rung {number}"), rung=number, title=_TITLES[number])
+        config: Config = dict(ladder.RUNGS[number]) if simple else rungs.rung(number, options.dtype)
+        row = replace(_blank(info, options, f"rung {number}"), rung=number, title=_TITLES[number])
         listed.append(Point(row, problems["matmul" if simple else "gemm"], config))
     wide = next(point for point in listed if point.row.rung == _WIDE)
     if info.can.read_only_loads:
         listed.append(_variant(wide, "no read-only path", without=("read-only",)))
         listed.append(_variant(wide, "exchanged in a warp", changes={"SHUFFLE": True}))
     if info.can.carveout:
-        listed += [_variant(wide, f"{share} % local memory", options=(f"{CARVEOUT}{share}",)) for share in asked.carveouts]
+        listed += [_variant(wide, f"{share} % local memory", options=(f"{CARVEOUT}{share}",)) for share in options.carveouts]
     return listed
 
 
@@ -136,12 +136,12 @@ def _variant(of: Point, name: str, changes: Config | None = None, without: tuple
     return Point(row, of.problem, {**of.config, **(changes or {})}, without, options)
 
 
-def _size(info: DeviceInfo, asked: LadderOptions) -> int:
-    return asked.size or (_ON_CPUS if info.kind == "cpu" else _ON_GPUS)
+def _size(info: DeviceInfo, options: LadderOptions) -> int:
+    return options.size or (_ON_CPUS if info.kind == "cpu" else _ON_GPUS)
 
 
-def _blank(info: DeviceInfo, asked: LadderOptions, by: str) -> LadderRow:
-    return LadderRow(info.id, info.name, info.driver, by, 0, "", "", _size(info, asked), asked.dtype)
+def _blank(info: DeviceInfo, options: LadderOptions, by: str) -> LadderRow:
+    return LadderRow(info.id, info.name, info.driver, by, 0, "", "", _size(info, options), options.dtype)
 
 
 def _timed(device: Device, waiting: Sequence[Point]) -> Iterator[LadderRow]:
@@ -179,8 +179,10 @@ def _run(ready: PreparedRun, device: Device, point: Point) -> LadderRow:
     config = workload.space(point.problem, info).complete(point.config)
     plan: Plan = execute.flatten(workload.plan(point.problem, config, info), select.resolver(info, known_results()))
     if point.without:
-        kept = [one.name for one in optimisations.offered(plan, info) if one.name not in point.without]
-        plan = optimisations.built_with(plan, kept, info)
+        optimisations_used = [
+            optimisation.name for optimisation in optimisations.offered(plan, info) if optimisation.name not in point.without
+        ]
+        plan = optimisations.built_with(plan, optimisations_used, info)
     plan = optimisations.with_options(plan, point.options)
     with runs.loaded_plan(device, plan) as executable:
         error = ready.check(executable, workload.bound(point.problem, config), label=point.row.by)
@@ -210,9 +212,9 @@ def _library(device: Device, blank: LadderRow) -> LadderRow:
 
             run()
             ready.queue.finish()
-            got = np.empty_like(ready.inputs.operands["c"])
-            ready.queue.download(got, ready.memory["c"])
-            verdict = verify.compare(got, ready.expected["c"], gamma(blank.size + 2, blank.dtype), "c")
+            result = np.empty_like(ready.inputs.operands["c"])
+            ready.queue.download(result, ready.memory["c"])
+            verdict = verify.compare(result, ready.expected["c"], gamma(blank.size + 2, blank.dtype), "c")
             if not verdict.ok:
                 return replace(row, status=verdict.message)
             samples = runs.bursts(ready.queue, ready.clock, run, _LENGTH)
@@ -252,7 +254,7 @@ def finish(rows: Sequence[LadderRow]) -> list[LadderRow]:
 
 def figures(rows: Sequence[LadderRow]) -> list[Figure]:
     """Gflop/s of every rung, variant and library, a chart for each device, whose sizes may differ."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     host = [row for row in rows if row.device == _HOST]
     for place in dict.fromkeys(row.device for row in rows if row.device != _HOST):
         of_device = [row for row in rows if row.device == place and row.gflops]
@@ -261,8 +263,8 @@ def figures(rows: Sequence[LadderRow]) -> list[Figure]:
             caption = f"{of_device[0].size} x {of_device[0].size} matrices of {of_device[0].dtype}; NumPy runs on the host's processor."
             groups = tuple(row.title.partition(" ")[0] if row.by == "library" else row.by for row in (*of_device, *beside))
             values = tuple((row.gflops,) for row in (*of_device, *beside))
-            made.append(BarChart(f"The ladder on {of_device[0].name} ({place})", caption, "speed", "Gflop/s", groups, ("speed",), values))
-    return made
+            charts.append(BarChart(f"The ladder on {of_device[0].name} ({place})", caption, "speed", "Gflop/s", groups, ("speed",), values))
+    return charts
 
 
 def notes(rows: Sequence[LadderRow]) -> list[str]:
@@ -282,8 +284,8 @@ def notes(rows: Sequence[LadderRow]) -> list[str]:
     return lines
 
 
-def _sample(given: tuple[Device, ...]) -> Asked:
-    return Asked(given, LadderOptions())
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, LadderOptions())
 
 
 STUDY = Study(

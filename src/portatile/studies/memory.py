@@ -181,17 +181,17 @@ def figures(rows: Sequence[MemoryRow]) -> list[Figure]:
     for device, algorithm in dict.fromkeys((row.device, row.algorithm) for row in there if row.algorithm in ("global", "local")):
         points = tuple((float(row.block), row.kernel or 0.0) for row in there if (row.device, row.algorithm) == (device, algorithm))
         curves.append(Series(f"{device} {algorithm}", points))
-    made: list[Figure] = []
+    charts: list[Figure] = []
     if curves:
         caption = "Kernel time over the edge of work-group and tile, at the largest size of each device."
         x, y = Axis("edge of the block", log=True), Axis("kernel time", "s", log=True)
-        made.append(LineChart("Time over the block", caption, x, y, tuple(curves), tuple(map(float, blocks))))
+        charts.append(LineChart("Time over the block", caption, x, y, tuple(curves), tuple(map(float, blocks))))
     saved = _saved(there)
     if saved:
         caption = "The share of the global kernel's time that the local kernel saves, each at its best block, at the largest size."
         values = tuple((share,) for share in saved.values())
-        made.append(BarChart("Time saved by local memory", caption, "time saved", "%", tuple(saved), ("saved",), values))
-    return made
+        charts.append(BarChart("Time saved by local memory", caption, "time saved", "%", tuple(saved), ("saved",), values))
+    return charts
 
 
 def _saved(rows: Sequence[MemoryRow]) -> dict[str, float]:

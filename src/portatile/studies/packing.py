@@ -64,12 +64,12 @@ class PackingOptions:
 
 def measure(run: Run) -> Iterator[PackingRow]:
     """Every copy of every size on every device."""
-    asked: PackingOptions = run.options
+    options: PackingOptions = run.options
     gemm = workloads.get("gemm")
-    run.expect(len(run.devices) * len(asked.sizes) * len(_KINDS))
+    run.expect(len(run.devices) * len(options.sizes) * len(_KINDS))
     for device in run.devices:
-        for size in asked.sizes:
-            problem = gemm.problem(dict.fromkeys("mnk", size), asked.dtype)
+        for size in options.sizes:
+            problem = gemm.problem(dict.fromkeys("mnk", size), options.dtype)
             rows = [_row(device, problem, *kind) for kind in _KINDS]
             if all(run.known(row) for row in rows):
                 continue
@@ -143,22 +143,22 @@ def _driver(ready: PreparedRun, row: PackingRow, stack: ExitStack) -> Callable[[
     """The driver's copy of B's bytes, checked once."""
     source, queue, nbytes = ready.memory["b"], ready.queue, row.size**2 * ready.problem.itemsize
     target: Memory
-    got: NDArray[Any]
+    packed: NDArray[Any]
     if row.target == "image":
         if row.size % 4:
             raise DeviceError("an image of four channels takes sizes that 4 divides")
         if not ready.device.info.images:
             raise DeviceError("the device has no images")
         pixel = 16 // ready.problem.itemsize
-        got = np.empty((row.size // pixel, row.size, 4), np.float32 if pixel == 4 else np.uint32)
-        target = stack.enter_context(ready.device.image(row.size, row.size // pixel, 4, got.dtype.name))
+        packed = np.empty((row.size // pixel, row.size, 4), np.float32 if pixel == 4 else np.uint32)
+        target = stack.enter_context(ready.device.image(row.size, row.size // pixel, 4, packed.dtype.name))
     else:
-        got = np.empty(nbytes, np.uint8)
+        packed = np.empty(nbytes, np.uint8)
         target = stack.enter_context(ready.device.allocate(nbytes))
     queue.copy(target, source, nbytes)
     sent = np.ascontiguousarray(ready.inputs.operands["b"]).reshape(-1).view(np.uint8)[:nbytes]
-    queue.download(got, target)
-    if not np.array_equal(got.reshape(-1).view(np.uint8), sent):
+    queue.download(packed, target)
+    if not np.array_equal(packed.reshape(-1).view(np.uint8), sent):
         raise DeviceError("the driver's copy arrives wrongly")
     return lambda: queue.copy(target, source, nbytes)
 

@@ -89,30 +89,30 @@ Pair = tuple[Value, Value]
 
 def measure(run: Run) -> Iterator[PairsRow]:
     """The map on each device. Raises UsageError for a parameter that is missing, and what ``sweep`` raises."""
-    problem, asked = run.problem, run.options
+    problem, options = run.problem, run.options
     assert problem is not None
     for device in run.devices:
-        request = requested(problem, device.info, asked)
+        request = requested(problem, device.info, options)
         space = workloads.get(problem.workload).space(problem, device.info)
         run.expect((len(pairs(space, request)) * request.tries + 2) * len(run.devices))  # the default is tried in both halves
         yield from _rows(device, request, Measuring(trials=run.trials, seconds=run.seconds_left, advance=run.advance), run)
 
 
-def requested(problem: Problem, info: DeviceInfo, asked: MapOptions) -> PairsRequest:
+def requested(problem: Problem, info: DeviceInfo, options: MapOptions) -> PairsRequest:
     """The request that words like ``TRR=1,2,4`` spell."""
     for name in ("down", "across"):
-        if not getattr(asked, name):
+        if not getattr(options, name):
             raise UsageError(f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} --space` lists them")
     space = workloads.get(problem.workload).space(problem, info)
     names, only = [], {}
-    for word in (asked.down, asked.across, *asked.fixed):
+    for word in (options.down, options.across, *options.fixed):
         name, values = parameter(space, word)
         names.append(name)
         if values:
             only[name] = values
-        elif word in asked.fixed:
+        elif word in options.fixed:
             raise ArgumentError(f"--fix {word}: write {name}=VALUE, of {', '.join(map(str, space.parameters[name]))}")
-    return PairsRequest(problem, names[0], names[1], only, asked.tries, seed=asked.seed)
+    return PairsRequest(problem, names[0], names[1], only, options.tries, seed=options.seed)
 
 
 def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]:
@@ -205,13 +205,13 @@ def pairs(space: ParameterSpace, request: PairsRequest) -> list[Pair]:
 
 def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config) -> ParameterSpace:
     """The configurations with a pair's values, with every other parameter's values ordered by their distance from the base's."""
-    kept = {**request.only, request.down: pair[:1], request.across: pair[1:]}
+    only = {**request.only, request.down: pair[:1], request.across: pair[1:]}
 
     def ordered(name: str, values: tuple[Value, ...]) -> Sequence[Value]:
         place = values.index(base[name]) if base.get(name) in values else 0
         return sorted(values, key=lambda value: abs(values.index(value) - place))
 
-    parameters = {name: ordered(name, kept.get(name, values)) for name, values in space.parameters.items()}
+    parameters = {name: ordered(name, only.get(name, values)) for name, values in space.parameters.items()}
     return space.restricted(parameters)
 
 

@@ -70,20 +70,20 @@ class PhasesOptions:
     repeat: int = option(3, Option("Runs of the kernel after the first.", least=0))
 
 
-def problems(asked: PhasesOptions) -> list[Problem]:
+def problems(options: PhasesOptions) -> list[Problem]:
     """The problems to run where none is named."""
-    size, sides = (_FULL_SIZE, _FULL_SIDES) if asked.full else (asked.size, asked.sides)
+    size, sides = (_FULL_SIZE, _FULL_SIDES) if options.full else (options.size, options.sides)
     product = min(size, 4096)
     return [
-        workloads.get("triangular").problem({"m": size, "n": sides}, asked.dtype),
-        workloads.get("gemm").problem({"m": product, "n": product, "k": product}, asked.dtype),
+        workloads.get("triangular").problem({"m": size, "n": sides}, options.dtype),
+        workloads.get("gemm").problem({"m": product, "n": product, "k": product}, options.dtype),
     ]
 
 
 def measure(run: Run) -> Iterator[PhasesRow]:
     """Every problem on every device, first with empty caches, then with what that left in them."""
-    asked: PhasesOptions = run.options
-    chosen = [run.problem] if run.problem is not None else problems(asked)
+    options: PhasesOptions = run.options
+    chosen = [run.problem] if run.problem is not None else problems(options)
     run.expect(2 * len(chosen) * len(run.devices))
     for device in run.devices:
         for problem in chosen:
@@ -92,7 +92,7 @@ def measure(run: Run) -> Iterator[PhasesRow]:
                 continue
             with tempfile.TemporaryDirectory(prefix="portatile-") as folder:
                 for row in rows:  # if only the second is missing the first has to fill the caches again
-                    yield _measured(row, ProcessRun(problem, device.info.id, asked.repeat), Path(folder))
+                    yield _measured(row, ProcessRun(problem, device.info.id, options.repeat), Path(folder))
 
 
 def _blank(device: Device, problem: Problem, caches: str) -> PhasesRow:

@@ -108,15 +108,15 @@ def matrix(devices: Sequence[Device], request: PortabilityRequest, run: Run | No
 
 def measure(run: Run) -> Iterator[PortabilityRow]:
     """The matrix of one problem. Raises UsageError for too few devices."""
-    asked: PortabilityOptions = run.options
+    options: PortabilityOptions = run.options
     assert run.problem is not None
-    if len(run.devices) < (1 if asked.recorded else 2):
+    if len(run.devices) < (1 if options.recorded else 2):
         there = ", ".join(device.info.id for device in run.devices)
         raise UsageError(f"portability needs two devices or more, or one and --recorded; chosen: {there or 'none'}")
-    recorded = tuple(device for text in asked.recorded for device in recorded_devices(run.problem.workload, text))
-    budget = None if asked.tune is None else Budget.parse(asked.tune)
-    portable = None if asked.portable is None else Budget.parse(asked.portable)
-    yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, recorded, asked.strategy, asked.seed, portable), run)
+    recorded = tuple(device for text in options.recorded for device in recorded_devices(run.problem.workload, text))
+    budget = None if options.tune is None else Budget.parse(options.tune)
+    portable = None if options.portable is None else Budget.parse(options.portable)
+    yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, recorded, options.strategy, options.seed, portable), run)
 
 
 def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> Iterator[PortabilityRow]:
@@ -167,9 +167,9 @@ def for_all(devices: Sequence[Device], problem: Problem, winners: Sequence[Winne
             raise KeyboardInterrupt
         return {text: trial.comparable for text, trial in done.trials.items() if trial.status == "ok"}
 
-    starts = tuple(one.config for one in winners if one.config is not None)
-    asked = portable.Search(problem, tuple(device.info for device in devices), starts, request.portable, request.seed)
-    best = portable.search(asked, seconds, run.say)
+    starts = tuple(known_winner.config for known_winner in winners if known_winner.config is not None)
+    search = portable.Search(problem, tuple(device.info for device in devices), starts, request.portable, request.seed)
+    best = portable.search(search, seconds, run.say)
     if best is None:
         return Winner(portable.NAME, None, "no configuration that was tried runs on all of the devices")
     return Winner(portable.NAME, best.config, f"searched for: {best.tried} tried, {best.score:.3f} by the search's times")
@@ -254,8 +254,8 @@ def _row(problem: Problem, origin: Winner, device: Device, result: MeasuredConfi
         return replace(blank, status=f"no winner: {origin.found}")
     ran = workload.lowered(origin.config, info)
     space = workload.space(problem, info)
-    ran, given = space.complete(ran), space.complete(origin.config)
-    changed = {name: value for name, value in ran.items() if name in given and value != given[name]}
+    ran, origin_config = space.complete(ran), space.complete(origin.config)
+    changed = {name: value for name, value in ran.items() if name in origin_config and value != origin_config[name]}
     objection = space.violated(ran) or ""
     row = replace(blank, objection=objection, changed=spelled(changed), config=canonical(ran))
     trial = result.trials.get(row.config) if result is not None else None
@@ -314,14 +314,14 @@ def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
     groups: dict[tuple[str, str], list[PortabilityRow]] = {}
     for row in rows:
         groups.setdefault((row.problem, row.dtype), []).append(row)
-    made: list[Figure] = []
+    charts: list[Figure] = []
     groups = {name: group for name, group in groups.items() if any(row.loss is not None for row in group)}
     for (problem, dtype), group in groups.items():
         losses: dict[str, list[float | None]] = {}
         for row in group:
             losses.setdefault(row.winner_of, []).append(row.loss)
-        made += [table(group), *cascade.figures(f"{group[0].workload} {problem} {dtype}", losses)]
-    return made
+        charts += [table(group), *cascade.figures(f"{group[0].workload} {problem} {dtype}", losses)]
+    return charts
 
 
 def notes(rows: Sequence[PortabilityRow]) -> list[str]:

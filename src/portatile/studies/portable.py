@@ -50,22 +50,22 @@ class Search:
     seed: int = 0
 
 
-def search(asked: Search, seconds: Seconds, say: Callable[[str], None] = lambda text: None) -> Portable | None:
+def search(request: Search, seconds: Seconds, say: Callable[[str], None] = lambda text: None) -> Portable | None:
     """The best found; None where nothing runs on all of the devices."""
     started = time.monotonic()
-    workload = workloads.get(asked.problem.workload)
-    spaces = [workload.space(asked.problem, info) for info in asked.devices]
-    rng = np.random.default_rng(asked.seed)
-    best_of = [math.inf] * len(asked.devices)  # seconds of the fastest of all that was measured on each device
+    workload = workloads.get(request.problem.workload)
+    spaces = [workload.space(request.problem, info) for info in request.devices]
+    rng = np.random.default_rng(request.seed)
+    best_of = [math.inf] * len(request.devices)  # seconds of the fastest of all that was measured on each device
     took: dict[str, list[float]] = {}  # on each device, of what ran on all
     sums: dict[str, float] = {}  # of losses, infinite for what does not run everywhere or went no further
     configs: dict[str, Config] = {}
-    candidates = _candidates(asked, spaces, rng, sums, configs)
-    for group in _groups(candidates, asked.budget.evaluations):
+    candidates = _candidates(request, spaces, rng, sums, configs)
+    for group in _groups(candidates, request.budget.evaluations):
         times: dict[str, list[float]] = {canonical(config): [] for config in group}
         least = min(sums.values(), default=math.inf)
-        for place, info in enumerate(asked.devices):
-            left = len(asked.devices) - place  # of which each loses at least nothing: 1
+        for place, info in enumerate(request.devices):
+            left = len(request.devices) - place  # of which each loses at least nothing: 1
             alive = [text for text, known in times.items() if len(known) == place and _losses(known, best_of) + left < least]
             lowered = {text: workload.lowered(configs[text], info) for text in alive}
             measured = seconds(info, list(lowered.values())) if alive else {}
@@ -73,21 +73,21 @@ def search(asked: Search, seconds: Seconds, say: Callable[[str], None] = lambda 
             for text in alive:
                 if (one := measured.get(canonical(lowered[text]))) is not None:
                     times[text].append(one)
-        took.update({text: known for text, known in times.items() if len(known) == len(asked.devices)})
+        took.update({text: known for text, known in times.items() if len(known) == len(request.devices)})
         sums.update(dict.fromkeys(times, math.inf))
         sums.update({text: _losses(known, best_of) for text, known in took.items()})
-        say(f"{NAME}: {len(sums)} tried, {_score(min(sums.values()), len(asked.devices)):.3f} of the fastest seen on each device")
-        if asked.budget.seconds is not None and time.monotonic() - started > asked.budget.seconds:
+        say(f"{NAME}: {len(sums)} tried, {_score(min(sums.values()), len(request.devices)):.3f} of the fastest seen on each device")
+        if request.budget.seconds is not None and time.monotonic() - started > request.budget.seconds:
             break
     best = min(sums, key=lambda text: sums[text], default=None)
     if best is None or not math.isfinite(sums[best]):
         return None
-    return Portable(configs[best], len(sums), _score(sums[best], len(asked.devices)))
+    return Portable(configs[best], len(sums), _score(sums[best], len(request.devices)))
 
 
 def _losses(seconds: Sequence[float], best: Sequence[float]) -> float:
     """The sum of the losses on the first devices, those that ``seconds`` are of."""
-    return sum(one / least for one, least in zip(seconds, best, strict=False))
+    return sum(measured / least for measured, least in zip(seconds, best, strict=False))
 
 
 def _score(total: float, devices: int) -> float:
@@ -103,7 +103,7 @@ def _groups(candidates: Iterator[Config], most: int | None) -> Iterator[list[Con
 
 
 def _candidates(
-    asked: Search, spaces: Sequence[ParameterSpace], rng: np.random.Generator, sums: Mapping[str, float], configs: dict[str, Config]
+    request: Search, spaces: Sequence[ParameterSpace], rng: np.random.Generator, sums: Mapping[str, float], configs: dict[str, Config]
 ) -> Iterator[Config]:
     """New configurations: the winners, then by turns neighbours of the best so far and random ones; ends when there are no more.
 
@@ -113,11 +113,11 @@ def _candidates(
     def fresh(options: Iterable[Config]) -> Iterator[Config]:
         for config in options:
             text = canonical(config)
-            if text not in configs and _everywhere(asked, spaces, config):
+            if text not in configs and _everywhere(request, spaces, config):
                 configs[text] = config
                 yield config
 
-    for config in asked.winners:  # wherever they are legal: they set the measure
+    for config in request.winners:  # wherever they are legal: they set the measure
         if canonical(config) not in configs:
             configs[canonical(config)] = config
             yield config
@@ -144,7 +144,7 @@ def _neighbours(spaces: Sequence[ParameterSpace], config: Config) -> list[Config
     return [other for space in spaces if config in space for other in space.neighbours(config)]
 
 
-def _everywhere(asked: Search, spaces: Sequence[ParameterSpace], config: Config) -> bool:
+def _everywhere(request: Search, spaces: Sequence[ParameterSpace], config: Config) -> bool:
     """Whether every device's rules allow what it would run of ``config``."""
-    workload = workloads.get(asked.problem.workload)
-    return all(workload.lowered(config, info) in space for info, space in zip(asked.devices, spaces, strict=True))
+    workload = workloads.get(request.problem.workload)
+    return all(workload.lowered(config, info) in space for info, space in zip(request.devices, spaces, strict=True))

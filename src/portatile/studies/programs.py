@@ -102,10 +102,10 @@ def program(name: str, scale: int) -> Program:
     return Program(usual_problem("mri", scale, name.removeprefix("MRI-").lower()), parboil("mri"))
 
 
-def chosen(given: Sequence[str]) -> list[str]:
+def chosen(names: Sequence[str]) -> list[str]:
     """The programs that are named, in any case; all where none is. Raises UnknownNameError for a name that is none of them."""
     known = {name.lower(): name for name in PROGRAMS}
-    words = [word.strip() for text in given for word in text.split(",")]
+    words = [word.strip() for text in names for word in text.split(",")]
     for word in words:
         if word.lower() not in known:
             raise UnknownNameError("program", word, PROGRAMS)
@@ -114,17 +114,17 @@ def chosen(given: Sequence[str]) -> list[str]:
 
 def measure(run: Run) -> Iterator[ProgramRow]:
     """Every program on every device, with and without relaxed mathematics."""
-    asked: ProgramOptions = run.options
-    names = chosen(asked.programs)
-    options = (False,) if asked.plain else (False, True)
+    request: ProgramOptions = run.options
+    names = chosen(request.programs)
+    options = (False,) if request.plain else (False, True)
     run.expect(len(names) * len(options) * len(run.devices))
     for name in names:
-        one = program(name, asked.scale)
+        chosen_program = program(name, request.scale)
         for device in run.devices:
             for relaxed in options:
-                row = _blank(device, name, one.problem, relaxed)
+                row = _blank(device, name, chosen_program.problem, relaxed)
                 if not run.known(row):
-                    yield _measured(row, one, asked.repeat)
+                    yield _measured(row, chosen_program, request.repeat)
 
 
 def _blank(device: Device, name: str, problem: Problem, relaxed: bool) -> ProgramRow:
@@ -132,11 +132,13 @@ def _blank(device: Device, name: str, problem: Problem, relaxed: bool) -> Progra
     return ProgramRow(info.id, info.name, info.backend, info.physical_id or info.name, info.kind, name, spelled(problem.sizes), relaxed)
 
 
-def _measured(row: ProgramRow, one: Program, repeat: int) -> ProgramRow:
+def _measured(row: ProgramRow, chosen_program: Program, repeat: int) -> ProgramRow:
     options = (RELAXED,) if row.relaxed else ()
     with tempfile.TemporaryDirectory(prefix="portatile-") as folder:
         try:
-            done = in_a_process(ProcessRun(one.problem, row.device, repeat, one.config, options, not row.relaxed), Path(folder))
+            done = in_a_process(
+                ProcessRun(chosen_program.problem, row.device, repeat, chosen_program.config, options, not row.relaxed), Path(folder)
+            )
         except PortatileError as error:
             return replace(row, status=str(error).splitlines()[0], time=now())
     parts: dict[str, Any] = {part: sum(done.seconds[phase] for phase in phases) for part, phases in _PARTS}
@@ -168,17 +170,17 @@ def figures(rows: Sequence[ProgramRow]) -> list[Figure]:
     if not valid:
         return []
     plain = [row for row in valid if not row.relaxed]
-    made: list[Figure] = []
+    charts: list[Figure] = []
     if plain:
         groups = tuple(f"{row.program}, {row.device}" for row in plain)
         values = tuple(tuple(getattr(row, part) for part, _ in _PARTS) for row in plain)
         caption = "Seconds of a whole run in a new process with empty caches, so that it compiles: without compiler options."
-        made.append(
+        charts.append(
             BarChart("Total time with compilation", caption, "time", "s", groups, tuple(p for p, _ in _PARTS), values, stacked=True)
         )
-    made.append(_relative(valid))
-    made += _over_cpu(valid)
-    return made
+    charts.append(_relative(valid))
+    charts += _over_cpu(valid)
+    return charts
 
 
 def _relative(rows: Sequence[ProgramRow]) -> Figure:

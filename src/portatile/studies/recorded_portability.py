@@ -31,12 +31,12 @@ class RecordedOptions:
 
 def measure(run: Run) -> Iterator[PortabilityRow]:
     """Every winner on every device, problem by problem. Raises UsageError where no problem was recorded on two devices."""
-    asked: RecordedOptions = run.options
-    if not asked.files:
+    options: RecordedOptions = run.options
+    if not options.files:
         raise UsageError("name files of recorded trials: `portatile study recorded-portability a100_T4.json mi250_T4.json`")
-    groups = together([recording for file in asked.files for recording in replay.recordings(file)])
+    groups = together([recording for file in options.files for recording in replay.recordings(file)])
     if not groups:
-        raise UsageError(f"no problem in {', '.join(map(str, asked.files))} was recorded on two devices or more")
+        raise UsageError(f"no problem in {', '.join(map(str, options.files))} was recorded on two devices or more")
     run.expect(sum(len(group) * (len(group) + 1) for group in groups))
     skipped: set[tuple[str, str]] = set()
     for group in groups:

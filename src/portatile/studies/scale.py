@@ -91,22 +91,22 @@ class ScaleOptions:
 
 def measure(run: Run) -> Iterator[ScaleRow]:
     """The recorded run, the search over workers, the product over devices."""
-    asked: ScaleOptions = run.options
-    recorded = [recording for file in asked.files for recording in replay.recordings(file)]
+    options: ScaleOptions = run.options
+    recorded = [recording for file in options.files for recording in replay.recordings(file)]
     costs = [cost for recording in recorded for cost in map(cost_of, recording.trials) if cost is not None] or [_USUAL]
-    overheads = Overheads(asked.client, asked.scheduler, asked.message, failing=asked.failing)
+    overheads = Overheads(options.client, options.scheduler, options.message, failing=options.failing)
     chosen_sets = subsets([device.info.id for device in run.devices])
     run.expect(len(WORKERS) + len(DEVICES) + len(recorded) + max(len(chosen_sets), 1))
     for recording in recorded:
-        if (row := as_recorded(recording.trials, asked.compilers, overheads)) is not None:
+        if (row := as_recorded(recording.trials, options.compilers, overheads)) is not None:
             yield row
-    drawn = np.random.default_rng(0).integers(len(costs), size=asked.trials)
+    drawn = np.random.default_rng(0).integers(len(costs), size=options.trials)
     chosen = [costs[place] for place in drawn]
     for count in WORKERS:
-        yield _row("tuning", count, simulation.tuning(chosen, count, asked.compilers * count, overheads))
-    work, rate = _product(asked.size, asked.dtype), asked.rate * 1e12 or _known_rate(asked.dtype)
+        yield _row("tuning", count, simulation.tuning(chosen, count, options.compilers * count, overheads))
+    work, rate = _product(options.size, options.dtype), options.rate * 1e12 or _known_rate(options.dtype)
     for count in DEVICES:
-        yield _row("product", count, simulation.product(work, Machine((rate,) * count, (asked.link * 1e9,) * count, asked.host * 1e9)))
+        yield _row("product", count, simulation.product(work, Machine((rate,) * count, (options.link * 1e9,) * count, options.host * 1e9)))
     yield from _here(run, chosen_sets)
 
 
@@ -117,20 +117,20 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
         named = f"one device only ({blank.devices})" if run.devices else "no device"
         yield replace(blank, status=f"not measured: {named}; name several with --device")
         return
-    asked: ScaleOptions = run.options
-    n = asked.measure or (_ON_GPUS if any(device.info.kind == "gpu" for device in run.devices) else _ON_CPUS)
-    problem = workloads.problem("gemm", asked.dtype, dict.fromkeys("mnk", n))
-    work = _product(n, asked.dtype)
+    options: ScaleOptions = run.options
+    n = options.measure or (_ON_GPUS if any(device.info.kind == "gpu" for device in run.devices) else _ON_CPUS)
+    problem = workloads.problem("gemm", options.dtype, dict.fromkeys("mnk", n))
+    work = _product(n, options.dtype)
     alone: dict[str, Alone] = {}
     for chosen in sets:
-        run.say(f"{' + '.join(chosen)}: {n} x {n} {asked.dtype}")
+        run.say(f"{' + '.join(chosen)}: {n} x {n} {options.dtype}")
         row = replace(blank, count=len(chosen), devices=" + ".join(chosen))
         if len(chosen) > 1 and all(name in alone for name in chosen):
-            predicted = prediction.together(work, [alone[name] for name in chosen], _cores(), asked.host * 1e9)
+            predicted = prediction.together(work, [alone[name] for name in chosen], _cores(), options.host * 1e9)
             row = replace(row, seconds=predicted.seconds, binds=predicted.binds, busy=predicted.busy[predicted.binds])
         if len(chosen) > 1 and run.known(row):
             continue
-        repeat = asked.repeat if len(chosen) > 1 else min(asked.repeat, _ALONE)
+        repeat = options.repeat if len(chosen) > 1 else min(options.repeat, _ALONE)
         expected = (1 + repeat) * (row.seconds or 0.0)
         if not run.fits(expected):
             yield replace(row, status=f"left out: {expected:.0f} s are too long")
@@ -201,7 +201,9 @@ def _product(n: int, dtype: str) -> SharedProduct:
 def _known_rate(dtype: str) -> float:
     """Flops a second of the fastest product among the package's results."""
     gemm = workloads.get("gemm")
-    rates = [gemm.flops(one.problem) / one.comparable for one in shipped("gemm") if one.problem.dtype == dtype and one.status == "ok"]
+    rates = [
+        gemm.flops(trial.problem) / trial.comparable for trial in shipped("gemm") if trial.problem.dtype == dtype and trial.status == "ok"
+    ]
     if not rates:
         raise UsageError("the package has no result of such a product: say --rate")
     return max(rates)
@@ -229,19 +231,21 @@ def _off(row: ScaleRow) -> float | None:
 
 def figures(rows: Sequence[ScaleRow]) -> list[Figure]:
     """Speed-up over the number of workers and of devices, beside the ideal."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for what, title, unit in (("tuning", "Tuning over a fleet", "workers"), ("product", "A product over devices", "devices")):
         points = tuple((float(row.count), row.speedup) for row in rows if row.what == what and row.speedup is not None)
         if points:
             ideal = Series("ideal", tuple((x, x) for x, _ in points))
             caption = "Simulated from measured times: the speed-up over one."
-            made.append(LineChart(title, caption, Axis(unit, log=True), Axis("speed-up", log=True), (Series("simulated", points), ideal)))
+            charts.append(LineChart(title, caption, Axis(unit, log=True), Axis("speed-up", log=True), (Series("simulated", points), ideal)))
     here = [row for row in rows if row.what == HERE and row.measured]
     if len(here) > 1:
         caption = "A product of host arrays by every set of the devices here, and what was predicted of it from what each takes alone."
         values = tuple((row.seconds, row.measured) for row in here)
-        made.append(BarChart("A product here", caption, "time", "s", tuple(row.devices for row in here), ("predicted", "measured"), values))
-    return made
+        charts.append(
+            BarChart("A product here", caption, "time", "s", tuple(row.devices for row in here), ("predicted", "measured"), values)
+        )
+    return charts
 
 
 def notes(rows: Sequence[ScaleRow]) -> list[str]:

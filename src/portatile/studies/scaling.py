@@ -60,29 +60,29 @@ class ScalingOptions:
     repeat: int = option(3, Option("Runs of each kernel after the first.", least=0))
 
 
-def points(device: Device, asked: ScalingOptions) -> list[tuple[int, Config]]:
+def points(device: Device, options: ScalingOptions) -> list[tuple[int, Config]]:
     """Sizes and kernels on a device: one work-item only on a processor, up to the size that the user allows."""
     listed: list[tuple[int, Config]] = []
-    for size in asked.sizes:
-        if device.info.kind == "cpu" and size <= asked.sequential:
+    for size in options.sizes:
+        if device.info.kind == "cpu" and size <= options.sequential:
             listed.append((size, {**BASE, "ALGORITHM": "sequential", "BLOCK": 2}))
-        listed += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": asked.block}) for algorithm in ("global", "local")]
+        listed += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": options.block}) for algorithm in ("global", "local")]
     return listed
 
 
 def measure(run: Run) -> Iterator[ScalingRow]:
     """Every kernel on every device, the small sizes first, each checked; what takes longer than there is time is left out."""
-    asked: ScalingOptions = run.options
-    run.expect(sum(len(points(device, asked)) for device in run.devices))
-    matmul, timed = workloads.get("matmul"), memory.Timed(run, asked.repeat)
-    every = [(size, config, device) for device in run.devices for size, config in points(device, asked)]
-    for size, config, device in sorted(every, key=lambda one: (one[0], one[1]["ALGORITHM"] == "sequential")):
+    options: ScalingOptions = run.options
+    run.expect(sum(len(points(device, options)) for device in run.devices))
+    matmul, timed = workloads.get("matmul"), memory.Timed(run, options.repeat)
+    every = [(size, config, device) for device in run.devices for size, config in points(device, options)]
+    for size, config, device in sorted(every, key=lambda point: (point[0], point[1]["ALGORITHM"] == "sequential")):
         info = device.info
         where = info.id, info.name, info.driver, info.kind, info.can.language, info.physical_id
-        row = ScalingRow(*where, str(config["ALGORITHM"]), size, asked.dtype, *(None,) * 6, "ok", 0, "")
+        row = ScalingRow(*where, str(config["ALGORITHM"]), size, options.dtype, *(None,) * 6, "ok", 0, "")
         if run.known(row):
             continue
-        times = timed.product(device, matmul.problem(dict.fromkeys("mnk", size), asked.dtype), config)
+        times = timed.product(device, matmul.problem(dict.fromkeys("mnk", size), options.dtype), config)
         row = replace(row, allocate=times.allocate, kernel=times.kernel, read_back=times.read_back, window=times.window)
         yield replace(row, gflops=times.gflops, status=times.status, samples=times.samples, time=times.time)
 
@@ -109,7 +109,7 @@ def _same(row: ScalingRow) -> tuple[str, str, int, str]:
 
 def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
     """Kernel time and time with buffers over the size, each with logarithmic and with linear axes; ratios where there are any."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for title, of, caption in (
         ("Kernel time", lambda row: row.kernel, "The fastest run of the kernel alone, by the host's clock."),
         (
@@ -120,9 +120,9 @@ def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
     ):
         for log in (True, False):
             how = "logarithmic" if log else "linear"
-            made += _curves(rows, of, f"{title} over the size, {how}", caption, Axis("time", "s", log=log))
+            charts += _curves(rows, of, f"{title} over the size, {how}", caption, Axis("time", "s", log=log))
     caption = "A kernel's time over the least of the same kernel on the same hardware: 1 is the fastest back end."
-    return made + _curves(rows, lambda row: row.ratio, "Back ends of the same hardware", caption, Axis("time over the least"))
+    return charts + _curves(rows, lambda row: row.ratio, "Back ends of the same hardware", caption, Axis("time over the least"))
 
 
 def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, caption: str, up: Axis) -> list[Figure]:

@@ -63,18 +63,18 @@ def names_of(text: str) -> tuple[str, ...]:
 
 def measure(run: Run) -> Iterator[StrategiesRow]:
     """One recording after another, one strategy after another."""
-    asked: StrategiesOptions = run.options
-    if not asked.files:
+    options: StrategiesOptions = run.options
+    if not options.files:
         raise UsageError("name a file of recorded trials: `portatile study strategies results.json`")
-    names = names_of(asked.strategies)
-    limit = None if asked.budget is None else Budget.parse(asked.budget)
-    recordings = [recording for file in asked.files for recording in replay.recordings(file)]
+    names = names_of(options.strategies)
+    limit = None if options.budget is None else Budget.parse(options.budget)
+    recordings = [recording for file in options.files for recording in replay.recordings(file)]
     if not recordings:
-        raise UsageError(f"there are no trials in {', '.join(map(str, asked.files))}")
+        raise UsageError(f"there are no trials in {', '.join(map(str, options.files))}")
     for recording in recordings:
         for name in names:
             run.say(f"{recording.name}: {name}")
-            yield from rows(compare(StrategiesRequest(recording, (name,), asked.repeats, limit, asked.seed)))
+            yield from rows(compare(StrategiesRequest(recording, (name,), options.repeats, limit, options.seed)))
 
 
 def rows(comparison: Comparison) -> Iterator[StrategiesRow]:
@@ -107,7 +107,7 @@ def _chart(title: str, unit: str, curves: Sequence[Series]) -> LineChart:
 
 def figures(measured: Sequence[StrategiesRow]) -> list[Figure]:
     """The curves of each recording."""
-    made: list[Figure] = []
+    charts: list[Figure] = []
     for recording in dict.fromkeys(row.recording for row in measured):
         of_recording = [row for row in measured if row.recording == recording]
         curves = []
@@ -115,20 +115,20 @@ def figures(measured: Sequence[StrategiesRow]) -> list[Figure]:
             own = [row for row in of_recording if row.strategy == name]
             points, band = tuple((row.place, row.share) for row in own), tuple((row.place, row.low, row.high) for row in own)
             curves.append(Series(name, points, band))
-        made.append(_chart(recording, of_recording[0].unit, curves))
-    return made
+        charts.append(_chart(recording, of_recording[0].unit, curves))
+    return charts
 
 
 def few(measured: Sequence[StrategiesRow]) -> list[StrategiesRow]:
     """Of each curve the rows that people read: about where the places have doubled, and the last."""
-    made: list[StrategiesRow] = []
+    shown: list[StrategiesRow] = []
     for recording, name in dict.fromkeys((row.recording, row.strategy) for row in measured):
         own, after = [row for row in measured if (row.recording, row.strategy) == (recording, name)], 0.0
         for row in own:
             if row.place >= 2 * after or row is own[-1]:
-                made.append(row)
+                shown.append(row)
                 after = row.place
-    return made
+    return shown
 
 
 def notes(measured: Sequence[StrategiesRow]) -> list[str]:

@@ -32,8 +32,8 @@ def subsets(names: Sequence[str]) -> list[frozenset[str]]:
 def few(names: Sequence[str]) -> list[frozenset[str]]:
     """Of all sets those along the order of ``names``, and those with two switches off at most; what tells most comes first."""
     along = {frozenset(names[:count]) for count in range(len(names) + 1)}
-    chosen = [one for one in subsets(names) if one in along or len(one) >= len(names) - 2]
-    lacking_one = [one for one in chosen if len(one) == len(names) - 1]
+    chosen = [subset for subset in subsets(names) if subset in along or len(subset) >= len(names) - 2]
+    lacking_one = [subset for subset in chosen if len(subset) == len(names) - 1]
     return list(dict.fromkeys([*chosen[:2], *lacking_one, *chosen]))
 
 
@@ -81,24 +81,24 @@ def averaged(times: Times, names: Sequence[str]) -> dict[str, float]:
     onward: dict[frozenset[str], int] = {}  # ways from a set to all
     everything = frozenset(names)
     by_size = sorted(subsets(names), key=len)
-    for one in by_size:
-        before = [orders.get(one - {name}, 0) for name in one]
-        orders[one] = 0 if one not in times else sum(before) if one else 1
-    for one in reversed(by_size):
-        after = [onward.get(one | {name}, 0) for name in everything - one]
-        onward[one] = 0 if one not in times else sum(after) if one != everything else 1
+    for subset in by_size:
+        before = [orders.get(subset - {name}, 0) for name in subset]
+        orders[subset] = 0 if subset not in times else sum(before) if subset else 1
+    for subset in reversed(by_size):
+        after = [onward.get(subset | {name}, 0) for name in everything - subset]
+        onward[subset] = 0 if subset not in times else sum(after) if subset != everything else 1
     ways = orders[everything]
     if not ways:
         return {}
     shares = dict.fromkeys(names, 0.0)
-    for one, name in _edges(by_size, everything):
-        through = orders[one] * onward[one | {name}]
+    for subset, name in _edges(by_size, everything):
+        through = orders[subset] * onward[subset | {name}]
         if through:
-            shares[name] += through * math.log(times[one] / times[one | {name}]) / ways
+            shares[name] += through * math.log(times[subset] / times[subset | {name}]) / ways
     return shares
 
 
 def _edges(sets: Sequence[frozenset[str]], everything: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
-    for one in sets:
-        for name in everything - one:
-            yield one, name
+    for subset in sets:
+        for name in everything - subset:
+            yield subset, name

@@ -39,7 +39,7 @@ class StudyOutcome:
     """
 
     study: Study
-    asked: Asked
+    request: Asked
     rows: Rows
     ended: str
     before: int
@@ -50,23 +50,23 @@ class StudyOutcome:
 COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
 
 
-def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
+def conduct(study: Study, request: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
     """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so."""
     conditions, listener = conditions or Conditions(), listener or Listener()
-    for device in asked.devices:
+    for device in request.devices:
         first_ceilings.ensure(device.info, listener.say)
     started = time.monotonic()
-    journal = Journal(study, asked, conditions.fresh, conditions.folder)
+    journal = Journal(study, request, conditions.fresh, conditions.folder)
     before = len(journal.rows)
     if journal.begun:
         listener.say("goes on where an earlier run was interrupted; --fresh starts again")
     until = None if conditions.seconds is None else started + conditions.seconds
     rows = list(journal.rows)
-    ended = _measure(study, _run(study, asked, journal, until, listener), journal, rows)
-    return StudyOutcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)
+    ended = _measure(study, _run(study, request, journal, until, listener), journal, rows)
+    return StudyOutcome(study, request, study.finish(rows), ended, before, time.monotonic() - started)
 
 
-def _run(study: Study, asked: Asked, journal: Journal, until: float | None, listener: Listener) -> Run:
+def _run(study: Study, request: Asked, journal: Journal, until: float | None, listener: Listener) -> Run:
     """What the study's ``measure`` is given: the rows that are known already count as progress."""
     before, known = len(journal.rows), {study.known_by(row) for row in journal.rows}
 
@@ -76,9 +76,9 @@ def _run(study: Study, asked: Asked, journal: Journal, until: float | None, list
             listener.advance()
 
     return Run(
-        asked.devices,
-        asked.options,
-        asked.problem,
+        request.devices,
+        request.options,
+        request.problem,
         lambda row: study.known_by(row) in known,
         expect,
         listener.say,

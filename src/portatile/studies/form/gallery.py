@@ -42,8 +42,8 @@ def gallery(
     skipped: list[Skipped] = []
     while waiting:
         study = waiting.pop(0)
-        asked = study.sample(devices) if study.sample is not None else None
-        if asked is None:
+        request = study.sample(devices) if study.sample is not None else None
+        if request is None:
             why = "needs files of its own" if study.devices == "none" else "these devices cannot answer it"
             skipped.append(Skipped(study.name, study.question, why))
             continue
@@ -55,7 +55,7 @@ def gallery(
                 continue
             share = left * study.minutes / (study.minutes + sum(other.minutes for other in waiting))
         try:
-            outcome = conduct(study, asked, Conditions(conditions.fresh, share, conditions.folder), listener(study))
+            outcome = conduct(study, request, Conditions(conditions.fresh, share, conditions.folder), listener(study))
         except PortatileError as error:
             skipped.append(Skipped(study.name, study.question, str(error).splitlines()[0]))
             continue

@@ -21,10 +21,10 @@ _ENDINGS = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
 class Journal:
     """The rows of one study as it was asked, on these devices with these drivers, by this version. A damaged last line is passed over."""
 
-    def __init__(self, study: Study, asked: Asked, fresh: bool = False, folder: Path | None = None) -> None:
+    def __init__(self, study: Study, request: Asked, fresh: bool = False, folder: Path | None = None) -> None:
         """Open what there is; with ``fresh`` begin again. ``folder``: where, if not in the user's data directory."""
         folder = folder or settings.load().data_dir / "studies"
-        self._stem = folder / f"{study.name}-{digest(_identity(study, asked))[:16]}"
+        self._stem = folder / f"{study.name}-{digest(_identity(study, request))[:16]}"
         self._path = self._stem.with_suffix(".jsonl")
         if fresh:
             self.remove()
@@ -54,10 +54,10 @@ class Journal:
         self.rows = []
 
 
-def _identity(study: Study, asked: Asked) -> str:
-    devices = [(device_key(device.info), device.info.driver) for device in asked.devices]
-    problem = None if asked.problem is None else asked.problem.key
-    return canonical([study.name, _version(), {name: str(value) for name, value in asdict(asked.options).items()}, problem, devices])
+def _identity(study: Study, request: Asked) -> str:
+    devices = [(device_key(device.info), device.info.driver) for device in request.devices]
+    problem = None if request.problem is None else request.problem.key
+    return canonical([study.name, _version(), {name: str(value) for name, value in asdict(request.options).items()}, problem, devices])
 
 
 def _version() -> str:

@@ -50,15 +50,15 @@ def measured(problem: Problem, device: str, configs: Iterable[Config], how: Meas
     Raises what opening the device raises.
     """
     how = how or Measuring()
-    wanted, hardware = {canonical(config): config for config in configs}, device_key(devices.get(device).info)
+    by_config, hardware = {canonical(config): config for config in configs}, device_key(devices.get(device).info)
     stopped = "exhausted"
     with ResultStore(how.trials) as store:
         request = tuner.TuningRequest(
             problem,
             device,
-            Budget(seconds=how.seconds, evaluations=len(wanted) + 1),
+            Budget(seconds=how.seconds, evaluations=len(by_config) + 1),
             "exhaustive",
-            space=ParameterSpace.from_configs(list(wanted.values())),
+            space=ParameterSpace.from_configs(list(by_config.values())),
             timing=Timing(race=how.race),
             model=False,
             warm=0,

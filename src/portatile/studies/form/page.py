@@ -38,7 +38,7 @@ class Skipped:
 
 def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) -> str:
     """The page, with a chapter for each outcome."""
-    devices = {device.info.id: device.info for outcome in outcomes for device in outcome.asked.devices}
+    devices = {device.info.id: device.info for outcome in outcomes for device in outcome.request.devices}
     return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),
         title="Studies" if len(outcomes) != 1 else outcomes[0].study.question,
@@ -63,7 +63,7 @@ def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
     study, rows = outcome.study, outcome.rows
     figures = study.figures(rows) if rows else []
     drawn = [(figure.title, figure.text, figure.draw(f"{name}-{place}")) for place, figure in enumerate(figures)]
-    problem = outcome.asked.problem
+    problem = outcome.request.problem
     return {
         "name": name,
         "command": outcome.command or f"portatile study {study.name}",

@@ -63,9 +63,9 @@ def under_load(run: Callable[[], object], seconds: float, device: DeviceInfo | N
         if known and sum(known) > 0:
             return Power(sum(known) / spent, "RAPL")
     names = ("host",) if device is None else (device.id, device.name)
-    for one in stated:
-        if any(one.name.lower() in name.lower() for name in names):
-            return Power(one.watts, "stated")
+    for entry in stated:
+        if any(entry.name.lower() in name.lower() for name in names):
+            return Power(entry.watts, "stated")
     return None
 
 

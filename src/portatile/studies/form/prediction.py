@@ -37,10 +37,10 @@ def together(work: SharedProduct, devices: Sequence[Alone], cores: int, host: fl
 
     ``cores``: those that this process may use. ``host``: bytes a second of the host's memory, for all links together.
     """
-    factors = [share(one.info, [other.info for other in devices], cores) for one in devices]
-    rates = tuple(one.rate(work) * factor for one, factor in zip(devices, factors, strict=True))
-    shared = simulation.product(work, Machine(rates, tuple(one.link for one in devices), host))
-    alone = min(one.seconds for one in devices)
+    factors = [share(device.info, [other.info for other in devices], cores) for device in devices]
+    rates = tuple(device.rate(work) * factor for device, factor in zip(devices, factors, strict=True))
+    shared = simulation.product(work, Machine(rates, tuple(device.link for device in devices), host))
+    alone = min(device.seconds for device in devices)
     return shared if shared.seconds < alone else Simulated(alone, {"one device": 1.0})
 
 
@@ -49,7 +49,7 @@ def share(device: DeviceInfo, devices: Sequence[DeviceInfo], cores: int) -> floa
 
     Processors share the cores, as far as there are too few of them; the back ends of another device share that.
     """
-    same = [one for one in devices if one.physical_id == device.physical_id]
+    same = [other for other in devices if other.physical_id == device.physical_id]
     if device.kind != "cpu":
         return 1 / len(same)
-    return min(1.0, cores / sum(one.compute_units for one in same))
+    return min(1.0, cores / sum(other.compute_units for other in same))

@@ -72,7 +72,7 @@ class SharedTimes:
 
 def subsets(devices: Sequence[str]) -> list[tuple[str, ...]]:
     """Each device alone, then every set of several; of many devices only growing sets, in the order given."""
-    alone = [(one,) for one in devices]
+    alone = [(device,) for device in devices]
     if len(devices) <= _MANY:
         return alone + [chosen for size in range(2, len(devices) + 1) for chosen in combinations(devices, size)]
     return alone + [tuple(devices[:size]) for size in range(2, len(devices) + 1)]
@@ -107,7 +107,7 @@ def timed(run: SharedRun, timeout: float = 1800.0) -> SharedTimes:
                 child.stdin.flush()
             answers = [_answer(child, until) for child in children]
             rounds.append((time.perf_counter() - began, answers))
-        best = min(rounds, key=lambda one: one[0])[1]
+        best = min(rounds, key=lambda round_of: round_of[0])[1]
         total: dict[str, float] = {}
         for answer in best:
             for name, share in answer.shares.items():
