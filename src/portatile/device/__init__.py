@@ -73,8 +73,8 @@ if hasattr(os, "register_at_fork"):  # a driver's threads do not come along: the
 def backends() -> Mapping[str, BackEnd]:
     """The back ends by name, the preferred one first: every folder in this one. None of their files is loaded."""
     folders = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
-    made: list[BackEnd] = [importlib.import_module(f"{__name__}.{name}").BACKEND for name in folders]
-    return {backend.name: backend for backend in sorted(made, key=lambda backend: -backend.rank)}
+    every: list[BackEnd] = [importlib.import_module(f"{__name__}.{name}").BACKEND for name in folders]
+    return {backend.name: backend for backend in sorted(every, key=lambda backend: -backend.rank)}
 
 
 def private_caches(folder: Path) -> dict[str, str]:
@@ -106,16 +106,16 @@ def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
 
     Raises UnknownNameError for an architecture that no back end lists.
     """
-    asked = [one for one in backends().values() if one.offline and backend in (None, one.name)]
+    offline = [back_end for back_end in backends().values() if back_end.offline and backend in (None, back_end.name)]
     plain = architecture.rstrip("af") if architecture.startswith("sm_") else architecture
-    for one in asked:
-        for described in _survey(one.name).devices:
+    for back_end in offline:
+        for described in _survey(back_end.name).devices:
             if described.info.architecture.rstrip("af") == plain:
                 return described.info
-        if (known := one.datasheet(architecture)) is not None:
+        if (known := back_end.datasheet(architecture)) is not None:
             return known
     title = backends()[backend].title if backend is not None else "GPU"
-    raise UnknownNameError(f"{title} architecture", architecture, [name for one in asked for name in one.datasheets()])
+    raise UnknownNameError(f"{title} architecture", architecture, [name for back_end in offline for name in back_end.datasheets()])
 
 
 def _survey(name: str) -> Survey:
@@ -165,22 +165,22 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
         if selector.strip().lower() != EVERY:
             return (get(selector),)
         chosen: dict[str, Device] = {}
-        for one in sorted(devices(), key=_rank, reverse=True):
-            if not _is_checker(one):
-                chosen.setdefault(one.info.physical_id, one)
+        for opened in sorted(devices(), key=_rank, reverse=True):
+            if not _is_checker(opened):
+                chosen.setdefault(opened.info.physical_id, opened)
         if not chosen:
             raise DeviceNotFoundError(_listing("there is no device"))
         return tuple(chosen.values())
     if not isinstance(selector, Sequence):
         check(selector)
-    named = [get(one) for one in selector]
+    named = [get(name) for name in selector]
     if not named:
         raise ArgumentError("device is an empty list; name devices by their ids, or leave it out")
-    for place, one in enumerate(named):
-        if one in named[:place]:
-            first, second = selector[named.index(one)], selector[place]
+    for place, opened in enumerate(named):
+        if opened in named[:place]:
+            first, second = selector[named.index(opened)], selector[place]
             how = f"as {first!r}" if first == second else f"as {first!r} and as {second!r}"
-            raise ArgumentError(f"device {one.info.id} is named twice, {how}: name each device once; `portatile devices` lists them")
+            raise ArgumentError(f"device {opened.info.id} is named twice, {how}: name each device once; `portatile devices` lists them")
     return tuple(named)
 
 
@@ -197,15 +197,15 @@ def _names(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _match(selector: str, message: str) -> Device:
-    wanted = selector.strip().lower()
-    name, colon, _ = wanted.partition(":")
+    word = selector.strip().lower()
+    name, colon, _ = word.partition(":")
     if colon and name in backends():  # an id: nobody else is asked
         for device in _survey(name).devices:
-            if device.info.id == wanted:
+            if device.info.id == word:
                 return device
     candidates = devices()
-    matching = [device for device in candidates if wanted and any(wanted in text.lower() for text in _names(device.info))]
-    matching += [device for device in candidates if wanted in (device.info.backend, device.info.kind)]
+    matching = [device for device in candidates if word and any(word in text.lower() for text in _names(device.info))]
+    matching += [device for device in candidates if word in (device.info.backend, device.info.kind)]
     if not matching:
         raise DeviceNotFoundError(_listing(message))
     return max(matching, key=lambda device: (not _is_checker(device), *_rank(device)))
@@ -224,8 +224,8 @@ def _match_pyopencl(text: str) -> Device:
     return candidates[0]
 
 
-def _is_named(wanted: str, number: str, name: str) -> bool:
-    return wanted == number if wanted.isdigit() else wanted.lower() in name.lower()
+def _is_named(word: str, number: str, name: str) -> bool:
+    return word == number if word.isdigit() else word.lower() in name.lower()
 
 
 def _is_checker(device: Device) -> bool:
@@ -241,9 +241,9 @@ def _rank(device: Device) -> tuple[int, int, int]:
 def _listing(message: str) -> str:
     """The message, the devices there are, and what is broken or, where there is no device, absent."""
     here = devices()
-    wanted = ("broken",) if here else ("broken", "absent")
+    statuses = ("broken",) if here else ("broken", "absent")
     lines = [f"{message}. Devices: " + (", ".join(f"{d.info.id} ({d.info.name})" for d in here) or "none")]
-    lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level in wanted]
+    lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level in statuses]
     if any(f.level == "absent" for f in findings()) and here:
         lines.append("`portatile doctor` says what is absent, and how to get it")
     return "\n".join(lines)

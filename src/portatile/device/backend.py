@@ -89,8 +89,8 @@ class BackEnd:
         """
         if not self.offline:
             raise UsageError(f"{self.title} compiles for devices that are here, not for {architecture!r}")
-        made: Target = self._file("compiler").target(architecture, product or self.products[0].name)
-        return made
+        target: Target = self._file("compiler").target(architecture, product or self.products[0].name)
+        return target
 
     def datasheet(self, architecture: str) -> DeviceInfo | None:
         """A common device of an architecture, from its data sheet; None for one not listed. From ``datasheet.py``."""

@@ -160,8 +160,8 @@ class Queue(Releasable):
     def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
         """Copy rows that lie apart between buffers of one device."""
         for row in range(rows.number):
-            to, taken = rows.target_offset + row * rows.target_step, rows.source_offset + row * rows.source_step
-            self.copy(target, source, rows.nbytes, to, taken)
+            target_at, source_at = rows.target_offset + row * rows.target_step, rows.source_offset + row * rows.source_step
+            self.copy(target, source, rows.nbytes, target_at, source_at)
 
     def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
         """Copy from another device's memory without passing through the host; does not wait. All writes to ``source`` have finished.

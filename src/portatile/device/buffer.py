@@ -68,11 +68,11 @@ class Buffer:
     @classmethod
     def beside(cls, model: Buffer, shape: tuple[int, ...]) -> Buffer:
         """An uninitialised C-contiguous array of the dtype and device of ``model``, with nothing checked: ``shape`` is one of integers."""
-        made = cls.__new__(cls)
-        made.dtype, made.shape, made.offset, made.described = model.dtype, shape, 0, None
-        made.strides = packed(shape, model.dtype.itemsize)
-        made.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
-        return made
+        buffer = cls.__new__(cls)
+        buffer.dtype, buffer.shape, buffer.offset, buffer.described = model.dtype, shape, 0, None
+        buffer.strides = packed(shape, model.dtype.itemsize)
+        buffer.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
+        return buffer
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
@@ -136,24 +136,24 @@ class Buffer:
 
     def reshape(self, *shape: Any) -> Buffer:
         """A view under another shape of as many elements, in C order; one size may be -1. Raises ArgumentError where it takes a copy."""
-        wanted = wanted_shape(shape, self.size)
-        strides = reshaped(self.shape, self.strides, wanted, self.dtype.itemsize)
+        new_shape = wanted_shape(shape, self.size)
+        strides = reshaped(self.shape, self.strides, new_shape, self.dtype.itemsize)
         if strides is None:
             raise ArgumentError(
-                f"strides {self.strides} of shape {self.shape} do not give the shape {wanted} without a copy: .copy() first"
+                f"strides {self.strides} of shape {self.shape} do not give the shape {new_shape} without a copy: .copy() first"
             )
-        return Buffer(self.memory, wanted, self.dtype, strides, self.offset)
+        return Buffer(self.memory, new_shape, self.dtype, strides, self.offset)
 
     def copy(self, queue: Queue | None = None) -> Buffer:
         """A new C-contiguous Buffer with the same elements, on the same device; does not wait where they lie in a few pieces."""
-        made, queue = Buffer.beside(self, self.shape), queue or self.device.default_queue()
+        copy, queue = Buffer.beside(self, self.shape), queue or self.device.default_queue()
         run, sizes, strides = runs(self.shape, self.strides, self.dtype.itemsize)
         if prod(sizes) > _MOST_RUNS:
-            made.assign(self.numpy(queue), queue)
+            copy.assign(self.numpy(queue), queue)
         elif self.size:
             for number, place in enumerate(places(sizes, strides)):
-                queue.copy(made.memory, self.memory, run, number * run, self.offset + place)
-        return made
+                queue.copy(copy.memory, self.memory, run, number * run, self.offset + place)
+        return copy
 
     def __getitem__(self, key: Any) -> Buffer:
         """A view by integers, slices, ``...`` and ``None``, with NumPy's meaning."""
@@ -255,12 +255,12 @@ class Buffer:
         if place is self.device:
             return self
         if self.strides == packed(self.shape, self.dtype.itemsize):
-            made = Buffer.empty(self.shape, self.dtype, place)
+            buffer = Buffer.empty(self.shape, self.dtype, place)
             self.device.default_queue().finish()
-            if place.default_queue().receive(made.memory, self.memory, self.nbytes, 0, self.offset):
+            if place.default_queue().receive(buffer.memory, self.memory, self.nbytes, 0, self.offset):
                 place.default_queue().finish()
-                return made
-            made.release()
+                return buffer
+            buffer.release()
         return Buffer.from_numpy(self.numpy(), place)
 
     def __repr__(self) -> str:

@@ -22,8 +22,8 @@ def restored(log: str, text: str, file: str) -> str:
         if head is not None:
             own = known.get((head["file"], int(head["line"])))
         elif own is not None and _CARET.match(line) and lines:
-            made, lines[-1] = lines[-1], f"  {own.rstrip()}"
-            place = _place(made, line.index("^"), own)
+            translated, lines[-1] = lines[-1], f"  {own.rstrip()}"
+            place = _place(translated, line.index("^"), own)
             if place is None:
                 continue
             line = "  " + "".join("\t" if letter == "\t" else " " for letter in own[:place]) + "^"
@@ -44,13 +44,13 @@ def _lines(text: str, file: str) -> dict[tuple[str, int], str]:
     return lines
 
 
-def _place(made: str, caret: int, own: str) -> int | None:
+def _place(translated: str, caret: int, own: str) -> int | None:
     """The place in the user's line of the text above the caret; None where that is not certain."""
-    word = _WORD.match(made, caret)
+    word = _WORD.match(translated, caret)
     if word is None:
         return None
-    in_made = [match.start() for match in _WORD.finditer(made) if match[0] == word[0]]
+    in_translated = [match.start() for match in _WORD.finditer(translated) if match[0] == word[0]]
     in_own = [match.start() for match in _WORD.finditer(own) if match[0] == word[0]]
     if len(in_own) == 1:
         return in_own[0]
-    return in_own[in_made.index(caret)] if len(in_own) == len(in_made) and caret in in_made else None
+    return in_own[in_translated.index(caret)] if len(in_own) == len(in_translated) and caret in in_translated else None

@@ -80,8 +80,8 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0)
             done = queue.download(block[: piece.nbytes], source, offset + low, blocking=False)
             queue.flush()
             crossing.append((done, piece, block[: piece.nbytes]))
-        for one in crossing:
-            _arrived(*one)
+        for chunk in crossing:
+            _arrived(*chunk)
 
 
 def _pays(device: Device, array: NDArray[Any]) -> bool:

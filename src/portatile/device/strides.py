@@ -34,13 +34,13 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
     return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + itemsize
 
 
-def wanted_shape(given: tuple[Any, ...], size: int) -> tuple[int, ...]:
+def wanted_shape(dimensions: tuple[Any, ...], size: int) -> tuple[int, ...]:
     """The arguments of ``reshape``, a tuple or numbers of which one may be -1, as a shape of ``size`` elements."""
-    sizes = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
+    sizes = dimensions[0] if len(dimensions) == 1 and isinstance(dimensions[0], Sequence) else dimensions
     try:
         shape = [index(n) for n in sizes]
     except TypeError:
-        raise ArgumentError(f"reshape{given} takes whole numbers, or a tuple of them") from None
+        raise ArgumentError(f"reshape{dimensions} takes whole numbers, or a tuple of them") from None
     if shape.count(-1) == 1:
         others = prod(n for n in shape if n != -1)
         shape[shape.index(-1)] = size // others if others > 0 else 0
@@ -49,21 +49,21 @@ def wanted_shape(given: tuple[Any, ...], size: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
-    """The strides of the same elements, in C order, under the shape ``wanted``; None where that takes a copy.
+def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+    """The strides of the same elements, in C order, under the shape ``new_shape``; None where that takes a copy.
 
     Both shapes are cut into the shortest groups of dimensions that hold equally many elements; those of one group must lie as one.
     """
     if 0 in shape:
-        return (itemsize,) * len(wanted)
+        return (itemsize,) * len(new_shape)
     old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
-    result = [itemsize] * len(wanted)
+    result = [itemsize] * len(new_shape)
     first, new = 0, 0  # of a group
     while first < len(old):
-        last, end, have, want = first + 1, new + 1, old[first][0], wanted[new]
+        last, end, have, want = first + 1, new + 1, old[first][0], new_shape[new]
         while have != want:
             if want < have:
-                want, end = want * wanted[end], end + 1
+                want, end = want * new_shape[end], end + 1
             else:
                 have, last = have * old[last][0], last + 1
         if any(step != size * below for (_, step), (size, below) in pairwise(old[first:last])):
@@ -71,18 +71,18 @@ def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int
         step = old[last - 1][1]
         for place in range(end - 1, new - 1, -1):
             result[place] = step
-            step *= wanted[place]
+            step *= new_shape[place]
         first, new = last, end
     return tuple(result)
 
 
 def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Bytes of each piece without gaps, in C order, and the sizes and strides by which the pieces follow one another."""
-    run, kept = itemsize, len(shape)
-    while kept and (shape[kept - 1] == 1 or strides[kept - 1] == run):
-        run *= shape[kept - 1]
-        kept -= 1
-    return run, shape[:kept], strides[:kept]
+    run, outer = itemsize, len(shape)
+    while outer and (shape[outer - 1] == 1 or strides[outer - 1] == run):
+        run *= shape[outer - 1]
+        outer -= 1
+    return run, shape[:outer], strides[:outer]
 
 
 def places(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:

@@ -16,12 +16,12 @@ CARVEOUT = "-portatile-carveout="
 
 def carveout(options: Sequence[str]) -> int:
     """The last such option's value; -1 without one. Raises UsageError for a value that is no percentage."""
-    asked = [option.removeprefix(CARVEOUT) for option in options if option.startswith(CARVEOUT)]
-    if not asked:
+    percents = [option.removeprefix(CARVEOUT) for option in options if option.startswith(CARVEOUT)]
+    if not percents:
         return -1
-    if not asked[-1].isdigit() or int(asked[-1]) > 100:
-        raise UsageError(f"{CARVEOUT}{asked[-1]}: write a percentage, 0 to 100")
-    return int(asked[-1])
+    if not percents[-1].isdigit() or int(percents[-1]) > 100:
+        raise UsageError(f"{CARVEOUT}{percents[-1]}: write a percentage, 0 to 100")
+    return int(percents[-1])
 
 
 def for_compiler(options: Sequence[str]) -> tuple[str, ...]:
@@ -86,8 +86,8 @@ class Target(Protocol):
 
         That function contains what was compiled for launches until then. Devices load the first for as long as it is referred to.
         """
-        made = self.compile(source, entries)
-        return made, lambda: made
+        binary = self.compile(source, entries)
+        return binary, lambda: binary
 
     def settle(self, binary: Binary) -> None:
         """Have the driver do now what it does when a binary is loaded for the first time, if it keeps that for other processes."""

@@ -39,9 +39,9 @@ class PreprocessorToken(LexToken):  # type: ignore[misc]
     """A token whose copy takes a tenth of the time: pcpp copies every token of every expansion."""
 
     def __copy__(self) -> PreprocessorToken:
-        made = object.__new__(PreprocessorToken)
-        made.__dict__.update(self.__dict__)
-        return made
+        copy = object.__new__(PreprocessorToken)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
 
 class Lexer:

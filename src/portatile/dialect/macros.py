@@ -106,35 +106,35 @@ class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
             del stack[end:]
             return True
         del stack[end:]
-        made = self.expand_macros(self.macro_expand_args(macro, args), inner)
+        expanded = self.expand_macros(self.macro_expand_args(macro, args), inner)
         if stack and stack[-1].type == self.t_ID:  # as GCC and Clang do
             blank = copy.copy(stack[-1])
             blank.type, blank.value = self.t_SPACE, " "
             stack.append(blank)
-        self._push(stack, token, made)
+        self._push(stack, token, expanded)
         return True
 
     def _arguments(self, token: Any, macro: Any, call: list[Any]) -> list[Any] | None:
         """The arguments of a call as the macro takes them, or None once ``on_error`` was told that they are too few or too many."""
         args: list[Any]
         _, args, positions = self.collect_args(call, True)
-        wanted = len(macro.arglist)
+        count = len(macro.arglist)
         # A macro of one parameter or none may be called with nothing.
-        if not macro.variadic and (args != [[]] or wanted > 1) and len(args) != wanted:
-            self.on_error(token.source, token.lineno, f"macro {token.value} takes {wanted} arguments, not {len(args)}")
+        if not macro.variadic and (args != [[]] or count > 1) and len(args) != count:
+            self.on_error(token.source, token.lineno, f"macro {token.value} takes {count} arguments, not {len(args)}")
             return None
         if not macro.variadic:
-            return [*args, *([] for _ in range(wanted - len(args)))]
-        if len(args) < wanted - 1:
-            self.on_error(token.source, token.lineno, f"macro {token.value} takes {wanted - 1} arguments or more, not {len(args)}")
+            return [*args, *([] for _ in range(count - len(args)))]
+        if len(args) < count - 1:
+            self.on_error(token.source, token.lineno, f"macro {token.value} takes {count - 1} arguments or more, not {len(args)}")
             return None
-        if len(args) == wanted - 1:
+        if len(args) == count - 1:
             return [*args, []]
-        return [*args[: wanted - 1], call[positions[wanted - 1] : -1]]
+        return [*args[: count - 1], call[positions[count - 1] : -1]]
 
-    def _push(self, stack: list[Any], token: Any, made: list[Any]) -> None:
+    def _push(self, stack: list[Any], token: Any, expanded: list[Any]) -> None:
         source, line, name = token.source, token.lineno, {token.value}
-        for part in made:
+        for part in expanded:
             part.source, part.lineno = source, line
             part.expanded_from = part.expanded_from | name if hasattr(part, "expanded_from") else frozenset(name)
-        stack.extend(reversed(made))
+        stack.extend(reversed(expanded))

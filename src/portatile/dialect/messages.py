@@ -18,19 +18,19 @@ def readable(log: str) -> str:
 
     Of several errors that one line caused inside the prelude the first is kept. A log without errors comes back as it is.
     """
-    kept, seen = [], set()
+    lines, shown = [], set()
     for group in _groups(log):
         head = _DIAGNOSTIC.match(group[0])
         if head is None or not head["file"].startswith(PRELUDE):
-            kept += [part for part in group if not part.startswith(PRELUDE)]
+            lines += [part for part in group if not part.startswith(PRELUDE)]
             continue
         causes = [(file, line) for line, file in _CAUSE.findall("\n".join(group)) if file and not file.startswith(PRELUDE)]
         if "error" in head["kind"] and not causes:
-            kept += group
-        elif causes and "error" in head["kind"] and causes[-1] not in seen:
-            seen.add(causes[-1])
-            kept.append(f"{causes[-1][0]}({causes[-1][1]}){group[0].splitlines()[0][head.end('line') + 1 :]}\n")
-    spelt = _NAMESPACE.sub("", "\n".join(kept))
+            lines += group
+        elif causes and "error" in head["kind"] and causes[-1] not in shown:
+            shown.add(causes[-1])
+            lines.append(f"{causes[-1][0]}({causes[-1][1]}){group[0].splitlines()[0][head.end('line') + 1 :]}\n")
+    spelt = _NAMESPACE.sub("", "\n".join(lines))
     return _VECTOR.sub(r"\1\2", spelt) if "error" in spelt else log
 
 

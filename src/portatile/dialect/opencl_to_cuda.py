@@ -106,7 +106,7 @@ def translate(
     accessors = "".join(map(accessor, ambiguous))
     opening = f"namespace ocl {{ namespace prog {{ namespace {{ {accessors}\n#line 1 {quoted(file)}\n"
     words = {token.text for token in tokens if token.kind == "name"}
-    headers = (*_HEADERS, *(name for name, wanted in _ON_DEMAND.items() if any(map(wanted.fullmatch, words))))
+    headers = (*_HEADERS, *(name for name, pattern in _ON_DEMAND.items() if any(map(pattern.fullmatch, words))))
     # NVRTC contracts in the whole text or nowhere in it.
     fused = ("-fmad=false",) if _UNCONTRACTED.search(plain) else ()
     return Translation(f"{_prelude(headers)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries), fused)

@@ -52,19 +52,19 @@ class LineChart:
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
-        keys, top = svg.legend([one.name for one in self.series], _LEFT, 4, _WIDTH - _LEFT - _RIGHT, symbols=True)
-        shown = [(one, _visible(one.points, self.x, self.y)) for one in self.series]
-        bands = [value for one in self.series for _, low, high in one.band for value in (low, high)]
+        keys, top = svg.legend([series.name for series in self.series], _LEFT, 4, _WIDTH - _LEFT - _RIGHT, symbols=True)
+        shown = [(series, _visible(series.points, self.x, self.y)) for series in self.series]
+        bands = [value for series in self.series for _, low, high in series.band for value in (low, high)]
         xs = [x for _, points in shown for x, _ in points]
         ys = [y for _, points in shown for _, y in points] + [value for value in bands if value > 0 or not self.y.log]
         across = _scale(self.x, xs, _LEFT, _WIDTH - _RIGHT, air=False)
         up = _scale(self.y, ys, top + _PLOT, top + 6)
         parts = [*keys, *self._axes(across, up, top)]
         marks: list[str] = []
-        for place, (one, points) in enumerate(shown):
-            parts += _curve(place, one, points, across, up)
+        for place, (series, points) in enumerate(shown):
+            parts += _curve(place, series, points, across, up)
             if len(points) <= _MANY:
-                marks += [svg.mark(svg.symbol(place, across.at(x), up.at(y)), self._say(one, x, y), svg.hue(place)) for x, y in points]
+                marks += [svg.mark(svg.symbol(place, across.at(x), up.at(y)), self._say(series, x, y), svg.hue(place)) for x, y in points]
         return svg.chart(svg.Caption(name, self.title, self.text), _WIDTH, top + _PLOT + _BOTTOM, parts, marks)
 
     def _axes(self, across: Scale, up: Scale, top: float) -> list[str]:
@@ -84,8 +84,8 @@ class LineChart:
         parts.append(svg.text(_WIDTH - _RIGHT, bottom + 34, _spelled(self.x), "end", "note"))
         return [*parts, svg.text(_LEFT, bottom + 34, f"up: {_spelled(self.y)}", "start", "note")]
 
-    def _say(self, one: Series, x: float, y: float) -> str:
-        return f"{one.name}: {self.y.name} {written(y, self.y.unit)} at {self.x.name} {written(x, self.x.unit)}"
+    def _say(self, series: Series, x: float, y: float) -> str:
+        return f"{series.name}: {self.y.name} {written(y, self.y.unit)} at {self.x.name} {written(x, self.x.unit)}"
 
 
 def _visible(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> list[tuple[float, float]]:
@@ -110,9 +110,9 @@ def _scale(axis: Axis, values: Sequence[float], start: float, end: float, air: b
     return Scale(low - margin, high + margin, start, end)
 
 
-def _curve(place: int, one: Series, points: Sequence[tuple[float, float]], across: Scale, up: Scale) -> list[str]:
+def _curve(place: int, series: Series, points: Sequence[tuple[float, float]], across: Scale, up: Scale) -> list[str]:
     parts = []
-    band = [(x, max(low, up.low), high) for x, low, high in one.band]
+    band = [(x, max(low, up.low), high) for x, low, high in series.band]
     if band:
         there = [f"{across.at(x):.1f} {up.at(high):.1f}" for x, _, high in band]
         back = [f"{across.at(x):.1f} {up.at(low):.1f}" for x, low, _ in reversed(band)]

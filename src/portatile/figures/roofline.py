@@ -57,12 +57,14 @@ class Roofline:
         keys, top = svg.legend(names, 8, 4, _WIDTH - 16, symbols=True) if len(names) > 1 else ([], 6.0)
         x, y = self._scales(top)
         parts = [*keys, *_axes(x, y, top)]
-        taken: list[float] = []
+        heights_used: list[float] = []
         for place, roof in enumerate(self.roofs):
-            parts += _roof(roof, place, x, y, taken)
+            parts += _roof(roof, place, x, y, heights_used)
         marks = [
-            svg.link(svg.symbol(one.series, x.at(one.intensity), y.at(one.speed)), one.label, one.link, svg.hue(one.series))
-            for one in self.kernels
+            svg.link(
+                svg.symbol(kernel.series, x.at(kernel.intensity), y.at(kernel.speed)), kernel.label, kernel.link, svg.hue(kernel.series)
+            )
+            for kernel in self.kernels
         ]
         return svg.chart(svg.Caption(name, self.title, self.text), _WIDTH, top + _PLOT + _BOTTOM, parts, marks)
 
@@ -81,7 +83,7 @@ def _range(values: Iterable[float]) -> tuple[float, float]:
     return min(known), max(known)
 
 
-def _roof(roof: Roof, place: int, x: Scale, y: Scale, taken: list[float]) -> list[str]:
+def _roof(roof: Roof, place: int, x: Scale, y: Scale, heights_used: list[float]) -> list[str]:
     """The slope of memory up to the highest level, and each level from the slope on, with their names one below another."""
     parts = []
     hue = svg.hue(place)
@@ -100,8 +102,8 @@ def _roof(roof: Roof, place: int, x: Scale, y: Scale, taken: list[float]) -> lis
         dashes = ' stroke-dasharray="5 4"' if number else ""
         parts.append(f'<path class="line{hue}"{dashes} d="M{x.at(start):.1f} {y.at(level):.1f}H{x.end:.1f}"/>')
         heights = (y.at(level) + step for step in count())
-        height = next(one for one in heights if all(abs(one - other) >= _APART for other in taken))
-        taken.append(height)
+        height = next(candidate for candidate in heights if all(abs(candidate - other) >= _APART for other in heights_used))
+        heights_used.append(height)
         parts.append(svg.text(x.end + 5, height + 4, f"{name} {_rate(level, '')}", "start", "note"))
     return parts
 

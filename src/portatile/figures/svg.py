@@ -114,7 +114,7 @@ def legend(names: Sequence[str], left: float, top: float, width: float, symbols:
 def document(figures: Sequence[Figure], note: str = "") -> str:
     """A file of its own, one chart below another and a note below all, in the colours of paper: every reader of SVG shows it."""
     drawn = [figure.draw(f"figure-{place}") for place, figure in enumerate(figures)]
-    sizes = [_size(one) for one in drawn]
+    sizes = [_size(markup) for markup in drawn]
     width = max((wide for wide, _ in sizes), default=320.0)
     width = max(width, *(9 * len(figure.title) for figure in figures)) if figures else width
     parts, top = [], _MARGIN

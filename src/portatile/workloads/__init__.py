@@ -36,14 +36,14 @@ def resolved(name: str) -> str:
     return next((known for known in names() if name in get(known).aliases), name)
 
 
-def problem(name: str, dtype: str, given: Mapping[str, Value]) -> Problem:
-    """The problem of the workload called ``name`` whose sizes and options are ``given`` together, by name.
+def problem(name: str, dtype: str, values: Mapping[str, Value]) -> Problem:
+    """The problem of the workload called ``name`` whose sizes and options are ``values`` together, by name.
 
     Raises UnknownNameError for a name that is neither, ArgumentError for an invalid value.
     """
     workload = get(name)
-    for key in given:
+    for key in values:
         if key not in workload.sizes and key not in workload.options:
             raise UnknownNameError(f"size or option of {name}", key, [*workload.sizes, *workload.options])
-    sizes = {key: value for key, value in given.items() if key in workload.sizes}
-    return workload.problem(sizes, dtype, {key: value for key, value in given.items() if key in workload.options})  # type: ignore[arg-type]
+    sizes = {key: value for key, value in values.items() if key in workload.sizes}
+    return workload.problem(sizes, dtype, {key: value for key, value in values.items() if key in workload.options})  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ class Batched(Workload):
             expected.append(self.single.reference(packed, given)[output])
         shape = (len(chosen), *single[output])
         values, scale = (
-            np.array([getattr(one, part)[: np.prod(shape[1:], dtype=int)] for one in expected]) for part in ("values", "scale")
+            np.array([getattr(outcome, part)[: np.prod(shape[1:], dtype=int)] for outcome in expected]) for part in ("values", "scale")
         )
         layout = problem.layout[output]
         if sample is None:
@@ -154,15 +154,15 @@ def check(problem: Problem) -> None:
 def _spread(plan: Plan, problem: Problem, steps: Mapping[str, int]) -> Plan:
     """The plan of one problem for as many as the stack has; ``steps`` are the elements from each operand's matrix to the next."""
     count = problem.sizes["batch"]
-    apart = {**steps, **{one.name: one.nbytes // problem.itemsize for one in plan.temporaries}}
-    made: list[Launch | Call] = []
+    apart = {**steps, **{temporary.name: temporary.nbytes // problem.itemsize for temporary in plan.temporaries}}
+    spread: list[Launch | Call] = []
     for step in plan.steps:
         if isinstance(step, Launch):
             moved = tuple(blocks.long_integer(f"{arg.name}_batch", apart[arg.name]) for arg in step.args if arg.kind == "buffer")
-            made.append(msgspec.structs.replace(step, global_size=(*step.global_size[:2], count), args=(*step.args, *moved)))
+            spread.append(msgspec.structs.replace(step, global_size=(*step.global_size[:2], count), args=(*step.args, *moved)))
         else:
             inner = step.problem
             layout = {name: replace(own, strides=(apart[step.operands[name]], *own.strides)) for name, own in inner.layout.items()}
             together = get(f"{inner.workload}_batched").problem({"batch": count, **inner.sizes}, inner.dtype, inner.options, layout)
-            made.append(msgspec.structs.replace(step, problem=together))
-    return Plan(tuple(made), tuple(replace(one, nbytes=one.nbytes * count) for one in plan.temporaries))
+            spread.append(msgspec.structs.replace(step, problem=together))
+    return Plan(tuple(spread), tuple(replace(temporary, nbytes=temporary.nbytes * count) for temporary in plan.temporaries))

@@ -46,10 +46,10 @@ def choices(workload: str) -> tuple[str, ...]:
     return tuple(str(value) for value in workloads.get(workload).options.get("precision", ()) if value != NATIVE)
 
 
-def computed(precision: str, workload: str, dtype: str, given: Mapping[str, Value] | None = None) -> Computed:
+def computed(precision: str, workload: str, dtype: str, options: Mapping[str, Value] | None = None) -> Computed:
     """What computes ``workload`` of ``dtype``: in tf32, 3m, emulated, reproducible, or its own precision where that is empty.
 
-    ``given`` are options by name, of which those of an epilogue count.
+    ``options`` are options by name, of which those of an epilogue count.
 
     What has no emulated product is computed natively, which ``note`` says. Raises ArgumentError where what was promised cannot be, or where
     a workload has no such precision.
@@ -61,7 +61,7 @@ def computed(precision: str, workload: str, dtype: str, given: Mapping[str, Valu
         names = f"the precisions {', '.join(known)} and its own" if known else "no precision but its own"
         raise ArgumentError(f"precision={precision!r}: {workload} has {names}")
     if workload in FUSED:
-        return _fused(precision, workload, dtype, given or {})
+        return _fused(precision, workload, dtype, options or {})
     if precision == "tf32":
         if dtype != "float32":
             raise ArgumentError(f"precision='tf32' is for products of float32; these are of {dtype}")
@@ -85,12 +85,12 @@ def computed(precision: str, workload: str, dtype: str, given: Mapping[str, Valu
     raise ArgumentError(f"precision='reproducible' is for products of {types}; these are of {dtype}: convert them")
 
 
-def _fused(precision: str, workload: str, dtype: str, given: Mapping[str, Value]) -> Computed:
+def _fused(precision: str, workload: str, dtype: str, options: Mapping[str, Value]) -> Computed:
     """The product, which a bias and an activation follow in a launch of their own. Vectors of scales need the native product."""
     computed_as = computed(precision, "gemm", dtype)
     if (computed_as.workload, computed_as.dtype) == ("gemm", dtype):
         return Computed(workload, dtype, computed_as.note)
-    if workload == "gemm_blocks" or any(given.get(name, "none") != "none" for name in ("scale_a", "scale_b")):
+    if workload == "gemm_blocks" or any(options.get(name, "none") != "none" for name in ("scale_a", "scale_b")):
         if precision == "reproducible":
             raise ArgumentError("precision='reproducible' goes with scales that are numbers, not with vectors: apply these to the product")
         return Computed(workload, dtype, f"there is no product in {precision} with vectors of scales: the native product runs")
@@ -115,14 +115,14 @@ def one_by_one(precision: str, dtype: str, work: int) -> bool:
     return dtype in {"emulated": EMULATED, "reproducible": REPRODUCIBLE}.get(precision, {})
 
 
-def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -> tuple[Problem, str]:
+def problem(precision: str, name: str, dtype: str, values: Mapping[str, Value]) -> tuple[Problem, str]:
     """A problem as ``workloads.problem`` makes it, in a precision, and the note of ``computed``. Raises ArgumentError where there is
     no such precision.
     """
     if not precision:
-        return workloads.problem(name, dtype, given), ""
+        return workloads.problem(name, dtype, values), ""
     workload = workloads.get(name).name
-    computed_as = computed(precision, workload, dtype, given)
+    computed_as = computed(precision, workload, dtype, values)
     left = workloads.get(workload).options.keys() - workloads.get(computed_as.workload).options.keys()  # of an epilogue
-    kept = {key: value for key, value in given.items() if key not in left}
-    return workloads.problem(computed_as.workload, computed_as.dtype, {**kept, **computed_as.options}), computed_as.note
+    options = {key: value for key, value in values.items() if key not in left}
+    return workloads.problem(computed_as.workload, computed_as.dtype, {**options, **computed_as.options}), computed_as.note

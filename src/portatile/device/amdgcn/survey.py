@@ -12,6 +12,6 @@ def survey() -> Survey:
     """A survey without devices: what is missing to compile for AMD's GPUs."""
     clang, library = toolchain.clang(), toolchain.library()
     if clang is None or library is None:
-        missing = " and ".join(name for name, found in (("Clang", clang), ("libclc", library)) if found is None)
+        missing = " and ".join(name for name, place in (("Clang", clang), ("libclc", library)) if place is None)
         return Survey((), (Finding("absent", _SUBJECT, f"{missing} cannot be found", toolchain.REMEDY),))
     return Survey((), (Finding("ok", _SUBJECT, f"{clang} with {library}"),))

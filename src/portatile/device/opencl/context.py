@@ -40,12 +40,12 @@ class ClContext(Device):
                         raise DeviceError(f"{self.info.id}: no context: {error}") from None
         return self._context
 
-    def sampler(self, wanted: Sampler) -> Any:
+    def sampler(self, requested: Sampler) -> Any:
         """The ``pyopencl.Sampler``, made once in a context."""
-        sampler = self._samplers.get(wanted)
+        sampler = self._samplers.get(requested)
         if sampler is None:
             try:
-                sampler = self._samplers[wanted] = cl.Sampler(self.context, *sampling(wanted))
+                sampler = self._samplers[requested] = cl.Sampler(self.context, *sampling(requested))
             except cl.Error as error:
-                raise LaunchError(f"{self.info.id} has no {wanted}: {error}") from None
+                raise LaunchError(f"{self.info.id} has no {requested}: {error}") from None
         return sampler

@@ -136,18 +136,18 @@ class ClDevice(ClContext):
             context = cl.Context([one.cl_device for one in members])
         except cl.Error as error:
             raise DeviceError(f"no context of {', '.join(one.info.id for one in members)}: {error}") from None
-        made = tuple(ClDevice(one.info.id, one.cl_device) for one in members)
-        for one in made:
-            one._context, one.peers = context, tuple(other for other in made if other is not one)
-        return made
+        opened = tuple(ClDevice(one.info.id, one.cl_device) for one in members)
+        for one in opened:
+            one._context, one.peers = context, tuple(other for other in opened if other is not one)
+        return opened
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
-        made = ClQueue(self, profiling, out_of_order, self._pool)
+        queue = ClQueue(self, profiling, out_of_order, self._pool)
         if self._pool.handed and self._default is not None:  # memory that was handed on may still be in use there
             event = self._default.marker()
             self._default.flush()
-            made.wait_for(event)
-        return made
+            queue.wait_for(event)
+        return queue
 
     def default_queue(self) -> Queue:
         if self._default is None:

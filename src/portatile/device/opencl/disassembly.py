@@ -63,8 +63,8 @@ def _once(kernel: str, listing: str) -> str:
     if groups is None:
         return listing
     copies = {f"{body}_workgroup_fast", *(() if re.search(rf"<{re.escape(body)}(?:@plt)?>$", groups, re.MULTILINE) else (body,))}
-    kept = [text for text in functions if text.partition("<")[2].partition(">")[0] not in copies]
-    return "\n".join(kept).replace(f"<{body}_workgroup>:", f"<{kernel}>:")
+    first = [text for text in functions if text.partition("<")[2].partition(">")[0] not in copies]
+    return "\n".join(first).replace(f"<{body}_workgroup>:", f"<{kernel}>:")
 
 
 def _length(binary: bytes, start: int) -> int:

@@ -23,21 +23,21 @@ _ADDRESSING = {"none": "NONE", "edge": "CLAMP_TO_EDGE", "clamp": "CLAMP", "repea
 
 def description(form: ImageForm, backing: Any) -> Any:
     """The ``pyopencl.ImageDescriptor``; ``backing`` is the buffer that an ``image1d_buffer_t`` shows, else None."""
-    made = cl.ImageDescriptor()
-    made.image_type = getattr(cl.mem_object_type, _IMAGE_KIND[form.type])
-    made.shape = (form.width, form.height, 1 if form.layered else form.depth)
-    made.array_size = form.depth if form.layered else 0
-    made.pitches = (0, 0)
-    made.num_mip_levels = made.num_samples = 0
+    descriptor = cl.ImageDescriptor()
+    descriptor.image_type = getattr(cl.mem_object_type, _IMAGE_KIND[form.type])
+    descriptor.shape = (form.width, form.height, 1 if form.layered else form.depth)
+    descriptor.array_size = form.depth if form.layered else 0
+    descriptor.pitches = (0, 0)
+    descriptor.num_mip_levels = descriptor.num_samples = 0
     if backing is not None:
-        made.buffer = backing
-    return made
+        descriptor.buffer = backing
+    return descriptor
 
 
-def sampling(wanted: Sampler) -> tuple[bool, Any, Any]:
+def sampling(sampler: Sampler) -> tuple[bool, Any, Any]:
     """The arguments of a ``pyopencl.Sampler``."""
-    addressing = getattr(cl.addressing_mode, _ADDRESSING[wanted.addressing])
-    return wanted.normalized, addressing, cl.filter_mode.LINEAR if wanted.linear else cl.filter_mode.NEAREST
+    addressing = getattr(cl.addressing_mode, _ADDRESSING[sampler.addressing])
+    return sampler.normalized, addressing, cl.filter_mode.LINEAR if sampler.linear else cl.filter_mode.NEAREST
 
 
 def pixel(form: ImageForm) -> Any:

@@ -62,10 +62,10 @@ class ClKernel(Kernel):
             raise LaunchError(f"kernel {self.name!r} takes {self.count} arguments ({names}), not {len(args)}")
         device, set_arg, set_bytes, last = self.device, self.handle.set_arg, self.set_bytes, self._last
         peers = device.peers
-        given: Sequence[Any] = args
+        passed: Sequence[Any] = args
         dynamic = index = 0
         try:
-            for index, arg in enumerate(given):
+            for index, arg in enumerate(passed):
                 kind = type(arg)
                 if last[index] is arg and kind is not int and kind is not np.void:  # most of them in most launches
                     continue

@@ -82,8 +82,8 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
 
     Kept in the user's cache folder for each driver and processor. Where no child can be started, what most drivers survive.
     """
-    kept, key = Cache(settings.drivers_folder(), _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
-    raw = kept.get(key)
+    outcomes, key = Cache(settings.drivers_folder(), _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
+    raw = outcomes.get(key)
     if raw is not None:
         try:
             return frozenset(msgspec.json.decode(raw, type=list[str]))
@@ -93,7 +93,7 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
         survived = _probed(platform, device, names)
     except OSError:
         return frozenset(names) - {"wide_functions", *NEEDS}
-    kept.put(key, msgspec.json.encode(sorted(survived)))
+    outcomes.put(key, msgspec.json.encode(sorted(survived)))
     return survived
 
 
@@ -156,8 +156,8 @@ def _runs(context: Any, probe: Probe, head: str) -> bool:
         queue = cl.CommandQueue(context)
         x, y = np.ones((_ITEMS + 2, 16), np.float32), np.zeros((_ITEMS, 16), np.float32)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-        given, result = cl.Buffer(context, flags, hostbuf=x), cl.Buffer(context, flags, hostbuf=y)
-        cl.Kernel(program, "probe")(queue, (_ITEMS,), (1,), given, result)
+        source, result = cl.Buffer(context, flags, hostbuf=x), cl.Buffer(context, flags, hostbuf=y)
+        cl.Kernel(program, "probe")(queue, (_ITEMS,), (1,), source, result)
         cl.enqueue_copy(queue, y, result)
     except cl.Error:
         return False

@@ -106,11 +106,13 @@ class ClQueue(Queue):
         if min(rows.target_step, rows.source_step) < rows.nbytes:
             super().copy_rows(target, source, rows)
             return
-        to, taken = ((offset % step, offset // step, 0) for offset, step in ends)
-        given = {"src_pitches": (rows.source_step,), "dst_pitches": (rows.target_step,)}
+        target_at, source_at = ((offset % step, offset // step, 0) for offset, step in ends)
+        pitches = {"src_pitches": (rows.source_step,), "dst_pitches": (rows.target_step,)}
         try:
             region = (rows.nbytes, rows.number, 1)
-            cl.enqueue_copy(self.cl_queue, target.handle, source.handle, dst_origin=to, src_origin=taken, region=region, **given)
+            cl.enqueue_copy(
+                self.cl_queue, target.handle, source.handle, dst_origin=target_at, src_origin=source_at, region=region, **pitches
+            )
         except cl.Error as error:
             raise failure(error, "the copy failed") from None
 

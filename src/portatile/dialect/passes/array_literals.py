@@ -47,8 +47,8 @@ def _declared(tokens: Tokens, brace: int, lengths: Mapping[int, int]) -> str:
     first, closing = tokens.partner[brace - 1], tokens.partner[brace]
     bracket = next(i for i in tokens.at_depth(first + 1, brace) if tokens[i].text == "[")
     star = max((i for i in range(first, bracket) if tokens[i].text == "*"), default=first)
-    kept = (i for i in range(first + 1, bracket) if tokens[i].text not in _QUALIFIERS or (i < star and tokens[i].text == "const"))
-    kind, extents = tokens.emitted(kept), tokens.emitted(range(bracket, brace - 1))
+    specifiers = (i for i in range(first + 1, bracket) if tokens[i].text not in _QUALIFIERS or (i < star and tokens[i].text == "const"))
+    kind, extents = tokens.emitted(specifiers), tokens.emitted(range(bracket, brace - 1))
     if tokens.text_at(bracket + 1) == "]":
         parts = [part for part in tokens.split(brace + 1, closing) if part]
         text = len(parts) == 1 and tokens[parts[0].start].kind == "string"

@@ -137,11 +137,11 @@ class Declarations:
         body = next((i for i in tokens.at_depth(first, function.name) if tokens[i].text == "{"), None)
         if body is not None:  # a structure defined as what comes back
             first = tokens.partner[body]
-            made = tokens[body - 1].text
-            if made in ("struct", "union"):
-                made = f"portatile_{made}_{body}"
-                tokens[body - 1].out += f" {made}"
-            tokens[first].out = made
+            name = tokens[body - 1].text
+            if name in ("struct", "union"):
+                name = f"portatile_{name}_{body}"
+                tokens[body - 1].out += f" {name}"
+            tokens[first].out = name
         if tokens[function.name - 1].text == "*":
             function.returned = tokens.emitted(range(first, function.name))
         tokens[first].out = ("}; " if body is not None else "") + prefix + tokens[first].out

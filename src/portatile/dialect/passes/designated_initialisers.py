@@ -135,10 +135,10 @@ class Initialisers:
         for part in tokens.split(opening + 1, tokens.partner[opening]):
             if not part:
                 continue
-            given = self._number(range(part.start + 2, part.stop)) if tokens.text_at(part.start + 1) == "=" else value + 1
-            if given is None:
+            number = self._number(range(part.start + 2, part.stop)) if tokens.text_at(part.start + 1) == "=" else value + 1
+            if number is None:
                 return
-            value = self._constants[tokens[part.start].text] = given
+            value = self._constants[tokens[part.start].text] = number
 
     def _number(self, part: range) -> int | None:
         """A constant expression of integers and enumerators."""
@@ -187,12 +187,12 @@ class Initialisers:
         return tokens[i].kind == "name" and tokens.text_at(i + 1) == ":" and tokens.text_at(i - 1) in ("{", ",")
 
     def _replace(self, opening: int, kind: Type) -> None:
-        made = self._list(opening, kind)
-        if made is None:
+        positional = self._list(opening, kind)
+        if positional is None:
             return
         tokens = self._tokens
         tokens.erase(opening, tokens.partner[opening])
-        tokens[opening].out = made
+        tokens[opening].out = positional
 
     def _list(self, opening: int, kind: Type) -> str | None:
         """The list at ``opening`` by position, or None where it is not understood."""

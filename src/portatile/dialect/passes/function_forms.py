@@ -38,7 +38,7 @@ def modernise(tokens: Tokens, places: Places) -> Tokens:
         other = overloads.setdefault(_signature(tokens, function), function)
         if other is function:
             continue
-        bodies = [_plain(tokens, range(one.body, tokens.partner[one.body])) for one in (function, other)]
+        bodies = [_plain(tokens, range(definition.body, tokens.partner[definition.body])) for definition in (function, other)]
         if bodies[0] != bodies[1]:
             name, before = tokens[function.opening - 1], places.at(tokens[other.opening].line)
             raise CompileError(

@@ -57,15 +57,15 @@ class Convolution2d(Workload):
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """psi is rows x lines x ndat, filter one row or two of taps, out ndat x length x width."""
-        one, two = axes(problem)
+        first, second = axes(problem)
         ndat = problem.sizes["ndat"]
-        return {"psi": (one.rows, two.rows, ndat), "filter": (one.phases, one.taps), "out": (ndat, one.length, two.length)}
+        return {"psi": (first.rows, second.rows, ndat), "filter": (first.phases, first.taps), "out": (ndat, first.length, second.length)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The space of all parameters; a group has an item for each column that the second filter reads."""
-        one, _ = axes(problem)
-        facts: dict[str, Value] = {"phases": one.phases, "ends": one.ends}
-        facts["local_free"] = min(device.local_memory, 49152) - one.phases * one.filter_ld * problem.itemsize
+        first, _ = axes(problem)
+        facts: dict[str, Value] = {"phases": first.phases, "ends": first.ends}
+        facts["local_free"] = min(device.local_memory, 49152) - first.phases * first.filter_ld * problem.itemsize
         return ParameterSpace(
             {
                 "T1": (16, 32, 64, 128, 256),
@@ -105,19 +105,25 @@ class Convolution2d(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """A plan of one launch; of none for an empty output."""
-        shapes, layout, (one, two) = self.shapes(problem), problem.layout, axes(problem)
+        shapes, layout, (first, second) = self.shapes(problem), problem.layout, axes(problem)
         if 0 in shapes["out"]:
             return Plan(())
         t1, t2, tj = (int(config[name]) for name in ("T1", "T2", "TJ"))
-        groups = (-(-problem.sizes["ndat"] // tj), -(-one.length // t1), -(-two.length // t2))
+        groups = (-(-problem.sizes["ndat"] // tj), -(-first.length // t1), -(-second.length // t2))
         arguments.check_rows(problem, shapes)
         index = arguments.index_type(problem, shapes)
         if max(groups[1:]) > MOST_GROUPS:
             raise ArgumentError(f"convolution2d: an output of the shape {shapes['out']} is too long for one launch; filter axis by axis")
         items = _items(problem, config)
         source = _source(problem, config, index)
-        scalars = {"rows": one.rows, "lines": two.rows, "columns": problem.sizes["ndat"], "length": one.length, "width": two.length}
-        scalars |= {"first": one.first, "across": two.first}
+        scalars = {
+            "rows": first.rows,
+            "lines": second.rows,
+            "columns": problem.sizes["ndat"],
+            "length": first.length,
+            "width": second.length,
+        }
+        scalars |= {"first": first.first, "across": second.first}
         passed = (
             *arguments.literals(scalars),
             *arguments.operand("psi", layout["psi"], index, "in"),
@@ -161,8 +167,8 @@ def _waves(config: Config) -> float:
 
 def _groups(problem: Problem, config: Config) -> int:
     """Work-groups of a launch."""
-    one, two = axes(problem)
-    tiles = ((problem.sizes["ndat"], "TJ"), (one.length, "T1"), (two.length, "T2"))
+    first, second = axes(problem)
+    tiles = ((problem.sizes["ndat"], "TJ"), (first.length, "T1"), (second.length, "T2"))
     return int(np.prod([-(-points // int(config[name])) for points, name in tiles]))
 
 
@@ -180,7 +186,7 @@ def _writes(problem: Problem, config: Config) -> int:
 
 def _source(problem: Problem, config: Config, index: str) -> Source:
     """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands."""
-    one, two = axes(problem)
+    first, second = axes(problem)
     window, vector, writes = int(config["WINDOW"]), int(config["VECTOR"]), _writes(problem, config)
     real = "double" if problem.dtype == "float64" else "float"
     defines: dict[str, Value] = {
@@ -191,11 +197,11 @@ def _source(problem: Problem, config: Config, index: str) -> Source:
         "WRITES": writes,
         **{name: config[name] for name in ("T1", "T2", "TJ", "WINDOW", "TURN", "VECTOR")},
         "WGS": _items(problem, config),
-        "TAPS": one.taps,
-        "PHASES": one.phases,
-        "FILTER_LD": one.filter_ld,
-        "INTERLEAVE": one.bank == "synthesis",
-        "SEPARATE": one.bank == "analysis",
+        "TAPS": first.taps,
+        "PHASES": first.phases,
+        "FILTER_LD": first.filter_ld,
+        "INTERLEAVE": first.bank == "synthesis",
+        "SEPARATE": first.bank == "analysis",
     }
     values = {
         "real": real,
@@ -203,17 +209,17 @@ def _source(problem: Problem, config: Config, index: str) -> Source:
         "turns": config["TURN"],
         "vector": vector,
         "writes": writes,
-        "taps": one.taps,
-        "phases": one.phases,
-        "ends": one.ends,
+        "taps": first.taps,
+        "phases": first.phases,
+        "ends": first.ends,
         "many": 16 // problem.itemsize,
         "ahead": config["AHEAD"],
         "overlay": config["OVERLAY"],
         "resident": config["RESIDENT"],
-        "periodic": one.boundary == "periodic",
-        "once": one.rows >= int(config["T1"]) + one.taps + window + abs(one.first),
-        "periodic_across": two.boundary == "periodic",
-        "separate": one.bank == "analysis",
+        "periodic": first.boundary == "periodic",
+        "once": first.rows >= int(config["T1"]) + first.taps + window + abs(first.first),
+        "periodic_across": second.boundary == "periodic",
+        "separate": first.bank == "analysis",
     }
     return load(__file__, "convolution2d.cl", defines, **values)
 

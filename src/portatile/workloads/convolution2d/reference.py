@@ -22,23 +22,25 @@ def axes(problem: Problem) -> tuple[Axis, Axis]:
 
 def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Inputs, sample: np.random.Generator | None) -> Expected:
     """The output and the sum of |filter| |filter| |psi| as its scale; with ``sample`` at some places only."""
-    layout, (one, two) = problem.layout, axes(problem)
+    layout, (first, second) = problem.layout, axes(problem)
     psi, filters = (operands.view(inputs.operands[name], layout[name], shapes[name]) for name in ("psi", "filter"))
     ndat = problem.sizes["ndat"]
-    chosen = [np.arange(count) if sample is None else operands.lines(sample, count, SAMPLES) for count in (ndat, one.length, two.length)]
+    chosen = [
+        np.arange(count) if sample is None else operands.lines(sample, count, SAMPLES) for count in (ndat, first.length, second.length)
+    ]
     lines, outputs, across = chosen
     points, weights = psi[:, :, lines].astype(np.float64), filters.astype(np.float64)
 
     def both(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Indices line, output of the first axis, output of the second."""
-        halfway = _sums(one, points, weights, outputs)
-        return _sums(two, halfway.transpose(1, 0, 2), weights, across).transpose(2, 1, 0)
+        halfway = _sums(first, points, weights, outputs)
+        return _sums(second, halfway.transpose(1, 0, 2), weights, across).transpose(2, 1, 0)
 
     values, scale = both(points, weights), both(np.abs(points), np.abs(weights))
     if sample is None:
-        at = one.places(outputs).argsort()[:, None], two.places(across).argsort()[None, :]
+        at = first.places(outputs).argsort()[:, None], second.places(across).argsort()[None, :]
         return operands.whole(inputs.operands["out"], layout["out"], values[:, at[0], at[1]], scale[:, at[0], at[1]])
-    where = operands.places(layout["out"], lines[:, None, None], one.places(outputs)[None, :, None], two.places(across)[None, None, :])
+    where = operands.places(layout["out"], lines[:, None, None], first.places(outputs)[None, :, None], second.places(across)[None, None, :])
     return Expected(values.ravel(), scale.ravel(), where.ravel())
 
 

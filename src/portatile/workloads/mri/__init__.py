@@ -125,18 +125,18 @@ class Mri(Workload):
         wgs, split, pv, vl = (int(config[name]) for name in numbers[:-1])
         local: Size3 = (wgs, split, 1)
         everything: Size3 = (-(-voxels // (wgs * pv * vl)) * wgs, split, 1)
-        given = {name: arguments.operand(name, layout[name], index, "in") for name in read}
+        inputs = {name: arguments.operand(name, layout[name], index, "in") for name in read}
         image = arguments.operand("image", layout["image"], index, "out")
         if not constant:
-            passed = (*arguments.literals(problem.sizes), *chain(*given.values()), *image)
+            passed = (*arguments.literals(problem.sizes), *chain(*inputs.values()), *image)
             return Plan((Launch(source, "mri", everything, local, passed),))
-        places = [given.pop(axis) for axis in "xyz"]
+        places = [inputs.pop(axis) for axis in "xyz"]
         packed = (Arg("tile", role="temporary"), *([Arg("second", role="temporary")] if fhd else []))
         steps, samples = [], problem.sizes["samples"]
         for start in range(0, max(samples, 1), constant):
             count = min(constant, samples - start)
             items: Size3 = (-(-max(count, 1) // _GATHER) * _GATHER, 1, 1)
-            gathered = (*arguments.literals({"start": start, "count": count}), *chain(*given.values()), *packed)
+            gathered = (*arguments.literals({"start": start, "count": count}), *chain(*inputs.values()), *packed)
             steps.append(Launch(source, "gather", items, (_GATHER, 1, 1), gathered))
             summed = (*arguments.literals({"samples": count, "voxels": voxels, "more": int(start > 0)}), *packed, *chain(*places), *image)
             steps.append(Launch(source, "mri", everything, local, summed))

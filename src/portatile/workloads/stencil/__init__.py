@@ -61,8 +61,8 @@ class Stencil(Workload):
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The space of all parameters."""
-        one, *_ = axes(problem)
-        local_free = min(device.local_memory, _MAX_LOCAL) - 2 * one.filter_ld * problem.itemsize
+        first, *_ = axes(problem)
+        local_free = min(device.local_memory, _MAX_LOCAL) - 2 * first.filter_ld * problem.itemsize
         return ParameterSpace(
             {
                 "FORM": ("march", "vectors"),
@@ -81,7 +81,7 @@ class Stencil(Workload):
                 "RESIDENT == 0 or (FORM == 'march' and launch_bounds and RESIDENT * T2 <= 1024)",
                 "FORM == 'vectors' or itemsize * (T2 + 2 * WINDOW * ((T2 + ends + 30) // 32 * 32 + 1)) <= local_free",
             ),
-            {**problem.facts(), **device.facts(), "ends": _reach(one)[1], "local_free": local_free, "most_private": _MOST_PRIVATE},
+            {**problem.facts(), **device.facts(), "ends": _reach(first)[1], "local_free": local_free, "most_private": _MOST_PRIVATE},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
@@ -109,27 +109,27 @@ class Stencil(Workload):
 
     def _marches(self, problem: Problem, config: Config, device: DeviceInfo) -> tuple[Launch, ...]:
         """The planes, and with three axes the one across them."""
-        one, two, three = axes(problem)
+        first, second, third = axes(problem)
         gpu = device.kind == "gpu"
-        within = self._pass(problem, config, (one.n, two.n, three.n), _volumes(problem), (two.boundary, three.boundary), gpu)
+        within = self._pass(problem, config, (first.n, second.n, third.n), _volumes(problem), (second.boundary, third.boundary), gpu)
         if problem.options["axes"] == 2:
             return (within,)
-        points, plane = (two.n, one.n, three.n), two.n * three.n  # a plane for each place of the second axis
-        seen = {name: replace(layout, strides=(*layout.strides[1::-1], 1)) for name, layout in _volumes(problem).items()}
-        if plane < 2**30 and all(problem.layout[name].strides[0] == three.n for name in seen):  # or one that holds all columns
-            points, seen = (1, one.n, plane), {name: replace(layout, strides=(0, plane, 1)) for name, layout in seen.items()}
-        return within, self._pass(problem, config, points, seen, (one.boundary,), gpu)
+        points, plane = (second.n, first.n, third.n), second.n * third.n  # a plane for each place of the second axis
+        transposed = {name: replace(layout, strides=(*layout.strides[1::-1], 1)) for name, layout in _volumes(problem).items()}
+        if plane < 2**30 and all(problem.layout[name].strides[0] == third.n for name in transposed):  # or one that holds all columns
+            points, transposed = (1, first.n, plane), {name: replace(layout, strides=(0, plane, 1)) for name, layout in transposed.items()}
+        return within, self._pass(problem, config, points, transposed, (first.boundary,), gpu)
 
     def _vectors(self, problem: Problem, config: Config) -> Launch:
         """All filters in a launch over planes, rows and columns."""
-        one, two, three = axes(problem)
+        first, second, third = axes(problem)
         t1, t2, vector = (int(config[name]) for name in ("T1", "T2", "VECTOR"))
-        groups = -(-three.n // t2), -(-two.n // t1), -(-one.n // _DEPTH)
+        groups = -(-third.n // t2), -(-second.n // t1), -(-first.n // _DEPTH)
         defines = {**self._defines(problem, config), "VEC": f"{_real(problem)}{vector}", "VECTOR": vector, "DEPTH": _DEPTH}
-        defines |= {"LEAD": _reach(one)[0] + one.lower}
+        defines |= {"LEAD": _reach(first)[0] + first.lower}
         values: dict[str, object] = {"window": config["WINDOW"], "vector": vector, "depth": problem.options["axes"] == 3}
-        values |= {"periodic": [axis.boundary == "periodic" for axis in (one, two, three)]}
-        return self._launch(problem, "vectors.cl", defines, values, (one.n, two.n, three.n), _volumes(problem), groups, 1)
+        values |= {"periodic": [axis.boundary == "periodic" for axis in (first, second, third)]}
+        return self._launch(problem, "vectors.cl", defines, values, (first.n, second.n, third.n), _volumes(problem), groups, 1)
 
     def _pass(
         self,
@@ -141,8 +141,8 @@ class Stencil(Workload):
         gpu: bool,
     ) -> Launch:
         """The filter along the rows of planes and, with a second boundary, the one along the columns; without, it adds to what is there."""
-        one, *_ = axes(problem)
-        ahead, ends = _reach(one)
+        first, *_ = axes(problem)
+        ahead, ends = _reach(first)
         planes, rows, columns = points
         t1, t2, window = (int(config[name]) for name in ("T1", "T2", "WINDOW"))
         groups = planes * -(-columns // t2), -(-rows // t1), 1
@@ -151,29 +151,29 @@ class Stencil(Workload):
         values: dict[str, object] = {
             "real": _real(problem),
             "window": window,
-            "taps": one.taps,
+            "taps": first.taps,
             "ends": ends,
             "ahead": ahead,
             "many": 16 // problem.itemsize,
         }
-        values |= {"lead": ahead + one.lower, "across": across, "adds": not across, "resident": config["RESIDENT"]}
+        values |= {"lead": ahead + first.lower, "across": across, "adds": not across, "resident": config["RESIDENT"]}
         values |= {"halo": -(-window * ends // t2) if across else 0}
         values |= {"periodic": boundaries[0] == "periodic", "once": rows >= t1 + ends + window + ahead}
         values |= {"periodic_across": boundaries[-1] == "periodic", "gpu": gpu}
         return self._launch(problem, "march.cl", defines, values, points, layout, groups, t2)
 
     def _defines(self, problem: Problem, config: Config) -> dict[str, Value]:
-        one, *_ = axes(problem)
-        ahead, ends = _reach(one)
+        first, *_ = axes(problem)
+        ahead, ends = _reach(first)
         return {
             "REAL": _real(problem),
             **({"DOUBLE": True} if problem.dtype == "float64" else {}),
             "INDEX": arguments.index_type(problem, self.shapes(problem)),
             **{name: config[name] for name in ("T1", "T2", "WINDOW")},
-            "TAPS": one.taps,
+            "TAPS": first.taps,
             "ENDS": ends,
             "AHEAD": ahead,
-            "FILTER_LD": one.filter_ld,
+            "FILTER_LD": first.filter_ld,
             "FIRST_FILTER": int(problem.options["axes"] == 3),
             "INTERLEAVE": False,
         }

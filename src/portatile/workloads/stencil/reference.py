@@ -17,8 +17,8 @@ def axes(problem: Problem) -> tuple[Axis, Axis, Axis]:
     options, sizes = problem.options, problem.sizes
     common = "single", int(options["taps"]), int(options["lower"])
     kinds = (options[name] for name in ("boundary1", "boundary2", "boundary3"))
-    one, two, three = (Axis(n, str(kind), *common) for n, kind in zip(sizes.values(), kinds, strict=True))
-    return one, two, three
+    first, second, third = (Axis(n, str(kind), *common) for n, kind in zip(sizes.values(), kinds, strict=True))
+    return first, second, third
 
 
 def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Inputs, sample: np.random.Generator | None) -> Expected:
@@ -31,8 +31,8 @@ def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Input
     first = psi.ndim - len(filters)
     for number, axis in enumerate(axes(problem)[first:]):
         along = first + number
-        for taken, weights in axis.terms(filters[number : number + 1], chosen[along]):
-            places = [taken if at == along else there for at, there in enumerate(chosen)]
+        for shifted, weights in axis.terms(filters[number : number + 1], chosen[along]):
+            places = [shifted if at == along else there for at, there in enumerate(chosen)]
             product = weights.reshape([-1 if at == along else 1 for at in range(psi.ndim)]) * psi[np.ix_(*places)]
             values += product
             scale += np.abs(product)

@@ -82,9 +82,9 @@ class Symm(structured.OfElements):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle that is not stored is NaN, and so is C where beta is 0."""
-        given = structured.inputs(problem, self.shapes(problem), rng)
-        structured.hide(problem, given.operands["a"], self.shapes(problem)["a"])
-        return given
+        inputs = structured.inputs(problem, self.shapes(problem), rng)
+        structured.hide(problem, inputs.operands["a"], self.shapes(problem)["a"])
+        return inputs
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """C in float64; with ``sample``, some of its rows and columns."""

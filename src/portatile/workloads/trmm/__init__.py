@@ -52,9 +52,9 @@ class Trmm(structured.TriangularOperand):
             blocks.scalar(problem, "alpha"),
         )
         spread = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
-        kept = (Arg("copy", role="temporary"), blocks.long_integer("ldcopy", copy.strides[0]))
+        copied = (Arg("copy", role="temporary"), blocks.long_integer("ldcopy", copy.strides[0]))
         triangle = (blocks.integer("order", order), alpha, *blocks.matrix(problem, "a", "in"), *spread)
-        old = (blocks.integer("m", m), blocks.integer("n", n), alpha, *blocks.matrix(problem, "b", "inout"), *kept)
+        old = (blocks.integer("m", m), blocks.integer("n", n), alpha, *blocks.matrix(problem, "b", "inout"), *copied)
         steps: list[Launch | Call] = [
             Launch(source, "trmm_expand", *blocks.lines(problem, order, order, group), triangle),
             Launch(source, "trmm_copy", *blocks.lines(problem, m, n, group), old),
@@ -95,9 +95,9 @@ class Trmm(structured.TriangularOperand):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; what must not be read of A is NaN."""
-        given = structured.inputs(problem, self.shapes(problem), rng)
-        structured.hide(problem, given.operands["a"], self.shapes(problem)["a"], problem.options["diag"] == "U")
-        return given
+        inputs = structured.inputs(problem, self.shapes(problem), rng)
+        structured.hide(problem, inputs.operands["a"], self.shapes(problem)["a"], problem.options["diag"] == "U")
+        return inputs
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """B in float64; with ``sample``, some of its rows and columns."""
