@@ -119,6 +119,7 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
 
 
 def _case(torch: Any, end: Any, case: Case, configs: Mapping[str, Config], built: Mapping[str, Binary]) -> dict[str, list[float]]:
+    """Seconds a run of cuBLAS and of each configuration, by turns; what is wrong, before or after, goes to the parent instead."""
     from portatile import device
 
     info = device.get("cuda").info
@@ -127,26 +128,12 @@ def _case(torch: Any, end: Any, case: Case, configs: Mapping[str, Config], built
     result = torch.int32 if case.dtype == "int8" else getattr(torch, HELD.get(case.dtype, case.dtype))
     operands = {name: _drawn(torch, case.dtype, shapes[name]) for name in "ab"}
     x, y = (operands[name].mT if trans == "T" else operands[name] for name, trans in zip("ab", case.trans, strict=True))
-    peer = torch.empty(shapes["c"], dtype=result, device="cuda")
     end.send(("at", "cuBLAS"))
-    if case.dtype == "int8":
-        calls: dict[str, Callable[[], Any]] = {"cuBLAS": lambda: torch._int_mm(x, y)}
-    else:
-        calls = {"cuBLAS": lambda: torch.matmul(x, y, out=peer)}
-    calls["cuBLAS"]()
-    torch.cuda.synchronize()
-    begin, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    calls["cuBLAS"]()
-    stop.record()
-    stop.synchronize()
-    count = int(max(3, min(40, 4e-4 / max(begin.elapsed_time(stop) * 1e-3, 4e-6))))
-    graphs = {"cuBLAS": _graph(torch, calls["cuBLAS"], count)}
-    rows = torch.arange(min(case.sizes[0], 64), device="cuda") * (case.sizes[0] - 1) // max(min(case.sizes[0], 64) - 1, 1)
-    lhs, rhs = x[..., rows, :].double(), y.double()
-    expected, scale = lhs @ rhs, lhs.abs() @ rhs.abs()
-    allowed = ROUNDING.get(case.dtype, 0.0) * expected.abs() + SUMS.get(case.dtype, 1e-5) * scale
-    results = {}
+    peer = _peer(torch, case, x, y, torch.empty(shapes["c"], dtype=result, device="cuda"))
+    count = _burst(torch, peer)
+    graphs = {"cuBLAS": _graph(torch, peer, count)}
+    check = _checker(torch, case, x, y)
+    calls, results = [peer], {}  # a call keeps its memory
     for name, config in configs.items():
         end.send(("at", name))
         try:
@@ -154,10 +141,52 @@ def _case(torch: Any, end: Any, case: Case, configs: Mapping[str, Config], built
             plan = case.workload.plan(case.problem, config, info)
             call = in_torch.launches(torch, plan, {**operands, "c": c}, {"alpha": 1.0, "beta": 0.0}, built)
             call()
-            _check(torch, c[..., rows, :], expected, allowed)
-            calls[name], graphs[name], results[name] = call, _graph(torch, call, count), c  # a call keeps its memory
+            check(c)
+            calls.append(call)
+            graphs[name], results[name] = _graph(torch, call, count), c
         except Exception as error:  # one candidate's failure
             end.send(("bad", name, f"{type(error).__name__}: {str(error)[:200]}"))
+    samples = _samples(torch, end, graphs, count)
+    for name, c in results.items():  # after many launches one after the other, as before the first
+        try:
+            check(c)
+        except ValueError as error:
+            del samples[name]
+            end.send(("bad", name, f"after {ROUNDS * count} launches: {error}"))
+    return samples
+
+
+def _peer(torch: Any, case: Case, x: Any, y: Any, out: Any) -> Callable[[], Any]:
+    """cuBLAS's product of ``x`` and ``y``."""
+    if case.dtype == "int8":
+        return lambda: torch._int_mm(x, y)
+    return lambda: torch.matmul(x, y, out=out)
+
+
+def _burst(torch: Any, call: Callable[[], Any]) -> int:
+    """How many runs last about 0.4 ms."""
+    call()
+    torch.cuda.synchronize()
+    begin, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    call()
+    stop.record()
+    stop.synchronize()
+    return int(max(3, min(40, 4e-4 / max(begin.elapsed_time(stop) * 1e-3, 4e-6))))
+
+
+def _checker(torch: Any, case: Case, x: Any, y: Any) -> Callable[[Any], None]:
+    """A check of some rows of a product within the bound of its sums; it raises ValueError."""
+    rows = torch.arange(min(case.sizes[0], 64), device="cuda") * (case.sizes[0] - 1) // max(min(case.sizes[0], 64) - 1, 1)
+    lhs, rhs = x[..., rows, :].double(), y.double()
+    expected, scale = lhs @ rhs, lhs.abs() @ rhs.abs()
+    allowed = ROUNDING.get(case.dtype, 0.0) * expected.abs() + SUMS.get(case.dtype, 1e-5) * scale
+    return lambda c: _check(torch, c[..., rows, :], expected, allowed)
+
+
+def _samples(torch: Any, end: Any, graphs: Mapping[str, Any], count: int) -> dict[str, list[float]]:
+    """Seconds a run of each graph, which holds ``count`` runs, in rounds of all."""
+    begin, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     samples: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(ROUNDS):
         for name, graph in graphs.items():
@@ -167,12 +196,6 @@ def _case(torch: Any, end: Any, case: Case, configs: Mapping[str, Config], built
             stop.record()
             stop.synchronize()
             samples[name].append(begin.elapsed_time(stop) * 1e-3 / count)
-    for name, c in results.items():  # after many launches one after the other, as before the first
-        try:
-            _check(torch, c[..., rows, :], expected, allowed)
-        except ValueError as error:
-            del samples[name]
-            end.send(("bad", name, f"after {ROUNDS * count} launches: {error}"))
     return samples
 
 

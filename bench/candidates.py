@@ -56,40 +56,40 @@ _MORE = 8  # candidates of types on matrix units, whose shapes are few
 BETTER = 1.02  # the default's time over a candidate's from which it is worth choosing
 
 
-def cases(asked: argparse.Namespace) -> Iterator[Case]:
+def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Shapes on matrix units first, then those that lost, then random ones."""
-    kinds = asked.kinds.split(",")
+    kinds = options.kinds.split(",")
     for kind in (kind for kind in kinds if kind in UNITS):
-        for text in filter(None, asked.shapes.split(",")):
+        for text in filter(None, options.shapes.split(",")):
             batch, _, sides = text.rpartition("*")
             m, n, k = map(int, sides.split("x"))
             yield Case(kind, "NT" if kind == "int8" else "NN", (m, n, k), int(batch or 1))
-    for text in filter(None, asked.losers.split(",")):
+    for text in filter(None, options.losers.split(",")):
         sides, trans, kind = text.split()
         m, n, k = map(int, sides.split("x"))
         if kind in kinds:
             yield Case(kind, trans, (m, n, k))
     plain = [kind for kind in kinds if kind not in UNITS]
-    for shape in draw(asked.seed, asked.draws, 32, 10000, plain) if plain else ():
+    for shape in draw(options.seed, options.draws, 32, 10000, plain) if plain else ():
         yield Case(shape.dtype, shape.trans, (shape.m, shape.n, shape.k))
 
 
 def candidates(case: Case, device: DeviceInfo, most: int) -> dict[str, Config]:
     """Configurations by name: the default, and at most so many that are legal and differ from it."""
     default = case.workload.default(case.problem, device)
-    found: dict[str, Config] = {"default": default}
+    configs: dict[str, Config] = {"default": default}
     batched = case.batch > 1
     space = case.workload.space(case.problem, device)
     for config in _on_units(case, device) if case.dtype in UNITS else _plain(case, device, most):
         config = canonical(config, batched)
         # stages beyond those that a search tries are legal where local memory has them
         if (
-            len(found) <= (most + _MORE if case.dtype in UNITS else most)
-            and config not in found.values()
+            len(configs) <= (most + _MORE if case.dtype in UNITS else most)
+            and config not in configs.values()
             and (case.dtype in UNITS or space.violated(config) is None)
         ):
-            found[named(config, default)] = config
-    return found
+            configs[named(config, default)] = config
+    return configs
 
 
 def named(config: Config, default: Config) -> str:
@@ -101,7 +101,7 @@ def named(config: Config, default: Config) -> str:
 def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
     """Tiles of warp groups, those that fill the device best first; with few of them k is split."""
     m, n, k = case.sizes
-    found = []
+    scored = []
     for tile in TILES:
         if tile.local_bytes(4) > local_limit(device):
             continue
@@ -110,10 +110,10 @@ def _on_units(case: Case, device: DeviceInfo) -> Iterator[Config]:
         for split in (1, 2, 4, 8, 16, 32, 64):
             if split == 1 or (tiles * split <= device.compute_units and split * 256 <= k):
                 rounds = -(-tiles * split // device.compute_units)
-                found.append(
+                scored.append(
                     (waste * rounds * device.compute_units / (tiles * split) * (1 + 0.1 * (split > 1)), replace(tile, SPLIT_K=split))
                 )
-    points = [point for _, point in sorted(found, key=lambda one: one[0])]
+    points = [point for _, point in sorted(scored, key=lambda pair: pair[0])]
     for place, point in enumerate(points):  # the host's maps cost a group nothing: the others only for comparison
         yield replace(point, MAPS=1).config(batched=case.batch > 1)
         if place < 2:
@@ -149,11 +149,10 @@ def shown(rows: list[dict[str, Any]]) -> None:
     for dtype in dict.fromkeys(row["dtype"] for row in rows):
         these = [row for row in rows if row["dtype"] == dtype and "default" in row["medians"]]
         for label in ("default", "best"):
-            found = [row["medians"]["cuBLAS"] / row["medians"][row["best"] if label == "best" else label] for row in these]
-            shares = [f"{100 * sum(one >= limit for one in found) / len(found):.0f} %" for limit in (0.92, 0.85)]
-            print(
-                f"{dtype} {label}: mean {statistics.geometric_mean(found):.3f}, {shares[0]} at .92, {shares[1]} at .85, {len(found)} shapes"
-            )
+            speeds = [row["medians"]["cuBLAS"] / row["medians"][row["best"] if label == "best" else label] for row in these]
+            shares = [f"{100 * sum(one >= limit for one in speeds) / len(speeds):.0f} %" for limit in (0.92, 0.85)]
+            mean = statistics.geometric_mean(speeds)
+            print(f"{dtype} {label}: mean {mean:.3f}, {shares[0]} at .92, {shares[1]} at .85, {len(speeds)} shapes")
         gains: dict[str, list[float]] = defaultdict(list)
         for row in these:
             for name, config in row["configs"].items():
@@ -161,8 +160,8 @@ def shown(rows: list[dict[str, Any]]) -> None:
                     changed = " ".join(key for key in config if config[key] != row["configs"]["default"].get(key))
                     gains[changed].append(row["medians"]["default"] / row["medians"][name])
         often = sorted(gains.items(), key=lambda one: -statistics.geometric_mean(one[1]))
-        told = [(key, str(len(one)), f"{statistics.geometric_mean(one):.3f}", f"{max(one):.2f}") for key, one in often if len(one) >= 3]
-        print_table((f"{dtype}: what differs from the default", "times", "mean gain", "largest"), told[:12])
+        lines = [(key, str(len(one)), f"{statistics.geometric_mean(one):.3f}", f"{max(one):.2f}") for key, one in often if len(one) >= 3]
+        print_table((f"{dtype}: what differs from the default", "times", "mean gain", "largest"), lines[:12])
     print("\ndefaults to set:")
     for row in rows:
         gain = row["medians"].get("default", math.inf) / row["medians"][row["best"]]
@@ -184,23 +183,23 @@ def main() -> None:
     options.add_argument("--commit", help="where this is no git repository")
     options.add_argument("--out", type=Path, help="folder for the result")
     options.add_argument("--tiles", type=Path, help="file for the times of float32 and float64")
-    asked = options.parse_args()
+    parsed = options.parse_args()
     from portatile import device
 
     info, begin = device.get("cuda").info, time.perf_counter()
-    work = {case: candidates(case, info, asked.most) for case in cases(asked)}
+    work = {case: candidates(case, info, parsed.most) for case in cases(parsed)}
     built = built_of(work, info)
     count = sum(map(len, work.values()))
     print(f"{len(built)} texts for {count} candidates of {len(work)} products after {time.perf_counter() - begin:.0f} s", file=sys.stderr)
-    child, rows = Child(built, asked.patience), []
+    child, rows = Child(built, parsed.patience), []
     for case, configs in work.items():
-        if time.perf_counter() - begin > asked.limit:
+        if time.perf_counter() - begin > parsed.limit:
             print(f"out of time before {case}")
             break
         samples, bad = child.timed(case, configs)
         for name, why in bad.items():
             print(f"bad: {case}, {name}: {why}")
-        medians = {name: statistics.median(taken) for name, taken in samples.items()}
+        medians = {name: statistics.median(seconds) for name, seconds in samples.items()}
         ours = {name: took for name, took in medians.items() if name != "cuBLAS"}
         if ours:
             row = {"case": str(case), "dtype": case.dtype, "trans": case.trans, "sizes": case.sizes, "batch": case.batch}
@@ -208,11 +207,11 @@ def main() -> None:
             rows.append(row | {"best": min(ours, key=lambda name: ours[name])})
     child.stop()
     shown(rows)
-    document = {**facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
-    if asked.out:
-        print(save(f"candidates-{slug(info.name)}", document, asked.out))
-    if asked.tiles:
-        asked.tiles.write_bytes(msgspec.json.encode(tiles(info, document)))
+    document = {**facts(parsed.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
+    if parsed.out:
+        print(save(f"candidates-{slug(info.name)}", document, parsed.out))
+    if parsed.tiles:
+        parsed.tiles.write_bytes(msgspec.json.encode(tiles(info, document)))
 
 
 def tiles(info: DeviceInfo, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,9 +34,7 @@ def child(task: dict[str, Any]) -> None:
     """One search, in the process that a repetition is; prints what happened as JSON."""
     from portatile import device, workloads
     from portatile.records import canonical
-    from portatile.space import ParameterSpace
-    from portatile.store import ResultStore, shipped
-    from portatile.trials import Budget
+    from portatile.store import ResultStore
     from portatile.tuning.search import tuner
 
     started = float(os.environ["BENCH_STARTED"])
@@ -49,25 +47,10 @@ def child(task: dict[str, Any]) -> None:
             rows.append({**row, "seconds": dict(trial.seconds), "config": dict(trial.config)})
 
     problem = workloads.problem(task["workload"], task["dtype"], {**task["sizes"], **task["options"]})
-    configs = task.get("configs")
-    if configs is None:
-        request = tuner.TuningRequest(
-            problem, task["device"], Budget.parse(task["budget"]), task["strategy"], task["seed"], warm=5 if task["shipped"] else 0
-        )
-    else:
-        info = device.get(task["device"]).info
-        space = workloads.get(problem.workload).space(problem, info)
-        found = {canonical(config): config for config in configs}
-        for trial in shipped(problem.workload):
-            if trial.problem.key == problem.key and trial.device.name == info.name and trial.config in space:
-                config = space.complete(trial.config)
-                found[canonical(config)] = dict(config)
-        only = ParameterSpace.from_configs(list(found.values()))
-        request = tuner.TuningRequest(problem, task["device"], Budget(), "exhaustive", space=only, model=False, warm=0)
     with ResultStore.default() as store:
-        result = tuner.tune(request, store, listen)
+        result = tuner.tune(_request(problem, task), store, listen)
     final = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}
-    if configs is not None:
+    if task.get("configs") is not None:
         final = by_turns(problem, device.get(task["device"]), [trial.config for trial in result.trials if trial.status == "ok"])
     document = {
         "rows": rows,
@@ -81,6 +64,31 @@ def child(task: dict[str, Any]) -> None:
         "flops": workloads.get(problem.workload).flops(problem),
     }
     print("\n" + json.dumps(document))
+
+
+def _request(problem: Any, task: dict[str, Any]) -> Any:
+    """The search of a task; with ``configs`` of these and of the shipped ones, each once."""
+    from portatile import device, workloads
+    from portatile.records import canonical
+    from portatile.space import ParameterSpace
+    from portatile.store import shipped
+    from portatile.trials import Budget
+    from portatile.tuning.search import tuner
+
+    configs = task.get("configs")
+    if configs is None:
+        return tuner.TuningRequest(
+            problem, task["device"], Budget.parse(task["budget"]), task["strategy"], task["seed"], warm=5 if task["shipped"] else 0
+        )
+    info = device.get(task["device"]).info
+    space = workloads.get(problem.workload).space(problem, info)
+    by_text = {canonical(config): config for config in configs}
+    for trial in shipped(problem.workload):
+        if trial.problem.key == problem.key and trial.device.name == info.name and trial.config in space:
+            config = space.complete(trial.config)
+            by_text[canonical(config)] = dict(config)
+    only = ParameterSpace.from_configs(list(by_text.values()))
+    return tuner.TuningRequest(problem, task["device"], Budget(), "exhaustive", space=only, model=False, warm=0)
 
 
 def by_turns(problem: Any, device: Any, configs: Sequence[Any]) -> dict[str, float]:

@@ -244,12 +244,7 @@ def main() -> None:
     )
     crew.close()
 
-    rows = []
-    for group, cases in GROUPS.items():
-        rows.append([group, *(_share([answers[Task("construct", case.name, column)] for case in cases]) for column in columns)])
-    rows.append(["all constructs", *(_share([answers[Task("construct", name, column)] for name in CASES]) for column in columns)])
-    rows.append(["programs", *(_share([answers[Task("program", name, column)] for name in SAMPLES]) for column in columns)])
-    print_table(["right of those asked", *columns], rows)
+    print_table(["right of those asked", *columns], _shares(answers, columns))
     bad = {task: answer for task, answer in answers.items() if answer["status"] not in ("ok", "not asked")}
     for task, answer in bad.items():
         print(f"{task.column}: {task.kind} {task.name}: {answer['status']}: {answer.get('detail', '').splitlines()[:1]}")
@@ -268,6 +263,16 @@ def main() -> None:
     }
     where = slug(next((device.info.name for device in chosen if device.info.kind == "gpu"), chosen[0].info.name if chosen else "no-device"))
     print(f"\nwritten to {save(f'dialect-{where}', document, options.out)}")
+
+
+def _shares(answers: dict[Task, dict[str, Any]], columns: list[str]) -> list[list[str]]:
+    """Rows of the table: groups of constructs, all of them, and programs, on each device."""
+    rows = []
+    for group, cases in GROUPS.items():
+        rows.append([group, *(_share([answers[Task("construct", case.name, column)] for case in cases]) for column in columns)])
+    rows.append(["all constructs", *(_share([answers[Task("construct", name, column)] for name in CASES]) for column in columns)])
+    rows.append(["programs", *(_share([answers[Task("program", name, column)] for name in SAMPLES]) for column in columns)])
+    return rows
 
 
 def _share(answers: list[dict[str, Any]]) -> str:

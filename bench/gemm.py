@@ -60,16 +60,16 @@ class Portatile:
 
         A measurement that is refused is left out, and said.
         """
-        found: dict[str, Any] = {}
-        wanted = {name for dtype in dtypes for name in _CEILINGS.get(dtype, ())}
+        rates: dict[str, Any] = {}
+        names = {name for dtype in dtypes for name in _CEILINGS.get(dtype, ())}
         for question in peaks.arithmetic_questions(self.device.info):
-            if question.name in wanted:
+            if question.name in names:
                 try:
                     measured = peaks.answer(self.device, question, way=Way(Length(samples=5, seconds=0.1)))
-                    found[question.name] = self._by_cpu_time(question, measured) if pinned else measured.rate
+                    rates[question.name] = self._by_cpu_time(question, measured) if pinned else measured.rate
                 except DeviceError as error:
                     print(f"no ceiling: {error}", file=sys.stderr)
-        return found
+        return rates
 
     def prepare(self, sizes: dict[str, int], dtype: str, trans: str, rows: str) -> dict[str, Any]:
         """Build and check every participant, with ``rows`` "tuned" that one only; answers what each is, or why it is missing."""
@@ -105,19 +105,19 @@ class Portatile:
 
     def release(self) -> dict[str, Any]:
         """Free the operands."""
-        for held in (*self.ready.values(), *self.memory.values()):
-            held.release()
+        for resource in (*self.ready.values(), *self.memory.values()):
+            resource.release()
         self.ready.clear()
         self.memory.clear()
         return {}
 
     def _by_cpu_time(self, question: peaks.Question, measured: Measured) -> float:
         """The fastest of some bursts of the kernel that was measured, by CPU time."""
-        asked = peaks.problem(question, self.device.info)
+        problem = peaks.problem(question, self.device.info)
         config = {name.removeprefix("config."): value for name, value in measured.details.items() if name.startswith("config.")}
         count = max(1, round(BURST_SECONDS["cpu"] / 4 * measured.rate / measured.work))
         rates = []
-        with runs.prepared(self.device, asked) as ready, runs.loaded(self.device, asked, config) as executable:
+        with runs.prepared(self.device, problem) as ready, runs.loaded(self.device, problem, config) as executable:
             for _ in range(_BURSTS + 1):  # the first warms up
                 _, start = clock()
                 for _ in range(count):
@@ -138,9 +138,9 @@ class Portatile:
             self.queue.upload(self.memory["c"], inputs.operands["c"])
             self.ready[name] = executable
             self.run(name, 1)
-            got = np.empty_like(inputs.operands["c"])
-            self.queue.download(got, self.memory["c"])
-            return {**facts, "error": check(checked_as or problem, inputs, got, workload.bound(problem, config))}
+            result = np.empty_like(inputs.operands["c"])
+            self.queue.download(result, self.memory["c"])
+            return {**facts, "error": check(checked_as or problem, inputs, result, workload.bound(problem, config))}
         except Exception as error:
             self.ready.pop(name, None)
             return {**facts, "missing": f"{type(error).__name__}: {error}".splitlines()[0]}
@@ -163,14 +163,14 @@ def child_main(kind: str, selector: str, pin: int | None) -> None:
 
 def participants(selectors: list[str], infos: dict[str, dict[str, Any]], pin: int | None) -> dict[str, Child]:
     """The children, those that say they cannot take part left out with their reason."""
-    wanted = [("portatile", selector) for selector in selectors]
+    named = [("portatile", selector) for selector in selectors]
     kinds = {infos[selector]["kind"] for selector in selectors}
-    wanted += [("numpy", "")] if "cpu" in kinds else []
-    wanted += [("torch", "")] if any(infos[s]["vendor"].lower().startswith("nvidia") for s in selectors) else []
-    wanted += [("clblast", selector) for selector in selectors if infos[selector]["backend"] == "opencl"]
+    named += [("numpy", "")] if "cpu" in kinds else []
+    named += [("torch", "")] if any(infos[s]["vendor"].lower().startswith("nvidia") for s in selectors) else []
+    named += [("clblast", selector) for selector in selectors if infos[selector]["backend"] == "opencl"]
     env = {"OPENBLAS_NUM_THREADS": "1", "POCL_MAX_PTHREAD_COUNT": "1"} if pin is not None else {}
-    found = {}
-    for kind, selector in wanted:
+    opened = {}
+    for kind, selector in named:
         args = ["--child", kind, "--device", selector] + ([] if pin is None else ["--pin", str(pin)])
         child = Child(Path(__file__), args, env)
         answer = child.ask(do="hello")
@@ -178,23 +178,23 @@ def participants(selectors: list[str], infos: dict[str, dict[str, Any]], pin: in
             print(f"without {kind} {selector}: {answer['missing']}", file=sys.stderr)
             child.close()
         else:
-            found[f"{kind} {selector}".strip()] = child
-    return found
+            opened[f"{kind} {selector}".strip()] = child
+    return opened
 
 
 def measured_ceilings(children: dict[str, Child], dtypes: list[str], pinned: bool) -> dict[str, dict[str, float]]:
     """Rates in flop/s by device and quantity, one device after the other."""
-    found = {}
+    ceilings = {}
     for place, child in children.items():
         kind, _, selector = place.partition(" ")
         if kind == "portatile":
             try:
-                found[selector] = {name: float(rate) for name, rate in child.ask(do="ceilings", dtypes=dtypes, pinned=pinned).items()}
+                ceilings[selector] = {name: float(rate) for name, rate in child.ask(do="ceilings", dtypes=dtypes, pinned=pinned).items()}
             except ChildError as error:
                 print(f"no ceilings: {error}", file=sys.stderr)
                 continue
-            print(f"ceilings of {selector}: " + ", ".join(f"{name} {rate / 1e9:.0f} Gflop/s" for name, rate in found[selector].items()))
-    return found
+            print(f"ceilings of {selector}: " + ", ".join(f"{name} {rate / 1e9:.0f} Gflop/s" for name, rate in ceilings[selector].items()))
+    return ceilings
 
 
 def ceiling(row: dict[str, Any], dtype: str, limits: dict[str, dict[str, float]], kinds: dict[str, str]) -> tuple[str, float] | None:

@@ -129,7 +129,7 @@ def flops(routine: str, case: str, m: int, n: int, dtype: str) -> float:
     return float(m * n * (m if case[0] == "L" else n)) * (2 if routine == "symm" else 1)
 
 
-def main() -> None:
+def parse() -> argparse.Namespace:
     commands = parser(__doc__, "the default device", several=False)
     commands.add_argument(
         "--sizes", default="256,512,1024,2048", help="N or MxN, of the result (of syrk and syr2k N x K), separated by commas"
@@ -141,7 +141,11 @@ def main() -> None:
     commands.add_argument("--burst", type=float, default=0.2, help="seconds")
     commands.add_argument("--pin", type=int, default=0, metavar="CORE", help="the core")
     commands.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    options = commands.parse_args()
+    return commands.parse_args()
+
+
+def main() -> None:
+    options = parse()
     if options.child:
         os.sched_setaffinity(0, {options.pin})
         host = Both(options.device)

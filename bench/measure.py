@@ -76,13 +76,13 @@ def parser(doc: str | None, device: str = "every device", several: bool = True) 
 
     ``device`` names the default; ``several`` devices are a list, empty where none is named.
     """
-    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if device:
-        told = f"as `portatile devices` names it; {'repeat; ' if several else ''}default: {device}"
-        made.add_argument("--device", help=told, **({"action": "append", "default": []} if several else {}))
-    made.add_argument("--commit", help="what to record where there is no git")
-    made.add_argument("--out", type=Path, default=RESULTS, help="folder for the result; default bench/results")
-    return made
+        meaning = f"as `portatile devices` names it; {'repeat; ' if several else ''}default: {device}"
+        commands.add_argument("--device", help=meaning, **({"action": "append", "default": []} if several else {}))
+    commands.add_argument("--commit", help="what to record where there is no git")
+    commands.add_argument("--out", type=Path, default=RESULTS, help="folder for the result; default bench/results")
+    return commands
 
 
 @contextmanager
@@ -123,8 +123,8 @@ def environment(folder: str) -> dict[str, str]:
     }
     for name in places.values():
         Path(folder, name).mkdir(exist_ok=True)
-    found = {**os.environ, **{variable: str(Path(folder, name)) for variable, name in places.items()}}
-    return {**found, "BENCH_STARTED": repr(time.monotonic())}
+    variables = {**os.environ, **{variable: str(Path(folder, name)) for variable, name in places.items()}}
+    return {**variables, "BENCH_STARTED": repr(time.monotonic())}
 
 
 def afresh(script: str, task: Mapping[str, Any], folder: str) -> dict[str, Any]:
@@ -181,14 +181,14 @@ def supervised(words: Sequence[str], seconds: float, patience: float, env: Mappi
 
 def shapes(text: str, names: Collection[str]) -> list[dict[str, int]]:
     """``512,1024x64x512`` as sizes of these names, in their order; one number stands for all. Ends the bench for what does not fit."""
-    found = []
+    listed = []
     for shape in text.split(","):
         numbers = [int(part) for part in shape.split("x")]
         numbers = numbers * len(names) if len(numbers) == 1 else numbers
         if len(numbers) != len(names):
             sys.exit(f"{shape}: give one number, or {'x'.join(names)}")
-        found.append(dict(zip(names, numbers, strict=True)))
-    return found
+        listed.append(dict(zip(names, numbers, strict=True)))
+    return listed
 
 
 def serve(handlers: Mapping[str, Any]) -> None:
@@ -274,13 +274,13 @@ def spread(samples: Sequence[float]) -> float:
 
 def _command(words: Sequence[str]) -> str:
     """The command line, without what is of this machine only: where the commit is known from, and where results go."""
-    kept, rest = [f"bench/{Path(words[0]).name}"], iter(words[1:])
+    words_kept, rest = [f"bench/{Path(words[0]).name}"], iter(words[1:])
     for word in rest:
         if word in ("--commit", "--out", "--json"):
             next(rest, None)
         elif not word.startswith(("--commit=", "--out=", "--json=")):
-            kept.append(shlex.quote(word))
-    return " ".join(kept)
+            words_kept.append(shlex.quote(word))
+    return " ".join(words_kept)
 
 
 def _commit() -> str:

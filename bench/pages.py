@@ -25,9 +25,11 @@ _SPACE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-def found(folder: Path = RESULTS) -> tuple[list[Table], list[Picture]]:
+def tables_and_pictures(folder: Path = RESULTS) -> tuple[list[Table], list[Picture]]:
     """Every table and picture that the recorded results give."""
-    parts = [part for path in sorted((HERE / "tables").glob("[a-z]*.py")) for part in import_module(f"tables.{path.stem}").made(folder)]
+    parts = [
+        part for path in sorted((HERE / "tables").glob("[a-z]*.py")) for part in import_module(f"tables.{path.stem}").from_results(folder)
+    ]
     return [part for part in parts if isinstance(part, Table)], [part for part in parts if isinstance(part, Picture)]
 
 
@@ -68,7 +70,7 @@ def uses(tables: list[Table]) -> dict[str, dict[str, object]]:
 
 def files() -> Iterator[tuple[Path, str]]:
     """Every page and picture with what should be in it."""
-    tables, pictures = found()
+    tables, pictures = tables_and_pictures()
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text()
         if named(text):
@@ -77,9 +79,9 @@ def files() -> Iterator[tuple[Path, str]]:
         yield DOCS / "pictures" / picture.name, picture.text
 
 
-def same(one: str, other: str) -> bool:
+def same(text: str, other: str) -> bool:
     """Whether two texts say the same: equal words, numbers equal to one in the last digit, whatever the spacing."""
-    left, right = (" ".join(text.split()) for text in (one, other))
+    left, right = (" ".join(text.split()) for text in (text, other))
     if _NUMBER.sub("0", left) != _NUMBER.sub("0", right):
         return False
     pairs = zip(_NUMBER.findall(left), _NUMBER.findall(right), strict=True)

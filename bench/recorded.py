@@ -70,8 +70,8 @@ def read(path: Path) -> Any:
 
 def runs(family: str, folder: Path = RESULTS) -> list[Run]:
     """The recorded runs of ``family.py``, the oldest first."""
-    found = [Run(path.name, read(path)) for path in folder.glob(f"{family}-*.json.gz")]
-    return sorted(found, key=lambda run: (run.time, run.file))
+    listed = [Run(path.name, read(path)) for path in folder.glob(f"{family}-*.json.gz")]
+    return sorted(listed, key=lambda run: (run.time, run.file))
 
 
 def digest(path: Path) -> str:
@@ -111,8 +111,8 @@ def _names(value: Any) -> Iterator[str]:
 def load_index(folder: Path = RESULTS) -> dict[str, Any]:
     """``files``: name -> sha256, command, commit, device; ``tables``: name -> page and files."""
     path = folder / INDEX
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": {}, "files": {}}
-    return found
+    index: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": {}, "files": {}}
+    return index
 
 
 def save_index(index: Mapping[str, Any], folder: Path = RESULTS) -> None:
@@ -125,13 +125,13 @@ def take(path: Path, command: str = "", folder: Path = RESULTS) -> tuple[str, di
     """Compress a result into the folder; its name there and its entry of the index. Raises ResultError where it is not fit."""
     document = read(path)
     commit = clean(document)
-    told = command or document.get("command", "")
-    if not told:
+    typed = command or document.get("command", "")
+    if not typed:
         raise ResultError("it does not say which command made it: give --command")
     name = path.name.removesuffix(".gz").removesuffix(".json") + ".json.gz"
     target = folder / name
     target.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), 9, mtime=0))
-    return name, {"sha256": digest(target), "command": told, "commit": commit, "device": ", ".join(devices(document))}
+    return name, {"sha256": digest(target), "command": typed, "commit": commit, "device": ", ".join(devices(document))}
 
 
 def processor(name: str) -> str:

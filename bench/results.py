@@ -54,7 +54,7 @@ def check(_: argparse.Namespace) -> None:
     """Index, hashes, commits, size, and whether the index names the files that the tables use now."""
     index = load_index()
     complaints = list(wrong(index))
-    if index["tables"] != dict(sorted(pages.uses(pages.found()[0]).items())):
+    if index["tables"] != dict(sorted(pages.uses(pages.tables_and_pictures()[0]).items())):
         complaints.append("the index names other files than the tables use: results.py add, without a file")
     print("\n".join(complaints) or f"{len(index['files'])} files, {len(index['tables'])} tables: all is well")
     sys.exit(bool(complaints))
@@ -72,7 +72,7 @@ def add(options: argparse.Namespace) -> None:
         if path.resolve().parent == RESULTS.resolve() and path.name != name:
             path.unlink()
         print(f"{name}: {entry['commit'][:7]}, {entry['device']}")
-    index["tables"] = pages.uses(pages.found()[0])
+    index["tables"] = pages.uses(pages.tables_and_pictures()[0])
     save_index(index)
     sys.argv[1:] = []
     pages.main()
@@ -83,7 +83,7 @@ def add(options: argparse.Namespace) -> None:
 def prune(_: argparse.Namespace) -> None:
     """Remove what no table uses."""
     index = load_index()
-    index["tables"] = pages.uses(pages.found()[0])
+    index["tables"] = pages.uses(pages.tables_and_pictures()[0])
     used = {name for table in index["tables"].values() for name in table["files"]}
     for name in [name for name, entry in index["files"].items() if name not in used and not entry.get("kept")]:
         del index["files"][name]

@@ -39,7 +39,7 @@ def chosen(space: Any, default: dict[str, Any], count: int, seed: int) -> list[d
 
 def study(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     """Truth and model on one small space."""
-    from portatile import device, model, workloads
+    from portatile import device, workloads
     from portatile.records import canonical
     from portatile.space import ParameterSpace
     from portatile.store import ResultStore
@@ -66,35 +66,47 @@ def study(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     kept = search(True)
     times = {canonical(trial.config): trial.comparable for trial in truth.trials if trial.status == "ok"}
     best = canonical(truth.best.config)
-    good = {name for name, took in times.items() if took <= NEAR * times[best]}
-    stages: dict[str, dict[str, Any]] = {}
-    for stage in (model.ON_PAPER, model.COMPILED, model.SLOW):
-        gone = {canonical(trial.config) for trial in kept.trials if trial.message.startswith(stage)}
-        stages[stage] = {"configurations": len(gone), "the best": best in gone, "within 2 %": len(gone & good)}
-        stages[stage]["fastest of them"] = min((times[name] / times[best] for name in gone if name in times), default=None)
     order = [canonical(config) for config in planner.Planner(workload, [problem], [], info).ranked(configs)]
-    valid = [name for name in order if name in times]
-    quarter = valid[: max(len(valid) // 4, 1)]
-    ranking = {
-        "place of the best": valid.index(best) + 1 if best in valid else None,
-        "of": len(valid),
-        "mean share of the best's speed, first quarter": fmean(times[best] / times[name] for name in quarter) if quarter else None,
-        "of all": fmean(times[best] / took for took in times.values()),
-    }
-    spent = [sum(sum(trial.seconds.values()) for trial in found.trials) for found in (truth, kept)]
+    spent = [sum(sum(trial.seconds.values()) for trial in result.trials) for result in (truth, kept)]
     return {
         "problem": {"workload": options.workload, "sizes": sizes, "dtype": dtype},
         "device": info.name,
         "configurations": len(configs),
         "valid": len(times),
-        "stages": stages,
-        "ranking": ranking,
+        "stages": _stages(kept, times, best),
+        "ranking": _ranking(order, times, best),
         "seconds": {"everything": truth.seconds, "with the model": kept.seconds},
         "worker seconds": dict(zip(("everything", "with the model"), spent, strict=True)),
         "winner with the model, share of the best": times[best] / times.get(canonical(kept.best.config), float("inf")),
         "trials": [
             {"config": dict(t.config), "status": t.status, "seconds": t.comparable if t.status == "ok" else None} for t in truth.trials
         ],
+    }
+
+
+def _stages(result: Any, times: dict[str, float], best: str) -> dict[str, dict[str, Any]]:
+    """What each stage of the model left out of a search, and how good it was; ``times`` are those of all."""
+    from portatile import model
+    from portatile.records import canonical
+
+    good = {name for name, took in times.items() if took <= NEAR * times[best]}
+    stages: dict[str, dict[str, Any]] = {}
+    for stage in (model.ON_PAPER, model.COMPILED, model.SLOW):
+        refused = {canonical(trial.config) for trial in result.trials if trial.message.startswith(stage)}
+        stages[stage] = {"configurations": len(refused), "the best": best in refused, "within 2 %": len(refused & good)}
+        stages[stage]["fastest of them"] = min((times[name] / times[best] for name in refused if name in times), default=None)
+    return stages
+
+
+def _ranking(order: list[str], times: dict[str, float], best: str) -> dict[str, Any]:
+    """Where the model's order puts the best, and how fast its first quarter is."""
+    valid = [name for name in order if name in times]
+    quarter = valid[: max(len(valid) // 4, 1)]
+    return {
+        "place of the best": valid.index(best) + 1 if best in valid else None,
+        "of": len(valid),
+        "mean share of the best's speed, first quarter": fmean(times[best] / times[name] for name in quarter) if quarter else None,
+        "of all": fmean(times[best] / took for took in times.values()),
     }
 
 

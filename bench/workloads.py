@@ -136,20 +136,20 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
 
     A measurement that is refused, on a busy machine say, is told and left out.
     """
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     way = Way(Length(samples=3, seconds=0.1, burst=0.01))
     functions = ("rsqrt",) if device.info.kind == "gpu" else ()  # one unit's, all as fast; a CPU computes them by plain arithmetic
     for question in (*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)):
         if question.name in _CEILINGS and question.options.get("quantity") in (None, "fma", "product", *functions):
             fewer = {"chains": 2**15, "rounds": 256} if quick and device.info.kind == "cpu" else {}  # a GPU would be done before it is told
-            asked = peaks.problem(question, device.info, 2**22 if quick else None, **fewer)
+            problem = peaks.problem(question, device.info, 2**22 if quick else None, **fewer)
             try:
-                rate = peaks.answer(device, question, asked, way).rate
+                rate = peaks.answer(device, question, problem, way).rate
             except DeviceError as error:
                 print(f"no ceiling: {error}")
                 continue
-            found[question.name] = max(rate, found.get(question.name, 0.0))
-    return found
+            rates[question.name] = max(rate, rates.get(question.name, 0.0))
+    return rates
 
 
 def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str, float]) -> tuple[str, float] | None:
@@ -278,8 +278,8 @@ class Bench:
 
         def called(x: Array, field: Array) -> Array:
             with Buffer.from_numpy(x, device) as psi, Buffer.from_numpy(field, device) as on_grid:
-                found: Array = (volume.call(psi, on_grid) if volume.potential else volume.call(psi)).numpy()
-                return found
+                result: Array = (volume.call(psi, on_grid) if volume.potential else volume.call(psi)).numpy()
+                return result
 
         self._check(volume, called, dtype, identity)
         with (

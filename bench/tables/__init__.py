@@ -1,1 +1,1 @@
-"""The tables of the pages: a module for each bench, whose ``made(folder)`` gives tables and pictures of what it recorded."""
+"""The tables of the pages: a module for each bench, whose ``from_results(folder)`` gives tables and pictures of what it recorded."""

@@ -21,7 +21,7 @@ UNITS = {
 }
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table, with a row for each attack on each device: all recorded attempts together, and the newest commit among them."""
     rows: dict[tuple[str, str], tuple[int, int, str]] = {}
     files = set()

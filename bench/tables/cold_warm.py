@@ -10,7 +10,7 @@ from recorded import Table, markdown, processor, runs, through
 STATES = (("cold", "cold"), ("cold", "warm"), ("warm", "cold"), ("warm", "warm"))
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table."""
     rows, files = {}, {}
     for run in runs("cold_warm", folder):
@@ -21,12 +21,12 @@ def made(folder: Path) -> Iterator[Table]:
             sizes = "x".join(map(str, program["sizes"]))
             name = f"{processor(device['name'])}, {through(device)}: {program['name']} {sizes}"
             state = {(row["own"], row["driver"]): row for row in program["rows"]}
-            build = " / ".join(f"{_ms(state[one]['median']['build'] + state[one]['median']['kernel'])}" for one in STATES)
-            rows[name] = [name, *(f"{state[one]['first_result']:.2f}" for one in STATES), build, run.commit]
+            build = " / ".join(f"{_ms(state[cache]['median']['build'] + state[cache]['median']['kernel'])}" for cache in STATES)
+            rows[name] = [name, *(f"{state[cache]['first_result']:.2f}" for cache in STATES), build, run.commit]
             files[name] = run.file
     head = [f"{own} / {driver}" for own, driver in STATES]
     text = markdown(
-        ("portatile's cache / the driver's", *(f"{one}, s" for one in head), "build and load in these states, ms", "commit"),
+        ("portatile's cache / the driver's", *(f"{cache}, s" for cache in head), "build and load in these states, ms", "commit"),
         (row for _, row in sorted(rows.items())),
     )
     yield Table("cold-warm", text, frozenset(files.values()))

@@ -37,26 +37,26 @@ class Panel:
 
 def newest(recorded: Iterable[Run]) -> dict[str, tuple[Run, Mapping[str, Any]]]:
     """Of each problem on each device the newest searches, GPUs first."""
-    found = {_title(series): (run, series) for run in recorded for series in run.document["series"]}
-    return dict(sorted(found.items(), key=lambda item: ("PoCL" in item[0], item[0])))
+    by_title = {_title(series): (run, series) for run in recorded for series in run.document["series"]}
+    return dict(sorted(by_title.items(), key=lambda item: ("PoCL" in item[0], item[0])))
 
 
-def panels(found: Mapping[str, tuple[Run, Mapping[str, Any]]]) -> list[Panel]:
+def panels(by_title: Mapping[str, tuple[Run, Mapping[str, Any]]]) -> list[Panel]:
     """What the picture shows of them."""
-    return [Panel(title, series["curves"], max(one["seconds"] for one in series["runs"])) for title, (_, series) in found.items()]
+    return [Panel(title, series["curves"], max(run["seconds"] for run in series["runs"])) for title, (_, series) in by_title.items()]
 
 
-def made(folder: Path) -> Iterator[Table | Picture]:
+def from_results(folder: Path) -> Iterator[Table | Picture]:
     """The table and the picture."""
-    found = newest(runs("convergence", folder))
+    by_title = newest(runs("convergence", folder))
     rows = []
-    for title, (run, series) in found.items():
+    for title, (run, series) in by_title.items():
         _, speed, first, rate, *goals, end = line(dict(series), ())
         rows.append([title, run.document["budget"], f"{float(speed) / 1e3:.3g}", first, rate, *goals, end, run.commit])
     within = [f"within {1 - goal:.0%} for good, s: median / worst" for goal in GOALS]
     head = ("", "budget", "best, Tflop/s", "first trial, s", "trials a minute", *within, "at the end: median / worst", "commit")
-    yield Table("convergence", markdown(head, rows), frozenset(run.file for run, _ in found.values()))
-    yield Picture("convergence.svg", picture(panels(found)))
+    yield Table("convergence", markdown(head, rows), frozenset(run.file for run, _ in by_title.values()))
+    yield Picture("convergence.svg", picture(panels(by_title)))
 
 
 def _title(series: Mapping[str, Any]) -> str:
@@ -69,11 +69,11 @@ def _title(series: Mapping[str, Any]) -> str:
     return f"{where}, {through}: {task['workload']} {shape} {task['dtype']}"
 
 
-def picture(found: Sequence[Panel]) -> str:
+def picture(shown: Sequence[Panel]) -> str:
     """A self-contained SVG."""
-    rows = ceil(len(found) / _ACROSS)
+    rows = ceil(len(shown) / _ACROSS)
     width, height = _WIDTH * _ACROSS, _HEIGHT * rows
-    parts = [part for place, panel in enumerate(found) for part in _panel(panel, place % _ACROSS * _WIDTH, place // _ACROSS * _HEIGHT)]
+    parts = [part for place, panel in enumerate(shown) for part in _panel(panel, place % _ACROSS * _WIDTH, place // _ACROSS * _HEIGHT)]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
     about = "<title>The best so far of every search, as a share of the best known, against seconds from its start</title>"
     return f'{head}{about}<style>{_STYLE}</style><rect class="page" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
@@ -99,8 +99,8 @@ def _panel(panel: Panel, left: int, top: int) -> Iterator[str]:
     for number, curve in enumerate(panel.curves):
         (first, share), *rest = curve
         path = f"M{across(first):.1f} {south}V{down(share):.1f}" + "".join(f"H{across(at):.1f}V{down(value):.1f}" for at, value in rest)
-        said = f"search {number + 1}: first trial after {first:.1f} s with {share:.2f} of the best, {curve[-1][1]:.2f} at the end"
-        yield f'<path class="run" d="{path}"><title>{escape(said)}</title></path>'
+        label = f"search {number + 1}: first trial after {first:.1f} s with {share:.2f} of the best, {curve[-1][1]:.2f} at the end"
+        yield f'<path class="run" d="{path}"><title>{escape(label)}</title></path>'
 
 
 def _text(kind: str, x: float, y: float, text: str) -> str:

@@ -15,19 +15,19 @@ WHAT = {
     "driver to image": "the driver's copy of a buffer into an image",
 }
 BACKENDS = {"cuda": "CUDA", "opencl": "OpenCL"}
-WHAT |= {name.replace("turned", "transposed"): told for name, told in WHAT.items()}
+WHAT |= {name.replace("turned", "transposed"): meaning for name, meaning in WHAT.items()}
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table, of the newest run."""
     for run in runs("copies", folder)[-1:]:
         rows = [row for row in run.document["rows"] if row.get("share") is not None and row["what"] in WHAT and row["n"] >= 2048]
         series = sorted({(row["dtype"], row["device"].partition(":")[0], row["n"]) for row in rows})
-        found = {(WHAT[row["what"]], row["dtype"], row["device"].partition(":")[0], row["n"]): row["share"] for row in rows}
-        names = list(dict.fromkeys(name for name, *_ in found))
-        told = [
-            [f"{dtype}, {BACKENDS[backend]}, {n}", *(f"{found[name, dtype, backend, n]:.2f}" for name in names)]
+        shares = {(WHAT[row["what"]], row["dtype"], row["device"].partition(":")[0], row["n"]): row["share"] for row in rows}
+        names = list(dict.fromkeys(name for name, *_ in shares))
+        lines = [
+            [f"{dtype}, {BACKENDS[backend]}, {n}", *(f"{shares[name, dtype, backend, n]:.2f}" for name in names)]
             for dtype, backend, n in series
         ]
         head = ("", *names)
-        yield Table("copies", markdown(head, told), frozenset({run.file}))
+        yield Table("copies", markdown(head, lines), frozenset({run.file}))

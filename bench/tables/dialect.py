@@ -11,7 +11,7 @@ from typing import Any
 from recorded import Run, Table, markdown, processor, runs, through
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """What is right, by the newest run on each device; and what the programs' CUDA form is made of, by the newest run."""
     recorded = runs("dialect", folder)
     rows = {}
@@ -19,9 +19,11 @@ def made(folder: Path) -> Iterator[Table]:
         for column, device in {**run.document["devices"], "CUDA compiles": None}.items():
             name = _name(column, device) if device else f"compiled for CUDA, {run.document['architecture']}"
             rows[name] = [name, *(_share(run.document[kind], column) for kind in ("constructs", "programs")), run.commit, run.file]
-    told = [row[:-1] for _, row in sorted(rows.items())]
+    lines = [row[:-1] for _, row in sorted(rows.items())]
     yield Table(
-        "dialect", markdown(("right of those asked", "constructs", "programs", "commit"), told), frozenset(row[-1] for row in rows.values())
+        "dialect",
+        markdown(("right of those asked", "constructs", "programs", "commit"), lines),
+        frozenset(row[-1] for row in rows.values()),
     )
     if recorded:
         yield _static(recorded[-1])
@@ -38,10 +40,10 @@ def _share(cases: Mapping[str, Any], column: str) -> str:
 
 
 def _static(run: Run) -> Table:
-    found = [one for one in run.document["static"].values() if one]
-    total = {what: sum(one[what] for one in found) for what in found[0] if what != "registers"}
-    clang = [one["registers"] for one in run.document["clang"]["programs"].values() if "registers" in one]
-    rows = [["programs", str(len(found))], ["median registers", f"{median(one['registers'] for one in found):g}"]]
+    counted = [program for program in run.document["static"].values() if program]
+    total = {what: sum(program[what] for program in counted) for what in counted[0] if what != "registers"}
+    clang = [program["registers"] for program in run.document["clang"]["programs"].values() if "registers" in program]
+    rows = [["programs", str(len(counted))], ["median registers", f"{median(program['registers'] for program in counted):g}"]]
     rows += [[f"{what}, all programs", str(count)] for what, count in total.items()]
     if clang:
         rows.append(

@@ -16,7 +16,7 @@ _VERDICTS = ("explained", "not explained")
 _WORTH = 0.005  # a share that is told
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table with a column for each device, of the newest run of each command on it; and what the gaps came to."""
     found = runs("experiments", folder)
     if not found:

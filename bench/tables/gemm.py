@@ -99,14 +99,14 @@ def figures(recorded: Iterable[Run], pinned: bool) -> Iterator[Figure]:
 
 def tables(recorded: list[Run]) -> dict[str, Table]:
     """By the GPU's name, or by cores and platform of a CPU: the newest figure in every place."""
-    found: dict[str, Table] = {}
+    by_title: dict[str, Table] = {}
     for pinned in (False, True):
         for figure in figures(recorded, pinned):
             device = figure.device
             title = _platform(figure, pinned) if device["kind"] == "cpu" else device["name"]
             if device["kind"] == "cpu" or not pinned:
-                found.setdefault(title, {}).setdefault(figure.product, {})[figure.dtype, device["backend"]] = figure
-    return found
+                by_title.setdefault(title, {}).setdefault(figure.product, {})[figure.dtype, device["backend"]] = figure
+    return by_title
 
 
 def _platform(figure: Figure, pinned: bool) -> str:
@@ -126,7 +126,7 @@ def _table(title: str, table: Table) -> Page:
     rows = [
         [
             product.name,
-            *(_told(table[product].get(one)) for one in series),
+            *(_spelled(table[product].get(column)) for column in series),
             *([_shares(table[product], series)] if shared else []),
             ", ".join(sorted({figure.commit for figure in table[product].values()})),
         ]
@@ -143,7 +143,7 @@ def _sorted(table: Table) -> list[Product]:
     return sorted(table, key=lambda product: product.order)
 
 
-def _told(figure: Figure | None) -> str:
+def _spelled(figure: Figure | None) -> str:
     if figure is None:
         return ""
     return f"{figure.burst:.2f}" if figure.sustained is None else f"{figure.burst:.2f} ({figure.sustained:.2f})"
@@ -151,7 +151,7 @@ def _told(figure: Figure | None) -> str:
 
 def _shares(row: Mapping[Series, Figure], series: list[Series]) -> str:
     """Of the device's own multiply-adds, in the order of the columns."""
-    shares = [row[one].share if one in row else None for one in series]
+    shares = [row[column].share if column in row else None for column in series]
     return " / ".join("-" if share is None else f"{100 * share:.0f}" for share in shares) if any(shares) else ""
 
 
@@ -185,8 +185,8 @@ def picture(title: str, table: Table) -> str:
             for backend, spelt in BACKENDS.items():
                 figure = table[product].get((dtype, backend))
                 if figure is not None:
-                    said = f"{product.name}, {dtype}, {spelt}: {figure.burst:.2f}"
-                    parts.append(_mark(backend, axis.at(figure.burst), _at(line), said))
+                    label = f"{product.name}, {dtype}, {spelt}: {figure.burst:.2f}"
+                    parts.append(_mark(backend, axis.at(figure.burst), _at(line), label))
     for x, (backend, spelt) in zip((_LEFT, _LEFT + 70), BACKENDS.items(), strict=True):
         parts += [_mark(backend, x, 14, spelt), _text("", x + 12, 18, spelt)]
     parts.append(_text("end", _WIDTH - _GAP, 18, f"speed over {peer} = 1, more is better"))
@@ -206,8 +206,8 @@ def _tick(axis: Axis, tenths: int, bottom: int) -> str:
     return line + (_text("mid", x, bottom + 18, f"{tenths / 10:.1f}") if tenths % 2 == 0 else "")
 
 
-def _mark(backend: str, x: float, y: int, said: str) -> str:
-    title = f"<title>{escape(said)}</title>"
+def _mark(backend: str, x: float, y: int, label: str) -> str:
+    title = f"<title>{escape(label)}</title>"
     if backend == "cuda":
         return f'<circle class="cuda" cx="{x:.1f}" cy="{y}" r="4.5">{title}</circle>'
     return f'<path class="opencl" d="M{x - 4:.1f} {y - 4}h8v8h-8z">{title}</path>'
@@ -226,14 +226,14 @@ SHOWN = ("512", "1000", "1024", "1537", "2048", "3001", "4096", "8192", "1 x 409
 SHOWN += ("8192 x 64 x 8192", "16384 x 16384 x 64", "4097 x 4095 x 4099", "64 of 128^3")
 
 
-def made(folder: Path) -> Iterator[Page | Picture]:
+def from_results(folder: Path) -> Iterator[Page | Picture]:
     """A table for each device, a picture for each GPU, and README's picture."""
-    found = sorted(tables(runs("gemm", folder)).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0]))
-    for title, table in found:
+    by_title = sorted(tables(runs("gemm", folder)).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0]))
+    for title, table in by_title:
         page = _table(title, table)
         yield page
         if page.name == _slug(title):
             yield Picture(f"{page.name}.svg", picture(title, table))
-    some = {product: row for product, row in found[0][1].items() if product.name in SHOWN} if found else {}
+    some = {product: row for product, row in by_title[0][1].items() if product.name in SHOWN} if by_title else {}
     if some:
-        yield Picture("speed.svg", picture(found[0][0], some))
+        yield Picture("speed.svg", picture(by_title[0][0], some))

@@ -10,7 +10,7 @@ from portatile.workloads.gemm.point import declaration
 from recorded import Table, markdown
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """The tables; ``folder`` holds results, of which none is needed."""
     for name, form in forms().items():
         rows = []

@@ -12,7 +12,7 @@ RULES = ("problem held out", "device held out", "hardware held out", "default")
 _OLDER = {"chip held out": "hardware held out"}  # as older results name the rule
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table; rows for which nothing was tuned are left out."""
     rows, files = {}, {}
     for run in runs("held_out", folder):
@@ -25,9 +25,9 @@ def made(folder: Path) -> Iterator[Table]:
                     rows[name], files[name] = {"commit": run.commit}, run.file
             elif name in rows and row["loss"] is not None:
                 rows[name][_OLDER.get(row["rule"], row["rule"])] = f"{row['loss']:.2f}"
-    told = [
+    lines = [
         [*name, *(row.get(rule, "") for rule in RULES), row["commit"]]
         for name, row in sorted(rows.items(), key=lambda item: (item[0][0], natural(item[0][1])))
     ]
     head = ("device", "problem", *RULES, "commit")
-    yield Table("held-out", markdown(head, told), frozenset(files[name] for name in rows))
+    yield Table("held-out", markdown(head, lines), frozenset(files[name] for name in rows))

@@ -10,15 +10,15 @@ from recorded import Table, markdown, processor, runs
 DTYPES = ("float32", "float64")
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """A table for each device."""
     newest = {processor(run.document["device"]): run for run in runs("level3", folder)}
     for device, run in sorted(newest.items()):
-        found: dict[tuple[str, ...], dict[str, str]] = {}
+        cells: dict[tuple[str, ...], dict[str, str]] = {}
         for row in run.document["rows"]:
             name = row["routine"], row["case"], f"{row['m']} x {row['n']}", row.get("precision", "native")
-            found.setdefault(name, {})[row["dtype"]] = f"{row['ratio']:.2f}"
-        rows = [[*name, *(row.get(dtype, "") for dtype in DTYPES), run.commit] for name, row in found.items()]
+            cells.setdefault(name, {})[row["dtype"]] = f"{row['ratio']:.2f}"
+        rows = [[*name, *(row.get(dtype, "") for dtype in DTYPES), run.commit] for name, row in cells.items()]
         text = markdown(("routine", "case", "size", "precision", *DTYPES, "commit"), rows)
         yield Table(
             f"level3-{'-'.join(device.lower().split())}",

@@ -8,7 +8,7 @@ from pathlib import Path
 from recorded import Table, markdown, processor, runs, through
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """A table for each device."""
     newest = {(processor(run.document["device"]["name"]), through(run.document["device"])): run for run in runs("overhead", folder)}
     for (name, back_end), run in sorted(newest.items()):

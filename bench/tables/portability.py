@@ -12,7 +12,7 @@ from recorded import PLATFORMS, Run, Table, markdown, processor, runs
 Row = Mapping[str, Any]
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """A table for each set of devices that took part, and one of the maps for each problem."""
     recorded = runs("portability", folder)
     matrices: dict[str, tuple[Run, list[Row]]] = {}
@@ -45,9 +45,9 @@ def _matrix(rows: list[Row], run: Run) -> str:
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for row in rows:
         star = "*" if row["objection"] else ""
-        told = "failed" if row["loss"] is None else f"{row['loss']:.0f}{star}" if row["loss"] >= 10 else f"{row['loss']:.2f}{star}"
+        cell = "failed" if row["loss"] is None else f"{row['loss']:.0f}{star}" if row["loss"] >= 10 else f"{row['loss']:.2f}{star}"
         winner = own.get(row["winner_of"], _elsewhere(row["winner_of"]))
-        found.setdefault((shape(row["problem"]), row["dtype"], winner), {})[row["device"]] = told
+        found.setdefault((shape(row["problem"]), row["dtype"], winner), {})[row["device"]] = cell
     lines = [
         [f"{problem} {dtype}", winner, *(cells.get(device, "") for device in titles)] for (problem, dtype, winner), cells in found.items()
     ]
@@ -72,11 +72,11 @@ def _map(rows: list[Row], run: Run) -> str:
     across = list(dict.fromkeys(row["across_value"] for row in rows))
     speed = {(row["device"], row["down_value"], row["across_value"]): row["gflops"] for row in rows}
     lines = [
-        [str(down), *(" / ".join(_speed(speed.get((device, down, one))) for device in devices) for one in across)]
+        [str(down), *(" / ".join(_speed(speed.get((device, down, column))) for device in devices) for column in across)]
         for down in dict.fromkeys(row["down_value"] for row in rows)
     ]
-    said = f"Tflop/s ({' / '.join(devices)}); {rows[0]['down']} down, {rows[0]['across']} across; commit {run.commit}.\n\n"
-    return said + markdown(("", *map(str, across)), lines)
+    note = f"Tflop/s ({' / '.join(devices)}); {rows[0]['down']} down, {rows[0]['across']} across; commit {run.commit}.\n\n"
+    return note + markdown(("", *map(str, across)), lines)
 
 
 def _speed(gflops: float | None) -> str:

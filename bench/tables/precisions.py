@@ -19,17 +19,17 @@ KINDS = {
 }
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """For each device a table of types on matrix units and one of emulated products."""
     yield from _of(runs("matrix_units", folder), _units, "matrix-units", "Matrix units")
     yield from _of([*runs("float32_terms", folder), *runs("residues", folder)], _emulated, "emulated", "Emulated products")
 
 
-def _of(found: list[Run], rows_of: Any, name: str, title: str) -> Iterator[Table]:
+def _of(recorded: list[Run], rows_of: Any, name: str, title: str) -> Iterator[Table]:
     """A table for each device; of what was measured twice stands the newer."""
-    for device in sorted({processor(run.document["device"]) for run in found}):
+    for device in sorted({processor(run.document["device"]) for run in recorded}):
         newest: dict[Key, tuple[Run, list[str]]] = {}
-        mine = [run for run in found if processor(run.document["device"]) == device]
+        mine = [run for run in recorded if processor(run.document["device"]) == device]
         for run in mine:
             for key, row in rows_of(run).items():
                 newest[key] = run, row
@@ -49,12 +49,12 @@ def _units(run: Run) -> dict[Key, list[str]]:
     for row in run.document["rows"]:
         key = KINDS.get(row["kind"], row["kind"]), _shape(row["sizes"]), row["trans"]
         rates.setdefault(key, {})[row["name"]] = row["tflops"]
-    found = {}
+    cells = {}
     for key, rate in rates.items():
         if "default" in rate:
             peer = rate.get("cuBLAS")
-            found[key] = [f"{rate['default']:.0f}", f"{peer:.0f}" if peer else "", f"{rate['default'] / peer:.2f}" if peer else ""]
-    return found
+            cells[key] = [f"{rate['default']:.0f}", f"{peer:.0f}" if peer else "", f"{rate['default'] / peer:.2f}" if peer else ""]
+    return cells
 
 
 _EMULATED = ("type", "m x n x k", "operands", "emulated, Tflop/s", "native", "cuBLAS", "over cuBLAS", "largest error", "native", "cuBLAS")

@@ -8,12 +8,12 @@ from pathlib import Path
 from recorded import Run, Table, markdown, runs
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One of the presets, and one of the ways to an operand, as far as they are recorded."""
     for name, staging in (("presets", False), ("staging", True)):
-        found = [run for run in runs("presets", folder) if bool(run.document["options"].get("staging")) is staging]
-        if found:
-            yield _table(name, found[-1])
+        recorded = [run for run in runs("presets", folder) if bool(run.document["options"].get("staging")) is staging]
+        if recorded:
+            yield _table(name, recorded[-1])
 
 
 def _table(name: str, run: Run) -> Table:
@@ -21,12 +21,12 @@ def _table(name: str, run: Run) -> Table:
     series = list(dict.fromkeys((row["dtype"], row["device"]) for row in rows))
     speed = {(row["preset"], row["dtype"], row["device"]): row["gflops"] for row in rows}
     names = list(dict.fromkeys(row["preset"] for row in rows))
-    told = [
-        [one, *(f"{speed[one, *place] / speed['default', *place]:.2f}" if (one, *place) in speed else "" for place in series)]
-        for one in names
+    lines = [
+        [preset, *(f"{speed[preset, *place] / speed['default', *place]:.2f}" if (preset, *place) in speed else "" for place in series)]
+        for preset in names
     ]
     head = (
         f"share of the default at {run.document['options']['size']}",
         *(f"{dtype} {'CUDA' if device.startswith('cuda') else 'OpenCL'}" for dtype, device in series),
     )
-    return Table(name, markdown(head, told), frozenset({run.file}))
+    return Table(name, markdown(head, lines), frozenset({run.file}))

@@ -8,7 +8,7 @@ from pathlib import Path
 from recorded import Table, markdown, processor, runs
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """A table for each device."""
     newest = {processor(run.document["device"]): run for run in runs("random_shapes", folder)}
     for device, run in sorted(newest.items()):
@@ -16,5 +16,5 @@ def made(folder: Path) -> Iterator[Table]:
 
         text = markdown(("products", "shapes", "geometric mean", "at least 0.92", "at least 0.85", "least"), summary(run.document["rows"]))
         sizes = " to ".join(map(str, run.document["sizes"]))
-        said = f"Sides from {sizes}; `{run.document.get('command', '')}`; commit {run.commit}.\n\n"
-        yield Table(f"random-shapes-{'-'.join(device.lower().split())}", said + text, frozenset({run.file}), f"Random shapes, {device}")
+        note = f"Sides from {sizes}; `{run.document.get('command', '')}`; commit {run.commit}.\n\n"
+        yield Table(f"random-shapes-{'-'.join(device.lower().split())}", note + text, frozenset({run.file}), f"Random shapes, {device}")

@@ -11,7 +11,7 @@ from recorded import Table, markdown, processor, runs
 RULES = ("dispatcher", "nearest", "default")
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table for all devices."""
     rows = []
     newest = {run.document["device"]: run for run in runs("regret", folder)}

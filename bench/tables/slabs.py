@@ -8,14 +8,14 @@ from pathlib import Path
 from recorded import Table, markdown, runs
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table: the newest run of each routine on each device."""
     rows, files = {}, {}
     for run in runs("slabs", folder):
         for row in run.document["rows"]:
             sizes = ", ".join(f"{name} {value}" for name, value in row["sizes"].items())
             through = f"{row['name']}, {'CUDA' if row['device'].startswith('cuda') else 'OpenCL'}"
-            times = [f"{1e3 * row[one]:.0f}" for one in ("uncut", "whole", "apart")]
+            times = [f"{1e3 * row[way]:.0f}" for way in ("uncut", "whole", "apart")]
             rows[row["routine"], sizes, through] = [
                 f"{row['routine']}: {sizes}",
                 through,

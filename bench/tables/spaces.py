@@ -11,12 +11,15 @@ from recorded import Table, markdown, runs
 WHAT = ("build", "count", "list", "draw", "neighbours")
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table."""
     for run in runs("spaces", folder)[-1:]:
         rows = []
         for space in run.document["spaces"]:
-            for tool, found in space["runs"].items():
-                told = [f"{median(one[what] for one in found):.3g}" if all(what in one for one in found) else "" for what in WHAT]
-                rows.append([space["space"], tool.replace("_", " "), *told, run.commit])
+            for tool, results in space["runs"].items():
+                cells = [
+                    f"{median(result[what] for result in results):.3g}" if all(what in result for result in results) else ""
+                    for what in WHAT
+                ]
+                rows.append([space["space"], tool.replace("_", " "), *cells, run.commit])
         yield Table("spaces", markdown(("space", "", *(f"{what}, s" for what in WHAT), "commit"), rows), frozenset({run.file}))

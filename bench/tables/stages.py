@@ -11,7 +11,7 @@ from tables.portability import shape
 STAGES = ("on paper", "once compiled", "early stop")
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table."""
     rows, files = {}, {}
     for run in runs("stages", folder):

@@ -8,7 +8,7 @@ from pathlib import Path
 from recorded import Table, markdown, processor, runs
 
 
-def made(folder: Path) -> Iterator[Table]:
+def from_results(folder: Path) -> Iterator[Table]:
     """One table."""
     rows, files = {}, {}
     for run in runs("warm_start", folder):
@@ -16,7 +16,7 @@ def made(folder: Path) -> Iterator[Table]:
             cold, warm = shape["cold"], shape["warm"]
             device = processor(shape["device"]["name"])
             name = device, " x ".join(map(str, shape["sizes"].values()))
-            near = [str(one["near_at"] or "never") for one in (cold, warm)]
+            near = [str(search["near_at"] or "never") for search in (cold, warm)]
             rows[name] = [*name, str(warm["warm_starts"]), *near, f"{cold['early']:.2f}", f"{warm['early']:.2f}", run.commit]
             files[name] = run.file
     head = ("device", "shape", "warm starts", "within 5 % at trial: without", "with", "early: without", "with", "commit")

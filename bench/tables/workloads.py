@@ -94,28 +94,28 @@ def add(table: Table, problem: str, backend: str, form: str, figure: Figure) -> 
 def cells(table: Table) -> list[list[str]]:
     """The table's lines, as ``COLUMNS`` names them: one figure for each back end."""
     backends = [name for name in BACKENDS if any(name in line.forms for line in table.values())]
-    found = []
+    columns = []
     for problem, line in table.items():
         usual = {name: line.forms.get(name, {}).get(USUAL) for name in backends}
 
         def joined(texts: Iterable[str]) -> str:
-            told = list(texts)
-            return " / ".join(text or "-" for text in told) if any(told) else ""
+            words = list(texts)
+            return " / ".join(text or "-" for text in words) if any(words) else ""
 
-        shares = joined(f"{one.share:.2f}" if one and one.share is not None else "" for one in usual.values())
-        bound = sorted({one.ceiling for one in usual.values() if one and one.ceiling})
-        found.append(
+        shares = joined(f"{figure.share:.2f}" if figure and figure.share is not None else "" for figure in usual.values())
+        bound = sorted({figure.ceiling for figure in usual.values() if figure and figure.ceiling})
+        columns.append(
             [
                 problem,
-                joined(_figure(1e6 * one.seconds) if one else "" for one in usual.values()),
-                joined(_figure(one.rate) if one else "" for one in usual.values()),
+                joined(_figure(1e6 * figure.seconds) if figure else "" for figure in usual.values()),
+                joined(_figure(figure.rate) if figure else "" for figure in usual.values()),
                 line.unit,
                 f"{shares} {', '.join(bound)}" if shares else "",
-                joined(f"{one.peer:.2f}" if one and one.peer else "" for one in usual.values()),
+                joined(f"{figure.peer:.2f}" if figure and figure.peer else "" for figure in usual.values()),
                 *(joined(_side(line.forms.get(name, {}), side) for name in backends) for side in SIDES),
             ]
         )
-    return found
+    return columns
 
 
 def _side(forms: Mapping[str, Figure], side: str) -> str:
@@ -136,14 +136,14 @@ def _figure(value: float) -> str:
 
 def tables(recorded: Iterable[Run]) -> dict[str, Table]:
     """By the device's name: of every row the newest figure."""
-    found: dict[str, Table] = {}
+    by_title: dict[str, Table] = {}
     for run in recorded:
         document = run.document
         titles = {device["id"]: _title(device) for device in document["devices"]}
         ceilings = {device: document.get("ceilings", {}).get(device, {}) for device in titles}
         for problem, device, form, figure in figures(document["rows"], ceilings, run):
-            add(found.setdefault(titles[device], {}), problem, device.partition(":")[0], form, figure)
-    return found
+            add(by_title.setdefault(titles[device], {}), problem, device.partition(":")[0], form, figure)
+    return by_title
 
 
 def _title(device: Mapping[str, str]) -> str:
@@ -153,7 +153,7 @@ def _title(device: Mapping[str, str]) -> str:
     return f"{name}, PoCL {device['driver']}" if name != device["name"].replace("(R)", "") else f"{name}, driver {device['driver']}"
 
 
-def made(folder: Path) -> Iterator[Page]:
+def from_results(folder: Path) -> Iterator[Page]:
     """A table for each device, and one of what the devices themselves reached."""
     recorded = runs("workloads", folder)
     for title, table in sorted(tables(recorded).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0])):
@@ -172,11 +172,15 @@ def _ceilings(recorded: Iterable[Run]) -> Page:
     known: dict[tuple[str, str], tuple[Run, Mapping[str, float]]] = {}
     for run in recorded:
         for device in run.document["devices"]:
-            if found := run.document.get("ceilings", {}).get(device["id"]):
-                known[_title(device), BACKENDS[device["id"].partition(":")[0]]] = run, found
+            if ceilings := run.document.get("ceilings", {}).get(device["id"]):
+                known[_title(device), BACKENDS[device["id"].partition(":")[0]]] = run, ceilings
     rows = [
-        [f"{title}, {backend}", *(_figure(found[name] / unit) if name in found else "" for name, unit in CEILINGS.items()), run.commit]
-        for (title, backend), (run, found) in sorted(known.items())
+        [
+            f"{title}, {backend}",
+            *(_figure(ceilings[name] / unit) if name in ceilings else "" for name, unit in CEILINGS.items()),
+            run.commit,
+        ]
+        for (title, backend), (run, ceilings) in sorted(known.items())
     ]
     head = ("", "copy, GB/s", "fp32, Tflop/s", "fp64, Tflop/s", "mma, Tflop/s", "special, T/s", "commit")
     return Page("ceilings", markdown(head, rows), frozenset(run.file for run, _ in known.values()))

@@ -30,7 +30,7 @@ class Collector:
     def case(self, case: corpus.Case, translate: bool) -> dict[str, Any]:
         """What this tree makes of one problem in one configuration."""
         facts = case.get("facts") or devices.described(case["device"])
-        found = {**case, "lines": [], "error": "", "illegal": ""}
+        record = {**case, "lines": [], "error": "", "illegal": ""}
         try:
             device = self._device(facts)
             problem = trees.problem(case["problem"])
@@ -39,13 +39,13 @@ class Collector:
                 config = workload.default(problem, device)
             else:
                 config = trees.adopted(workload, problem, case["config"], device)
-                found["illegal"] = workload.space(problem, device).violated(config) or ""
-            if not found["illegal"]:
+                record["illegal"] = workload.space(problem, device).violated(config) or ""
+            if not record["illegal"]:
                 plan = workload.plan(problem, config, device)
-                found["lines"] = [*self._plan(plan, device, translate and device.backend == "cuda")]
+                record["lines"] = [*self._plan(plan, device, translate and device.backend == "cuda")]
         except Exception as error:  # is data: the other tree may say the same
-            found["error"] = f"{type(error).__name__}: {error}"
-        return found
+            record["error"] = f"{type(error).__name__}: {error}"
+        return record
 
     def _device(self, facts: dict[str, Any]) -> Any:
         key = json.dumps(facts)
@@ -87,8 +87,13 @@ class Collector:
     def _translated(self, source: Any) -> str:
         run = trees.first("translate", "portatile.dialect")
         try:
-            found = run(source.text, file=source.file, defines=dict(source.defines), options=source.options)
-            text: texts.Text = {"text": texts.statements(found.text), "defines": [], "options": list(found.options), "translated": True}
+            translation = run(source.text, file=source.file, defines=dict(source.defines), options=source.options)
+            text: texts.Text = {
+                "text": texts.statements(translation.text),
+                "defines": [],
+                "options": list(translation.options),
+                "translated": True,
+            }
         except Exception as error:
             text = {"text": f"{type(error).__name__}: {error}", "defines": [], "options": [], "translated": True}
         name = texts.digest(text)
@@ -104,20 +109,20 @@ def prelude() -> str:
 def plans(cases: Iterable[corpus.Case], every: int) -> tuple[list[dict[str, Any]], dict[str, texts.Text]]:
     """All cases, one in ``every`` also as CUDA C++, and the texts that they name."""
     collector = Collector()
-    found = [collector.case(case, every > 0 and number % every == 0) for number, case in enumerate(cases)]
-    return found, collector.texts
+    records = [collector.case(case, every > 0 and number % every == 0) for number, case in enumerate(cases)]
+    return records, collector.texts
 
 
 def main(command: str, out: str, *rest: str) -> None:
     """Write what the command collects, of one of so many parts of the corpus, as JSON."""
-    *given, part, parts = rest
+    *files, part, parts = rest
     mine = slice(int(part), None, int(parts))
     if command == "draw":
-        seed, count, configs, tree = given
+        seed, count, configs, tree = files
         drawn = corpus.draw(int(seed), int(count), int(configs), mine)
         Path(out).write_text(json.dumps([*drawn, *list(corpus.recorded(Path(tree)))[mine]]))
         return
-    source, every = given
+    source, every = files
     cases, known = plans(json.loads(Path(source).read_text())[mine], int(every))
     Path(out).write_text(json.dumps({"cases": cases, "texts": known, "prelude": prelude()}))
 

@@ -51,10 +51,10 @@ class Difference:
     def diff(self) -> tuple[str, ...]:
         """The plans' difference, and that of each pair of texts that stand in one place."""
         lines = [*difflib.unified_diff(self.before, self.after, "plan before", "plan after", "", "", 0, "")]
-        named = [(_text(one), _text(other)) for one, other in zip(self.before, self.after, strict=False)]
-        for one, other in dict.fromkeys(pair for pair in named if all(pair) and pair[0] != pair[1]):
-            old, new = self.texts[one].splitlines(), self.texts[other].splitlines()
-            lines += difflib.unified_diff(old, new, f"text {one}", f"text {other}", "", "", 2, "")
+        named = [(_text(before), _text(other)) for before, other in zip(self.before, self.after, strict=False)]
+        for before, other in dict.fromkeys(pair for pair in named if all(pair) and pair[0] != pair[1]):
+            old, new = self.texts[before].splitlines(), self.texts[other].splitlines()
+            lines += difflib.unified_diff(old, new, f"text {before}", f"text {other}", "", "", 2, "")
         return tuple(lines)
 
 
@@ -106,15 +106,15 @@ def compare(before: Collected, after: Collected, accepted: Iterable[Reason], job
     final = _final([case for pair in suspects for case in pair], {**before["texts"], **after["texts"]}, jobs)
     hashes = {key: texts.digest(text) for key, text in final.items()}
     known = {hashes[key]: text for key, text in final.items()}
-    found = []
+    differences = []
     for old, new in suspects:
         ours, theirs = _lines(old, hashes), _lines(new, hashes)
         if ours != theirs:
-            found.append(Difference(f"{old['id']}/{old['kind']}", _group(old), ours, theirs, known))
+            differences.append(Difference(f"{old['id']}/{old['kind']}", _group(old), ours, theirs, known))
     if before["prelude"] != after["prelude"]:
-        found.append(Difference("prelude", "prelude opencl", *(tuple(tree["prelude"].splitlines()) for tree in (before, after)), {}))
+        differences.append(Difference("prelude", "prelude opencl", *(tuple(tree["prelude"].splitlines()) for tree in (before, after)), {}))
     accepted, explained, open_ = list(accepted), [], []
-    for difference in found:
+    for difference in differences:
         reason = next((entry.reason for entry in accepted if entry.accepts(difference)), None)
         if reason is None:
             open_.append(difference)
@@ -144,12 +144,12 @@ def _backend(case: Mapping[str, Any]) -> str:
 
 def _final(cases: Iterable[Mapping[str, Any]], known: Mapping[str, texts.Text], jobs: int) -> dict[tuple[str, str], str]:
     """Of each text that the cases name, for each back end, what the preprocessor leaves."""
-    wanted = [*dict.fromkeys((name, _backend(case)) for case in cases for name in _names(case))]
-    given = [known[name] for name, _ in wanted], [backend for _, backend in wanted]
-    if jobs < 2 or len(wanted) < _PARALLEL:
-        return dict(zip(wanted, map(_preprocess, *given), strict=True))
+    pairs = [*dict.fromkeys((name, _backend(case)) for case in cases for name in _names(case))]
+    arguments = [known[name] for name, _ in pairs], [backend for _, backend in pairs]
+    if jobs < 2 or len(pairs) < _PARALLEL:
+        return dict(zip(pairs, map(_preprocess, *arguments), strict=True))
     with ProcessPoolExecutor(jobs) as pool:
-        return dict(zip(wanted, pool.map(_preprocess, *given, chunksize=20), strict=True))
+        return dict(zip(pairs, pool.map(_preprocess, *arguments, chunksize=20), strict=True))
 
 
 def _names(case: Mapping[str, Any]) -> Iterator[str]:

@@ -80,11 +80,11 @@ def random_problem(workload: Any, rng: np.random.Generator) -> Any:
 
 def layouts(shapes: dict[str, tuple[int, ...]], rng: np.random.Generator) -> dict[str, Any]:
     """Row-major operands, some with padded rows, an offset or less alignment than the default."""
-    found = {}
+    chosen = {}
     for name, shape in shapes.items():
         row = shape[-1] + int(rng.choice([0, 0, 1, 3, 4, 8, 16])) if len(shape) > 1 else shape[-1]
         strides = [1]
         for length in reversed([*shape[1:-1], row] if len(shape) > 1 else []):
             strides.insert(0, strides[0] * max(length, 1))
-        found[name] = trees.layout(strides, int(rng.choice([0, 0, 0, 1, 4, 16])), int(rng.choice([128, 128, 16, 8])))
-    return found
+        chosen[name] = trees.layout(strides, int(rng.choice([0, 0, 0, 1, 4, 16])), int(rng.choice([128, 128, 16, 8])))
+    return chosen

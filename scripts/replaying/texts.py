@@ -20,7 +20,7 @@ _BLANK = re.compile(r"[ \t]+")
 def code(text: str) -> str:
     """``text`` without comments, ``#line`` directives, blank lines and the number of spaces."""
 
-    bare = _LINE.sub("", _COMMENT_OR_STRING.sub(lambda found: " " if found[0].startswith("/") else found[0], text))
+    bare = _LINE.sub("", _COMMENT_OR_STRING.sub(lambda match: " " if match[0].startswith("/") else match[0], text))
     lines = (_BLANK.sub(" ", line).strip() for line in bare.splitlines())
     return "\n".join(line for line in lines if line)
 
@@ -52,7 +52,7 @@ def preprocessed(text: Text, backend: str) -> str:
     names = ("portatile.dialect.preprocess", "portatile.dialect.passes.preprocess", "portatile.dialect.preprocessor", "portatile.dialect")
     run = trees.first("preprocess", *names)
     try:
-        found = statements(run(text["text"], "kernel.cl", dict(text["defines"]), backend))
+        lines = statements(run(text["text"], "kernel.cl", dict(text["defines"]), backend))
     except Exception as error:  # a text that cannot be preprocessed is compared as it is
-        found = f"{type(error).__name__}: {error}\n{text['text']}\n{text['defines']}"
-    return "\n".join([*(f"option {option}" for option in text["options"]), found])
+        lines = f"{type(error).__name__}: {error}\n{text['text']}\n{text['defines']}"
+    return "\n".join([*(f"option {option}" for option in text["options"]), lines])

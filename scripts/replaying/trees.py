@@ -54,12 +54,12 @@ def plain(record: Any) -> Any:
     return json.loads(msgspec.json.encode(record))
 
 
-def adopted(owner: Any, asked: Any, config: dict[str, Any], device: Any) -> dict[str, Any]:
+def adopted(owner: Any, problem: Any, config: dict[str, Any], device: Any) -> dict[str, Any]:
     """A recorded configuration as this tree names it, as its store would: through ``Workload.canonical`` and the space's ``complete``."""
-    known = {"problem": asked, "config": config, "device": device, "info": device}
+    known = {"problem": problem, "config": config, "device": device, "info": device}
     if canonical := getattr(owner, "canonical", None):
         config = dict(called(canonical, known))
-    space = owner.space(asked, device)
+    space = owner.space(problem, device)
     return dict(space.complete(config)) if hasattr(space, "complete") else config
 
 

@@ -182,60 +182,102 @@ def test_small_triangles_are_solved_together(device: Device, side: str, trans: s
 
 ROUTINES = ("trmm", "trsm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k")
 
+OP: dict[str, Callable[[Any], Any]] = {
+    "N": lambda x: x.astype(complex),
+    "T": lambda x: x.swapaxes(-1, -2).astype(complex),
+    "C": lambda x: x.swapaxes(-1, -2).conj().astype(complex),
+}
+
+
+class Drawn:
+    """A random call of a routine on stacks: its arrays and options, and the product before alpha and beta, in complex128.
+
+    What must not be read of ``a`` is NaN. Only the places ``written`` of the result are written; ``c`` is what beta multiplies, or the
+    array that may be overwritten.
+    """
+
+    def __init__(self, routine: str, rng: np.random.Generator) -> None:
+        self.routine, self.rng = routine, rng
+        self.kind = self.pick("float32", "complex64")
+        self.order, self.others, self.terms = (int(size) for size in rng.integers(1, 40, 3))
+        self.batch, self.side, self.uplo = self.pick((3,), (2, 3)), self.pick("L", "R"), self.pick("L", "U")
+        self.trans, self.diag = self.pick("N", "T", "C"), self.pick("N", "U")
+        self.alpha, self.beta, self.hermitian = self.pick(1.0, -0.5), self.pick(0.0, 0.5), routine.startswith("he")
+        self.across = OP["C" if self.hermitian else "T"]
+        lower = np.tri(self.order, dtype=bool)
+        self.half = lower if self.uplo == "L" else lower.T
+        self.eye = np.eye(self.order)
+        self.options: dict[str, Any] = {"uplo": self.uplo, "alpha": self.alpha}
+        if routine in ("trmm", "trsm"):
+            self.draw_triangular()
+        elif routine in ("symm", "hemm"):
+            self.draw_symmetric()
+        else:
+            self.draw_update()
+
+    def pick(self, *values: Any) -> Any:
+        return values[int(self.rng.integers(len(values)))]
+
+    def values(self, rows: int, columns: int, batch: tuple[int, ...]) -> np.ndarray:
+        """Random matrices, stored by rows or by columns."""
+        imaginary = 0 if self.kind == "float32" else 1j
+        stored = (self.rng.uniform(-1, 1, (*batch, rows, columns)) + imaginary * self.rng.uniform(-1, 1, (*batch, rows, columns))).astype(
+            self.kind
+        )
+        return np.ascontiguousarray(stored.swapaxes(-1, -2)).swapaxes(-1, -2) if self.pick(True, False) else stored
+
+    def draw_factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """The square matrix, and what it is multiplied by, of its side."""
+        a = self.values(self.order, self.order, self.pick(self.batch, self.batch[-1:], ()))
+        b = self.values(*((self.order, self.others) if self.side == "L" else (self.others, self.order)), self.batch)
+        self.written = np.ones(b.shape[-2:], bool)
+        return a, b
+
+    def draw_triangular(self) -> None:
+        a, b = self.draw_factors()
+        a = a / self.order + 2 * self.eye.astype(self.kind)
+        unit = (self.diag == "U") * self.eye
+        square = OP[self.trans](np.where(self.half & (unit == 0), a, unit))
+        square = square if self.routine == "trmm" else np.linalg.inv(square)
+        self.options |= {"side": self.side, "trans": self.trans, "diag": self.diag}
+        self.arrays, self.beta, self.c = [a, b], 0.0, b
+        self.product = square @ b if self.side == "L" else b @ square
+        a[..., ~self.half] = np.nan
+
+    def draw_symmetric(self) -> None:
+        a, b = self.draw_factors()
+        self.c = self.values(*b.shape[-2:], self.batch)
+        square = np.where(self.half & (self.eye == 0), a, 0)
+        square = square + self.across(square) + self.eye * (a.real if self.hermitian else a)
+        self.options |= {"side": self.side, "beta": self.beta}
+        self.arrays = [a, b, self.c]
+        self.product = square @ b if self.side == "L" else b @ square
+        a[..., ~self.half] = np.nan
+
+    def draw_update(self) -> None:
+        shape = (self.order, self.terms) if self.trans == "N" else (self.terms, self.order)
+        a, b, self.c = self.values(*shape, self.batch), self.values(*shape, self.batch), self.values(self.order, self.order, self.batch)
+        left, right = OP[self.trans](a), OP[self.trans](b)
+        self.product = left @ self.across(right) + right @ self.across(left) if "2" in self.routine else left @ self.across(left)
+        self.options |= {"trans": self.trans, "beta": self.beta}
+        self.arrays, self.written = [a, b, self.c] if "2" in self.routine else [a, self.c], self.half
+
+    @property
+    def expected(self) -> np.ndarray:
+        """The result; the diagonal of a Hermitian ``c`` counts as real."""
+        real_diagonal = self.hermitian and self.written is self.half
+        return self.alpha * self.product + self.beta * (np.where(self.eye, self.c.real, self.c) if real_diagonal else self.c)
+
 
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_random_stacks(device: Device, routine: str) -> None:
     """Random options, element types, orders in memory and batches, within the bound of a sum; what must not be read is NaN."""
-    rng = np.random.default_rng(new_seed(routine))
-
-    def pick(*values: Any) -> Any:
-        return values[int(rng.integers(len(values)))]
-
-    kind = pick("float32", "complex64")
-    order, others, terms = (int(size) for size in rng.integers(1, 40, 3))
-    batch, side, uplo, trans, diag = pick((3,), (2, 3)), pick("L", "R"), pick("L", "U"), pick("N", "T", "C"), pick("N", "U")
-    alpha, beta, hermitian = pick(1.0, -0.5), pick(0.0, 0.5), routine.startswith("he")
-
-    def values(rows: int, columns: int, batch: tuple[int, ...]) -> np.ndarray:
-        made = rng.uniform(-1, 1, (*batch, rows, columns)) + (0 if kind == "float32" else 1j) * rng.uniform(-1, 1, (*batch, rows, columns))
-        stored = made.astype(kind)
-        return np.ascontiguousarray(stored.swapaxes(-1, -2)).swapaxes(-1, -2) if pick(True, False) else stored
-
-    lower = np.tri(order, dtype=bool)
-    half = lower if uplo == "L" else lower.T
-    op: dict[str, Callable[[Any], Any]] = {
-        "N": lambda x: x.astype(complex),
-        "T": lambda x: x.swapaxes(-1, -2).astype(complex),
-        "C": lambda x: x.swapaxes(-1, -2).conj().astype(complex),
-    }
-    across, eye, options = op["C" if hermitian else "T"], np.eye(order), {"uplo": uplo, "alpha": alpha}
-    a = values(order, order, pick(batch, batch[-1:], ()))
-    b = values(*((order, others) if side == "L" else (others, order)), batch)
-    c, kept, triangular = values(*b.shape[-2:], batch), np.ones(b.shape[-2:], bool), routine in ("trmm", "trsm")
-    if triangular:
-        unit = (diag == "U") * eye
-        a = a / order + 2 * eye.astype(kind)
-        whole = op[trans](np.where(half & (unit == 0), a, unit))
-        whole = whole if routine == "trmm" else np.linalg.inv(whole)
-        arrays, options, beta, c = [a, b], {**options, "side": side, "trans": trans, "diag": diag}, 0.0, b
-        a[..., ~half] = np.nan
-    elif routine in ("symm", "hemm"):
-        whole = np.where(half & (eye == 0), a, 0)
-        whole = whole + across(whole) + eye * (a.real if hermitian else a)
-        arrays, options = [a, b, c], {**options, "side": side, "beta": beta}
-        a[..., ~half] = np.nan
-    else:
-        shape = (order, terms) if trans == "N" else (terms, order)
-        a, b, c, kept = values(*shape, batch), values(*shape, batch), values(order, order, batch), half
-        left, right = op[trans](a), op[trans](b)
-        whole = left @ across(right) + right @ across(left) if "2" in routine else left @ across(left)
-        arrays, options = [a, b, c] if "2" in routine else [a, c], {**options, "trans": trans, "beta": beta}
-    product = whole if kept is half else whole @ b if side == "L" else b @ whole
-    wanted = alpha * product + beta * (np.where(eye, c.real, c) if kept is half and hermitian else c)
-    if beta == 0 and not triangular:
-        c[..., kept] = np.nan
-    call, before = getattr(portatile, routine), c.copy()
-    for out, rest in ((np.full(wanted.shape, 7, kind), np.full(wanted.shape, 7, kind)), (c, before)):
-        found = call(*arrays, **options, out=out, device=device.info.id)
-        assert np.allclose(found[..., kept], wanted[..., kept], rtol=0, atol=1e-4)
-        assert np.array_equal(found[..., ~kept], rest[..., ~kept], equal_nan=True), "the other triangle stays"
+    drawn = Drawn(routine, np.random.default_rng(new_seed(routine)))
+    expected, written = drawn.expected, drawn.written
+    if drawn.beta == 0 and routine not in ("trmm", "trsm"):
+        drawn.c[..., written] = np.nan
+    sevens = np.full(expected.shape, 7, drawn.kind)
+    for out, before in ((sevens.copy(), sevens), (drawn.c, drawn.c.copy())):
+        result = getattr(portatile, routine)(*drawn.arrays, **drawn.options, out=out, device=device.info.id)
+        assert np.allclose(result[..., written], expected[..., written], rtol=0, atol=1e-4)
+        assert np.array_equal(result[..., ~written], before[..., ~written], equal_nan=True), "the other triangle stays"

@@ -32,7 +32,7 @@ def write(folder: Path, name: str, document: dict[str, Any]) -> None:
 
 
 def texts(module: Any, folder: Path) -> dict[str, str]:
-    return {one.name: one.text for one in module.made(folder)}
+    return {one.name: one.text for one in module.from_results(folder)}
 
 
 # ---- the pages and the folder as they are
@@ -46,7 +46,7 @@ def test_pages_say_what_is_recorded(bench: SimpleNamespace) -> None:
 def test_the_folder_of_results_is_in_order(bench: SimpleNamespace) -> None:
     index = bench.recorded.load_index()
     assert list(bench.results.wrong(index)) == []
-    assert index["tables"] == bench.pages.uses(bench.pages.found()[0]), "run python3 bench/results.py add"
+    assert index["tables"] == bench.pages.uses(bench.pages.tables_and_pictures()[0]), "run python3 bench/results.py add"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_newer_product_takes_the_place(bench: SimpleNamespace, tmp_path: Path)
         problem = {**product, "rows": [{**row, "ratio": ratio}, {**row, "place": "torch", "ratio": 1.0}]}
         run = {"time": time, "commit": name * 9, "cpu": "", "options": {}, "devices": {"opencl:1:0": device}, "problems": [problem]}
         write(tmp_path, f"gemm-{name}", run)
-    found = list(bench.gemm.made(tmp_path))
+    found = list(bench.gemm.from_results(tmp_path))
     said = {one.name: one.text for one in found}
     assert "| 8 | 1.25 | aaaaaaa |" in said["gemm-fast"]
     assert "8, float64, OpenCL: 1.25" in said["gemm-fast.svg"]
@@ -222,7 +222,7 @@ def test_a_newer_row_takes_the_place(bench: SimpleNamespace, tmp_path: Path) -> 
     for name, time, seconds in (("a", "2026-02", 1.0), ("b", "2026-01", 4.0)):
         rows = [row("as it comes", seconds, config={"P": 1}), *([row("tuned", 3.0, config={"P": 2}, searched=3)] if name == "b" else [])]
         write(tmp_path, f"workloads-{name}", {"time": time, "commit": name * 9, "devices": [device], "rows": rows})
-    table, _ = bench.workloads.made(tmp_path)
+    table, _ = bench.workloads.from_results(tmp_path)
     assert "| mri q 8x8 float32 | 1000000 | 2 | Gpairs/s |  |  | = |  | aaaaaaa |" in table.text
     assert (table.title, table.files) == ("NVIDIA Fast", {"workloads-a.json.gz"})
 

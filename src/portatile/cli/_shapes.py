@@ -135,7 +135,7 @@ def _print(tuned: shapes.ShapesResult, workload: Workload) -> None:
                 duration(result.best.comparable),
                 _formatting.speed(result.best, workload),
                 faster,
-                _found(result),
+                _place_of_best(result),
                 "" if result.warm_best is None else f"{result.warm_best.comparable / result.best.comparable:.2f} x",
             ]
         )
@@ -249,5 +249,5 @@ def _warm(results: Sequence[tuner.TuningResult]) -> str:
     )
 
 
-def _found(result: tuner.TuningResult) -> str:
+def _place_of_best(result: tuner.TuningResult) -> str:
     return f"at {result.found_at} of {len(result.trials)} ({result.found_by})"

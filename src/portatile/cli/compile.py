@@ -50,7 +50,7 @@ def command(
 
     Messages name the file and its lines. Exit code 1: it does not build.
     """
-    backend_of_options = _asked(backend, arch, selector)
+    backend_of_options = _backend_of(backend, arch, selector)
     product = _product(emit, output, backend_of_options)
     try:
         target = _target(backend_of_options, arch, selector, product)
@@ -86,7 +86,7 @@ def command(
         _console.err.print(warnings, markup=False, soft_wrap=True)
 
 
-def _asked(backend: str | None, arch: str | None, selector: str | None) -> BackEnd:
+def _backend_of(backend: str | None, arch: str | None, selector: str | None) -> BackEnd:
     """The back end that is meant."""
     if selector is not None:
         return _BACKENDS[device.get(selector).info.backend]

@@ -94,13 +94,17 @@ def command(
     if isinstance(device, tuple) or device == devices.EVERY:
         _tuned_on_several(request, [opened.info for opened in devices.several(device)], as_json)
         return
-    request = replace(request, device=device)
-    info = devices.get(device).info
-    first_ceilings.ensure(info, _console.note)
-    request = replace(request, start=_tune_output.others(problem, info))
-    with ResultStore.default() as store, _Watch() as watch:
-        result = tuner.tune(request, store, watch)
+    result = _tuned_here(replace(request, device=device))
     _show(_without_races(result, workloads.get(problem.workload)) if oclgrind else result, as_json)
+
+
+def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
+    """Search on the request's device, beginning with what other tuners found for the problem."""
+    info = devices.get(request.device).info
+    first_ceilings.ensure(info, _console.note)
+    request = replace(request, start=_tune_output.others(request.problem, info))
+    with ResultStore.default() as store, _Watch() as watch:
+        return tuner.tune(request, store, watch)
 
 
 def _is_one(device: str | tuple[str, ...] | None) -> bool:
@@ -265,16 +269,16 @@ class _Watch:
         printed = self._printed.get(progress.device.id)
         if self._live and self._task is not None:
             ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left
-            described = "; ".join(self._told(replace(of_device, seconds_left=None)) for of_device in self._last.values())
+            described = "; ".join(self._sentence(replace(of_device, seconds_left=None)) for of_device in self._last.values())
             self._bar.update(self._task, description=described, ends=ends)
         elif printed is None or progress.best is not printed.best or progress.seconds - printed.seconds >= _PLAIN_SECONDS:
             self._print(progress)
 
-    def _told(self, progress: tuner.Progress) -> str:
+    def _sentence(self, progress: tuner.Progress) -> str:
         return f"{progress.device.id}: {_standing(progress)}" if self._several else _standing(progress)
 
     def _print(self, progress: tuner.Progress) -> None:
-        _console.err.print(f"{progress.seconds:6.1f} s  {self._told(progress)}", markup=False, soft_wrap=True)
+        _console.err.print(f"{progress.seconds:6.1f} s  {self._sentence(progress)}", markup=False, soft_wrap=True)
         self._printed[progress.device.id] = progress
 
 

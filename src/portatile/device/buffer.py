@@ -172,7 +172,7 @@ class Buffer:
         if self.size == 0:
             return np.empty(self.shape, self.dtype)
         raw, low = self._raw(queue or self.device.default_queue())
-        view = self._seen(raw, low)
+        view = self._elements(raw, low)
         return view if view.flags.c_contiguous and view.nbytes == raw.nbytes else view.copy()
 
     def assign(self, array: NDArray[Any], queue: Queue | None = None) -> None:
@@ -190,7 +190,7 @@ class Buffer:
             staging.upload(queue, self.memory, np.ascontiguousarray(array), self.offset)
         elif self.size:
             raw, low = self._raw(queue)
-            self._seen(raw, low)[...] = array
+            self._elements(raw, low)[...] = array
             staging.upload(queue, self.memory, raw, low)
 
     def release(self) -> None:
@@ -318,7 +318,7 @@ class Buffer:
         if self.size == 0:
             return np.empty(self.shape, self.dtype) if self.device.info.kind == "cpu" else None
         raw = self.device.mapped(self.memory)
-        return None if raw is None else self._seen(raw, 0)
+        return None if raw is None else self._elements(raw, 0)
 
     def _raw(self, queue: Queue) -> tuple[NDArray[np.uint8], int]:
         """A copy of the bytes from the first element to the last, and where they begin in the memory; waits for the queue."""
@@ -327,7 +327,7 @@ class Buffer:
         staging.download(queue, raw, self.memory, low)
         return raw, low
 
-    def _seen(self, raw: NDArray[np.uint8], low: int) -> NDArray[Any]:
+    def _elements(self, raw: NDArray[np.uint8], low: int) -> NDArray[Any]:
         """The elements among bytes of the memory that begin at byte ``low``."""
         return np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
 

@@ -143,25 +143,25 @@ class Fleet:
 
     def submit(self, function: Callable[..., Any], *args: Any, **where: Any) -> Any:
         """A task's future; where the scheduler is gone, one that was cancelled. ``where`` is as Dask's ``Client.submit`` takes it."""
-        future = self._asked(lambda: self.client.submit(function, *args, **where))
+        future = self._answer(lambda: self.client.submit(function, *args, **where))
         return _cancelled() if future is None else future
 
     def ended_by(self, what: str) -> int:
         """The number of lost workers whose last report was that they begin this. Dask's own count includes tasks that waited there."""
-        begun = self._asked(lambda: self.client.get_metadata([_BEGUN], default={})) or {}
+        begun = self._answer(lambda: self.client.get_metadata([_BEGUN], default={})) or {}
         return sum(last == what for worker, last in begun.items() if worker not in self._present())
 
     def cancel(self, futures: Iterable[Any]) -> None:
         """Cancel tasks; does nothing if the scheduler has gone."""
-        self._asked(lambda: self.client.cancel([future for future in futures if not isinstance(future, Future)]))
+        self._answer(lambda: self.client.cancel([future for future in futures if not isinstance(future, Future)]))
 
     def _present(self) -> Mapping[str, Any]:
         """The scheduler's facts about all workers by address; the last known ones while it is gone."""
-        scheduler = self._asked(lambda: self.client.scheduler_info(n_workers=-1))
+        scheduler = self._answer(lambda: self.client.scheduler_info(n_workers=-1))
         self._workers = scheduler.get("workers", self._workers) if scheduler else self._workers
         return self._workers
 
-    def _asked(self, question: Callable[[], Any]) -> Any:
+    def _answer(self, question: Callable[[], Any]) -> Any:
         """The scheduler's answer; None if it has gone, for which Dask raises several kinds of errors."""
         try:
             return question()
@@ -175,7 +175,7 @@ class Fleet:
     def _device(self, name: str) -> DeviceInfo | None:
         """The device registered under a tag; None if its worker has not registered it yet."""
         if name not in self._known:
-            device = self._asked(lambda: self.client.get_metadata([_OURS, name], default=None))
+            device = self._answer(lambda: self.client.get_metadata([_OURS, name], default=None))
             if device is None:
                 return None
             self._known[name] = from_json(device, DeviceInfo)

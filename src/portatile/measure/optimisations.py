@@ -44,12 +44,12 @@ class Optimisation:
 def _rolled(source: Source, info: DeviceInfo) -> Source:
     """Every loop asks not to be unrolled; what a generator wrote out stays. In a macro, or within a line, the pragma is an operator."""
 
-    def kept(match: re.Match[str]) -> str:
+    def not_unrolled(match: re.Match[str]) -> str:
         alone = match["blank"] is not None and not text[: match.start()].endswith("\\\n")
         return f"#pragma unroll 1\n{match.group()}" if alone else f'{match["blank"] or ""}_Pragma("unroll 1") for'
 
     text = _UNROLL.sub("", source.text)
-    return replace(source, text=_LOOP.sub(kept, text))
+    return replace(source, text=_LOOP.sub(not_unrolled, text))
 
 
 def _unfused(source: Source, info: DeviceInfo) -> Source:

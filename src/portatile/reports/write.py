@@ -45,7 +45,7 @@ def select(selection: Selection) -> list[Group]:
     known = {*workloads.names(), *(trial.problem.workload for trial in trials)}
     if selection.workload is not None and selection.workload not in known:
         raise UnknownNameError("workload", selection.workload, known)
-    return gather((trial for trial in trials if _wanted(trial, selection)), selection.kernels)
+    return gather((trial for trial in trials if _is_selected(trial, selection)), selection.kernels)
 
 
 def write(groups: Sequence[Group], path: Path, nothing: str) -> None:
@@ -92,7 +92,7 @@ def nothing(workload: str | None, device: str | None) -> str:
     return "no trial in the store is of this workload and device. Tune one with:"
 
 
-def _wanted(trial: Trial, selection: Selection) -> bool:
+def _is_selected(trial: Trial, selection: Selection) -> bool:
     if selection.workload not in (None, trial.problem.workload):
         return False
     device = (selection.device or "").lower()

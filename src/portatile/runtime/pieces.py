@@ -49,7 +49,7 @@ class Pieces:
                     return None
                 self._changed.wait()
             low, high = self._free.pop()
-            width = min(self._wanted(device, high - low), most, high - low)
+            width = min(self._width(device, high - low), most, high - low)
             if width < high - low:
                 width = max(self._rounded(width), min(self._grain, most, high - low))
                 if width < high - low:
@@ -141,7 +141,7 @@ class Pieces:
         low, high = self._free[-1]
         return bool(rate) and min(self._grain, high - low) / rate > self._horizon(device)
 
-    def _wanted(self, device: str, left: int) -> int:
+    def _width(self, device: str, left: int) -> int:
         rate = self._rates.get(device, 0.0)
         if not rate:
             return max(left // (_PROBE * max(len(self._rates), 1)), 1)

@@ -224,14 +224,14 @@ class ParameterSpace:
     @cached_property
     def _common(self) -> bool:
         """Whether random combinations are legal so often that to draw them costs less than to count."""
-        return next(islice(self._tried(), self._effort.common - 1, None), None) is not None
+        return next(islice(self._drawn_legal(), self._effort.common - 1, None), None) is not None
 
     @cached_property
     def _drawable(self) -> bool:
         """Whether a random combination is legal often enough to draw until one is."""
-        return next(self._tried(), None) is not None
+        return next(self._drawn_legal(), None) is not None
 
-    def _tried(self) -> Iterator[dict[str, Value]]:
+    def _drawn_legal(self) -> Iterator[dict[str, Value]]:
         """The legal ones of some random combinations, of a generator of their own, so that a seed repeats."""
         rng = np.random.default_rng(0)
         return filter(self._legal, (self._draw(rng) for _ in range(self._effort.draws)))

@@ -105,10 +105,10 @@ class Server:
                 except (psycopg.OperationalError, psycopg.InterfaceError, sqlite3.OperationalError) as error:
                     self.close()
                     if time.monotonic() > until:
-                        raise sqlite3.OperationalError(_told(error)) from error
+                        raise sqlite3.OperationalError(_first_line(error)) from error
                     time.sleep(_PAUSE)
                 except psycopg.Error as error:
-                    raise sqlite3.DatabaseError(_told(error)) from error
+                    raise sqlite3.DatabaseError(_first_line(error)) from error
 
     def _connect(self) -> None:
         psycopg = self._psycopg
@@ -120,9 +120,9 @@ class Server:
                 connection.close()
                 raise
         except psycopg.OperationalError as error:
-            raise sqlite3.OperationalError(_told(error)) from error
+            raise sqlite3.OperationalError(_first_line(error)) from error
         except psycopg.Error as error:
-            raise sqlite3.DatabaseError(_told(error)) from error
+            raise sqlite3.DatabaseError(_first_line(error)) from error
         self._connection = connection
 
 
@@ -146,5 +146,5 @@ def _driver() -> Any:
     return psycopg
 
 
-def _told(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

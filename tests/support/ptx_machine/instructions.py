@@ -128,39 +128,88 @@ def _floating(name: str, parts: list[str], kind: str) -> Compute | None:
 
 
 def _integer(name: str, parts: list[str], kind: str) -> Compute | None:
-    bits = bits_of(kind)
-    mask = (1 << bits) - 1
+    for family in (_integer_products, _bit_fields, _shifts, _plain_integers):
+        compute = family(name, parts, kind)
+        if compute is not None:
+            return compute
+    return None
 
-    def number(value: int) -> int:
-        return signed(value, bits) if kind[0] == "s" else value & mask
 
-    def wrap(function: Callable[..., int]) -> Compute:
-        return lambda *values: function(*map(number, values)) & mask
+def _reader(kind: str) -> Compute:
+    """A function that gives the integer that a register's bits mean."""
+    bits, mask = bits_of(kind), _ones(bits_of(kind))
+    return (lambda value: signed(value, bits)) if kind[0] == "s" else (lambda value: value & mask)
 
-    if name in ("mul", "mad"):
-        if "wide" in parts:
-            wide = (1 << (2 * bits)) - 1
-            if name == "mul":
-                return lambda a, b: (number(a) * number(b)) & wide
-            return lambda a, b, c: (number(a) * number(b) + c) & wide
-        shift = bits if "hi" in parts else 0
+
+def _ones(bits: int) -> int:
+    return (1 << bits) - 1
+
+
+def _wrapped(function: Callable[..., int], kind: str) -> Compute:
+    """A function of integers on registers, whose result is cut to the register's bits."""
+    number, mask = _reader(kind), _ones(bits_of(kind))
+    return lambda *values: function(*map(number, values)) & mask
+
+
+def _integer_products(name: str, parts: list[str], kind: str) -> Compute | None:
+    if name not in ("mul", "mad"):
+        return None
+    number, bits = _reader(kind), bits_of(kind)
+    if "wide" in parts:  # a third operand is as wide as the result
+        wide = _ones(2 * bits)
         if name == "mul":
-            return wrap(lambda a, b: (a * b) >> shift)
-        return wrap(lambda a, b, c: ((a * b) >> shift) + c)
-    if name == "bfind" and kind[0] == "u":  # where the highest bit is, or by how much it can be shifted; all ones where there is none
-        shifted = "shiftamt" in parts
-        return lambda a: (
-            (bits - (a & mask).bit_length() if shifted else (a & mask).bit_length() - 1) & 0xFFFFFFFF if a & mask else 0xFFFFFFFF
-        )
-    if name == "shf":
-        left, clamp = "l" in parts, "clamp" in parts
+            return lambda a, b: (number(a) * number(b)) & wide
+        return lambda a, b, c: (number(a) * number(b) + c) & wide
+    shift = bits if "hi" in parts else 0
+    if name == "mul":
+        return _wrapped(lambda a, b: (a * b) >> shift, kind)
+    return _wrapped(lambda a, b, c: ((a * b) >> shift) + c, kind)
 
-        def funnel(low: int, high: int, by: int) -> int:
-            by = min(by, 32) if clamp else by & 31
-            both = (high & mask) << 32 | (low & mask)  # immediate operands may be negative
-            return (both << by >> 32 if left else both >> by) & mask
 
-        return funnel
+def _bit_fields(name: str, parts: list[str], kind: str) -> Compute | None:
+    number, bits, mask = _reader(kind), bits_of(kind), _ones(bits_of(kind))
+
+    def insert(a: int, b: int, start: int, length: int) -> int:
+        field = _ones(length & 255) << (start & 255)
+        return ((b & ~field) | ((a << (start & 255)) & field)) & mask
+
+    def extract(a: int, start: int, length: int) -> int:
+        field = (number(a) >> start) & _ones(length)
+        return (signed(field, length) if kind[0] == "s" and length else field) & mask
+
+    def find(a: int) -> int:
+        """The place of the highest bit, or by how much it can be shifted; all ones where there is none."""
+        width = (a & mask).bit_length()
+        return ((bits - width if "shiftamt" in parts else width - 1) if width else -1) & 0xFFFFFFFF
+
+    def look_up(a: int, b: int, c: int, table: int) -> int:
+        return sum((table >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32))
+
+    if name == "bfind" and kind[0] != "u":
+        return None
+    table: dict[str, Compute] = {"bfi": insert, "bfe": extract, "bfind": find, "lop3": look_up}
+    return table.get(name)
+
+
+def _shifts(name: str, parts: list[str], kind: str) -> Compute | None:
+    number, bits, mask = _reader(kind), bits_of(kind), _ones(bits_of(kind))
+    left, clamp = "l" in parts, "clamp" in parts
+
+    def funnel(low: int, high: int, by: int) -> int:
+        by = min(by, 32) if clamp else by & 31
+        both = (high & mask) << 32 | (low & mask)  # immediate operands may be negative
+        return (both << by >> 32 if left else both >> by) & mask
+
+    table: dict[str, Compute] = {
+        "shl": lambda a, n: (a << n) & mask if n < bits else 0,
+        "shr": lambda a, n: (number(a) >> min(n, bits)) & mask,
+        "shf": funnel,
+    }
+    return table.get(name)
+
+
+def _plain_integers(name: str, parts: list[str], kind: str) -> Compute | None:
+    bits, mask = bits_of(kind), _ones(bits_of(kind))
     table: dict[str, Callable[..., int]] = {
         "add": lambda a, b: a + b,
         "sub": lambda a, b: a - b,
@@ -182,29 +231,7 @@ def _integer(name: str, parts: list[str], kind: str) -> Compute | None:
         "mad24": lambda a, b, c: _low24(a, kind) * _low24(b, kind) + c,
         "sad": lambda a, b, c: c + abs(a - b),
     }
-    if name in table:
-        return wrap(table[name])
-    if name == "shl":
-        return lambda a, n: (a << n) & mask if n < bits else 0
-    if name == "shr":
-        return lambda a, n: (number(a) >> min(n, bits)) & mask
-    if name == "bfi":
-
-        def insert(a: int, b: int, start: int, length: int) -> int:
-            field = ((1 << (length & 255)) - 1) << (start & 255)
-            return ((b & ~field) | ((a << (start & 255)) & field)) & mask
-
-        return insert
-    if name == "bfe":
-
-        def extract(a: int, start: int, length: int) -> int:
-            field = (number(a) >> start) & ((1 << length) - 1)
-            return (signed(field, length) if kind[0] == "s" and length else field) & mask
-
-        return extract
-    if name == "lop3":
-        return lambda a, b, c, table: sum((table >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32))
-    return None
+    return _wrapped(table[name], kind) if name in table else None
 
 
 def _dot_of_bytes(parts: list[str]) -> Compute:

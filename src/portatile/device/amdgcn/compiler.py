@@ -36,7 +36,7 @@ class AmdTarget(Target):
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Compile OpenCL C; registers, spills and occupancy are those that Clang writes beside its instructions."""
-        clang, library = toolchain.found()
+        clang, library = toolchain.paths()
         # definitions as text with the text's own lines kept, as for a driver
         text = "".join(f"#define {name} {value}\n" for name, value in source.defines) + f'#line 1 "{source.file}"\n{source.text}'
         builtins = ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library))

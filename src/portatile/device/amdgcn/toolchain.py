@@ -32,7 +32,7 @@ def library() -> Path | None:
 @cache
 def version() -> str:
     """``Clang 19.1.7``. Raises DeviceNotFoundError where Clang or libclc is missing."""
-    compiler, _ = found()
+    compiler, _ = paths()
     text = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
     number = re.search(r"clang version (\S+)", text)
     return f"Clang {number.group(1) if number else 'of an unknown version'}"
@@ -41,13 +41,13 @@ def version() -> str:
 @cache
 def architectures() -> frozenset[str]:
     """The processors that Clang knows, ``gfx942`` among them."""
-    compiler, _ = found()
+    compiler, _ = paths()
     command = [compiler, "-x", "cl", "-target", "amdgcn--amdhsa", "-nogpulib", "-mcpu=help", "-S", "-o", "-", "-"]
     completed = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
     return frozenset(re.findall(r"^\s+(gfx\w+)\s*$", completed.stdout + completed.stderr, re.MULTILINE))
 
 
-def found() -> tuple[str, Path]:
+def paths() -> tuple[str, Path]:
     """Clang and libclc; raises DeviceNotFoundError where one is missing."""
     compiler, bitcode = clang(), library()
     if compiler is None or bitcode is None:

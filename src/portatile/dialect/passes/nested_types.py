@@ -22,7 +22,7 @@ def hoist(tokens: Tokens) -> None:
         elif tokens[i].text == "enum" or tokens[opening - 1] is not tokens[i]:
             moved.setdefault(outermost, []).append(i)
     for first, inner in moved.items():
-        definitions = [_taken(tokens, i) for i in sorted(inner, key=lambda i: tokens.partner[_body(tokens, i) or i])]
+        definitions = [_extracted(tokens, i) for i in sorted(inner, key=lambda i: tokens.partner[_body(tokens, i) or i])]
         start = first
         while tokens.text_at(start - 1) not in ("", ";", "{", "}", "("):
             start -= 1
@@ -38,7 +38,7 @@ def _body(tokens: Tokens, i: int) -> int | None:
     return at if tokens.text_at(at) == "{" else None
 
 
-def _taken(tokens: Tokens, i: int) -> str:
+def _extracted(tokens: Tokens, i: int) -> str:
     """The definition at ``i`` as a statement; its name, or int for an enumeration, stays where it was."""
     opening = _body(tokens, i) or i
     closing = tokens.partner[opening]

@@ -28,7 +28,7 @@ def entering(finalists: int, each: float) -> float:
     return (finalists + 1) * each
 
 
-def wanted(took: Sequence[float], most: float, each: float = 0.0) -> float:
+def race_seconds(took: Sequence[float], most: float, each: float = 0.0) -> float:
     """Seconds that the final comparison should get: ``most``, or longer where runs are long or ``each`` finalist is slow to enter.
 
     0 where ``most`` is 0.
@@ -36,10 +36,10 @@ def wanted(took: Sequence[float], most: float, each: float = 0.0) -> float:
     return max(most, rounds(took, LOOKS[0]) + entering(len(took), each)) if most > 0 else 0.0
 
 
-def kept(budget: float, took: Sequence[float], most: float, each: float = 0.0) -> float:
+def reserved(budget: float, took: Sequence[float], most: float, each: float = 0.0) -> float:
     """Seconds of a budget that are reserved for finalists whose runs take ``took``, of which each takes ``each`` to enter."""
     usual = min(most, SHARE * budget)
-    return max(usual, min(wanted(took, usual, each), MOST * budget))
+    return max(usual, min(race_seconds(took, usual, each), MOST * budget))
 
 
 def affordable(took: Sequence[float], seconds: float, each: float = 0.0) -> int:

@@ -18,7 +18,7 @@ def spares(jobs: int | None) -> int:
     return min(_cores() - _OTHERS if jobs is None else jobs, _MOST)
 
 
-def wanted(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) -> int:
+def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) -> int:
     """Compile workers for a device, 0 where the timing worker had better compile itself.
 
     ``alternates``: compiling and timing take turns; ``single``: all work-groups have one work-item.

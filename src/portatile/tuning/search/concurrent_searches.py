@@ -55,7 +55,7 @@ class ConcurrentSearches:
 
     def others(self) -> int:
         """The number of other searches that time on the device now; warns of the first."""
-        locks = [file for file in self._folder.glob("*.lock") if self._own is not None and file != self._own[1] and _held(file)]
+        locks = [file for file in self._folder.glob("*.lock") if self._own is not None and file != self._own[1] and _is_locked(file)]
         if locks and not self.most:
             process = locks[0].name.partition("-")[0]
             message = f"another search (process {process}) is timing on {self._info.name} at the same time"
@@ -76,12 +76,12 @@ def searching() -> list[float]:
     for file in (settings.load().data_dir / "timing").glob("*/*.lock"):
         with contextlib.suppress(OSError):  # it has just ended
             when = file.stat().st_mtime
-            if _held(file):
+            if _is_locked(file):
                 began.append(when)
     return began
 
 
-def _held(file: Path) -> bool:
+def _is_locked(file: Path) -> bool:
     """Whether a living process holds the lock; removes a stale file."""
     if sys.platform == "win32":
         return False

@@ -96,20 +96,20 @@ class _Run:
         for number, problem in enumerate(problems):
             if (budget := self._slice(len(problems) - number, _SEARCH)) is None:
                 break
-            self._one(problem, ShapeStep("search", number + 1, len(problems)), budget)
-        transfers = self._wanted()
+            self._tune_one(problem, ShapeStep("search", number + 1, len(problems)), budget)
+        transfers = self._transfers()
         reached = [problem for problem in problems if transfers.get(problem.key)]
         for number, problem in enumerate(reached):
             if (budget := self._slice(len(reached) - number, 1.0)) is None:
                 break
-            self._one(problem, ShapeStep("cross", number + 1, len(reached)), budget, transfers[problem.key])
-        left = sum(map(len, self._wanted().values()))
+            self._tune_one(problem, ShapeStep("cross", number + 1, len(reached)), budget, transfers[problem.key])
+        left = sum(map(len, self._transfers().values()))
         pairs = len(self._winners()) * len(self.results)
         unreached = tuple(problem for problem in problems if problem.key not in self.results)
         regrets = self._regrets() if self.results else {}
         return ShapesResult(tuple(self.results.values()), unreached, pairs - left, pairs, regrets, time.monotonic() - self.started)
 
-    def _one(self, problem: Problem, step: ShapeStep, budget: Budget, winners: Sequence[Config] = ()) -> None:
+    def _tune_one(self, problem: Problem, step: ShapeStep, budget: Budget, winners: Sequence[Config] = ()) -> None:
         """Search one shape, or with ``winners`` measure those."""
         request = self.request
         tell = None if self.listen is None else lambda progress: self.listen(step, progress)  # type: ignore[misc]
@@ -154,7 +154,7 @@ class _Run:
     def _winners(self) -> list[Config]:
         return list({canonical(result.best.config): result.best.config for result in self.results.values()}.values())
 
-    def _wanted(self) -> dict[str, list[Config]]:
+    def _transfers(self) -> dict[str, list[Config]]:
         """The winners that are legal for a shape and were not tried on it, for each shape."""
         transfers: dict[str, list[Config]] = {}
         for key, result in self.results.items():

@@ -39,7 +39,7 @@ class Spending:
         seconds = self.budget.seconds
         if seconds is None:
             return math.inf
-        reserved = reserved_time.kept(seconds, self.near, self.race, self.entering) if len(self.near) > 1 and not race else 0.0
+        reserved = reserved_time.reserved(seconds, self.near, self.race, self.entering) if len(self.near) > 1 and not race else 0.0
         return seconds - reserved - self.elapsed
 
     def evaluations_left(self, trials: int) -> int | None:
@@ -55,7 +55,7 @@ class Spending:
 
     def race_seconds(self) -> float:
         """Seconds for the final comparison: what the budget reserves, or a tenth of the search's."""
-        longest = reserved_time.wanted(self.near, self.race, self.entering)
+        longest = reserved_time.race_seconds(self.near, self.race, self.entering)
         if self.budget.seconds is not None:
             return min(longest, self.seconds_left(race=True))
         elapsed = self.elapsed

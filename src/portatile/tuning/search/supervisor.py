@@ -115,7 +115,7 @@ class Supervisor:
         """Start the compile workers where they save time; else the timing worker compiles. ``usual``: a plan like most variants'."""
         info = self.info()
         self._single = all(isinstance(step, Launch) and math.prod(step.local_size) == 1 for step in usual.steps)
-        workers = compile_workers.wanted(info, self.setup.jobs, self.alternates, self._single)
+        workers = compile_workers.count(info, self.setup.jobs, self.alternates, self._single)
         self._compilers = [self._start(info) for _ in range(workers)]
         self._end_spares()
 

@@ -1,3 +1,21 @@
+{#
+   A work-group's part: TI outputs of TJ columns of psi. What they read is SPAN rows; what they write lies transposed.
+
+             psi: rows x columns                          out: columns x length, a row for each column of psi
+             <- TJ columns ->                             <-  TI outputs  ->
+            +----------------+ row left + first          +-----------------+
+            |  |  |  |w |  | |                           |                 |
+     SPAN   |  |  |  |w |  | |   a window of WINDOW      |     w w w w     |  TJ rows
+     rows   |  |  |  |w |  | |   outputs slides down     |                 |
+            |  |  |  |w |  | |   one column, and its     |                 |
+            |  |  |  |  |  | |   sums are one item's,    +-----------------+
+            +----------------+   in registers
+
+     form     the SPAN x TJ tile of psi             the TI x TJ outputs
+     staged   local memory, as it lies in psi       a second tile in local memory, [TJ][TI + PADDING], stored by rows of out
+     direct   local memory, transposed when loaded  each stored by the item that summed it, WINDOW 1
+     block    local memory of the group's one item  squares of VECTOR windows transposed in registers
+#}
 // A one-dimensional convolution that transposes: out[j][o] = sum over t of f[t] s[o + first + t][j], where s are the rows
 // of psi. With PHASES 2 even and odd o take a filter each, and both start at the even one. A work-group computes TI values
 // of o for TJ of j from a tile of SPAN x TJ in local memory.

@@ -1,3 +1,16 @@
+{#
+   A work-group walks down T1 outputs of the first axis, for T2 outputs of the second axis and TJ columns of psi.
+
+     item (j, k) has column j of line k, k < SPAN: what T2 outputs read            steps: WINDOW x SPAN x TJ in local memory
+                                                                                          k ->
+      psi   line k                                                                    +--+--+--+--+
+           +------+   v0 .. v(ends - 1): shared with the windows to come              |s0|s0|s0|s0|  each row is now filtered along k:
+     walks | v0   |   + WINDOW new values, or `next` ones, loaded a step ahead        |s1|s1|s1|s1|  item (row, which, start) sums TURN
+     down  | v1   |   filtered: sum0 .. sum(WINDOW - 1)  ------------------------->   +--+--+--+--+  neighbouring outputs
+           | ...  |                                                                         |
+           +------+                                                                         v
+                                                   turned: WINDOW x TJ lines of T2 outputs, stored to out in vectors of WRITES
+#}
 // Filters along two axes in one pass: out[j][o][q] = sum over t and u of f[t] f[u] s[o + first + t][q + across + u][j], where s are
 // the rows of psi. A work-group walks along the first axis: each item keeps what its column's next windows share in registers,
 // filters WINDOW values a step and lays them down; then all filter those along the second axis, turn them round and store.

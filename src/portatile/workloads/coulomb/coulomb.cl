@@ -1,3 +1,16 @@
+{#
+   The points of a work-group, in one plane of the grid; item (lx, ly) of each of SPLIT slices has those marked #:
+
+       <-   WGX VL   ->                 PX times
+      +----------------+----------------+
+      | ##             | ##             |  WGY rows      sums in registers: PY x PX vectors of VL points
+      +----------------+----------------+
+      | ##             | ##             |  PY times      slice s adds atoms s, s + SPLIT, ...; in the end the slices' sums are
+      +----------------+----------------+                added by halves in local memory
+
+     local memory: `tile`, CHUNK atoms at a time (x, y, squared distance to the plane, charge); with CHUNK below 0 they are in constant
+     memory, with 0 they are read where they lie
+#}
 // Direct Coulomb summation: potential[z][y][x] = the sum over n of q_n / |r - r_n| on a regular grid.
 // A work-group computes WGX * PX * VL points along x and WGY * PY rows of one plane; its SPLIT slices share the atoms.
 // A work-item's PX vectors of VL points lie WGX vectors apart, so that neighbours write neighbouring points.

@@ -1,3 +1,18 @@
+{#
+   The tile of C of a work-group, BLOCK x BLOCK, by COLUMNS x ROWS work-items; item (x, y) has the elements marked #:
+
+                                 tile_b: DEPTH x BLOCK of B
+                                +-------------------+
+                                |                   |
+                                +-------------------+
+     tile_a:  BLOCK x DEPTH      x VECTOR
+     of A                       +-------------------+
+     +-------+                  |  ####             |  y          WPT rows, ROWS apart, of VECTOR neighbouring columns:
+     |       |                  |                   |             sum[WPT], vectors in registers for all of k
+     |       |                  |  ####             |  y + ROWS
+     |       |                  |                   |
+     +-------+                  +-------------------+
+#}
 // C = A B, row-major, through tiles in local memory: a work-group computes BLOCK x BLOCK of C, a work-item WPT rows,
 // ROWS apart, of VECTOR neighbouring columns. With TRANSPOSE, A has been transposed beforehand.
 // REAL is the element type, INDEX an integer type that holds every place in the operands.

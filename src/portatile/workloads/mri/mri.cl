@@ -1,3 +1,14 @@
+{#
+   The voxels of a work-group, WGS PV VL of them in a row; item `lane` of each of SPLIT slices has those marked #:
+
+      <-   WGS VL    ->               PV times
+      +---------------+---------------+
+      | ##            | ##            |        registers: re and im of PV vectors of VL voxels, and their x, y, z
+      +---------------+---------------+
+
+     local memory: `tile`, CHUNK samples at a time (kx, ky, kz, weight), read by every voxel; slice s adds samples s, s + SPLIT, ...;
+     in the end slice 0 adds the others' sums, which lie in `part`
+#}
 // Non-uniform inverse Fourier sums of magnetic resonance imaging: for every voxel (x, y, z) the sum over k-space samples of
 // w exp(i e), e = 2 pi (kx x + ky y + kz z), where w is |phi|^2 (Q) or conj(phi) d (F^H d). A complex weight is taken as its
 // magnitude and an angle that is added to the phase, once for each sample: then F^H d costs little more than Q.

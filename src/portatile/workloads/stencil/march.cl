@@ -1,3 +1,16 @@
+{#
+   A work-group walks down T1 rows of T2 columns of a plane, WINDOW rows a step; item c has column c.
+
+     registers of an item, one column:             local memory `steps`, WINDOW lines of SPAN = T2 + ENDS places (second filter only)
+
+       v0      \                                     AHEAD      T2: the items' own columns      ENDS - AHEAD
+       v1       | ENDS values, shared with           +----+-------------------------------+----+
+       ...      | the windows to come                |near| v(ahead)   of every column    |near|   line 0
+       v(ENDS) /                                     |near| v(ahead+1)                    |near|   line 1
+       ...     WINDOW new values, loaded a           +----+-------------------------------+----+
+               step ahead as `next`                  item i sums WINDOW places of line i % WINDOW, to `turned`, whence
+                                                     item c takes the WINDOW sums of its own column c
+#}
 // Filters along two axes of planes, or along one, and their sum: out[i][j] = sum over t of f[t] s[i + lower + t][j], along the rows,
 // plus sum over t of g[t] s[i][j + lower + t], along the columns, plus what out holds already: each of the last two where it is asked for.
 // A work-group walks down the rows of T2 columns: each item keeps what its column's next windows share in registers. For the other filter

@@ -1,3 +1,15 @@
+{#
+   An item's tile: T1 rows x T2 columns of a plane, with what the filters reach beyond it; it goes from plane to plane.
+
+       tile: (T1 + ENDS) x WIDTH                    ring: ENDS + 1 planes of T1 x T2, with filters along the first axis too
+       +----+------------+----+
+       |    |  T2 only   |    |  AHEAD rows          +-----+-----+-----+-----+
+       +----+------------+----+                      |plane|plane| ... |plane|   the newest takes the place of the oldest
+       | all WIDTH = T2 + ENDS|  T1 rows             +-----+-----+-----+-----+
+       +----+------------+----+
+       |    |  T2 only   |    |                      registers: WINDOW sums, vectors of VECTOR columns, of one row at a time
+       +----+------------+----+
+#}
 // Filters along every axis of a volume, or of planes, and their sum, in one launch, for caches in place of local memory that items share.
 // A group is one item. It goes from plane to plane with a tile of T1 rows and T2 columns: the tile with its ends is copied, so that what
 // is read again and again lies together whatever the volume's strides; and of the planes before and behind it keeps the tile alone, in a
