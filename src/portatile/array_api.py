@@ -223,7 +223,7 @@ def isdtype(dtype: DTypeLike, kind: str | DTypeLike | tuple[Any, ...]) -> builti
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The dtype that NumPy promotes to."""
-    return np.result_type(*(one.dtype if isinstance(one, Buffer) else one for one in arrays_and_dtypes))
+    return np.result_type(*(value.dtype if isinstance(value, Buffer) else value for value in arrays_and_dtypes))
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> builtins.bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -143,36 +143,48 @@ class Workload(ABC):
 
         Raises ArgumentError or UnknownNameError, which say what is allowed.
         """
-        for given, known, kind in ((sizes, self.sizes, "size"), (options or {}, self.options, "option")):
-            for name in given:
-                if name not in known:
-                    raise UnknownNameError(f"{self.name} {kind}", name, known)
-        for name in self.sizes:
-            size = sizes.get(name)
-            if size is None:
-                raise ArgumentError(f"{self.name} needs the size {name!r} ({self.sizes[name]})")
-            if not isinstance(size, (int, float, np.number)) or not math.isfinite(size) or int(size) != size or size < 0:
-                raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
+        options = options or {}
+        self._check_known(sizes, self.sizes, "size")
+        self._check_known(options, self.options, "option")
+        self._check_sizes(sizes)
         if isinstance(dtype, (type, np.dtype)):  # as NumPy's users write it: np.float32
             dtype = np.dtype(dtype).name
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
-        given = {name: value.item() if isinstance(value, np.generic) else value for name, value in (options or {}).items()}
-        chosen = {name: values[0] for name, values in self.options.items()} | given
-        chosen = {name: value for name, value in chosen.items() if name not in self.implied or value != self.options[name][0]}
-        for name, value in chosen.items():
-            if value not in self.options[name]:
-                raise ArgumentError(f"{self.name}: {name}={value!r} is not one of {self.options[name]}")
+        chosen = self._chosen(options)
         bare = Problem(self.name, {name: int(sizes[name]) for name in self.sizes}, dtype, chosen)
         shapes = self.shapes(bare)
         for name, shape in shapes.items():
             if math.prod(shape) * bare.itemsize >= _LARGEST:
                 raise ArgumentError(f"{self.name}: {name} would be an array of shape {shape}, larger than any memory; choose smaller sizes")
         packed = {name: packed_layout(shape) for name, shape in shapes.items()}
-        for name in layout or {}:
-            if name not in packed:
-                raise UnknownNameError(f"{self.name} operand", name, packed)
+        self._check_known(layout or {}, packed, "operand")
         return Problem(bare.workload, bare.sizes, dtype, chosen, {**packed, **(layout or {})})
+
+    def _check_known(self, names: Iterable[str], known: Mapping[str, object], kind: str) -> None:
+        """Raise UnknownNameError for a name that is not ``known``."""
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(f"{self.name} {kind}", name, known)
+
+    def _check_sizes(self, sizes: Mapping[str, Any]) -> None:
+        """Raise ArgumentError for a size that is missing, or is no whole number."""
+        for name, meaning in self.sizes.items():
+            size = sizes.get(name)
+            if size is None:
+                raise ArgumentError(f"{self.name} needs the size {name!r} ({meaning})")
+            if not isinstance(size, (int, float, np.number)) or not math.isfinite(size) or int(size) != size or size < 0:
+                raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
+
+    def _chosen(self, options: Mapping[str, Any]) -> dict[str, Value]:
+        """A value for each option, without the ``implied`` ones at their default. Raises ArgumentError for a value that is not allowed."""
+        values = {name: allowed[0] for name, allowed in self.options.items()}
+        values |= {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+        values = {name: value for name, value in values.items() if name not in self.implied or value != self.options[name][0]}
+        for name, value in values.items():
+            if value not in self.options[name]:
+                raise ArgumentError(f"{self.name}: {name}={value!r} is not one of {self.options[name]}")
+        return values
 
     @abstractmethod
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:

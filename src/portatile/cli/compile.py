@@ -127,7 +127,7 @@ def _target(backend: BackEnd, arch: str | None, selector: str | None, product: P
         return opened.target
     if arch is None:
         here = device.get(selector).info if selector is not None else None
-        found_here = [here] if here else [one.info for one in device.devices() if one.info.backend == backend.name]
+        found_here = [here] if here else [each.info for each in device.devices() if each.info.backend == backend.name]
         arch = found_here[0].architecture if found_here else backend.usual
     name = product.name if product is not None and product.compiled else ""
     return backend.target(arch, name)

@@ -71,7 +71,7 @@ def _lanes(dots: tuple[Dot, ...], x: Scale) -> list[int]:
     """The lane of each dot in ascending order of shares: the lowest where it covers no other; few lanes, however many there are."""
     ends: list[float] = []
     lanes: list[int] = []
-    for dot in sorted(dots, key=lambda one: one.share):
+    for dot in sorted(dots, key=lambda dot: dot.share):
         place = x.at(min(dot.share, x.high))
         lane = next((number for number, end in enumerate(ends) if end <= place), len(ends))
         lane = lane if lane < _LANES else lanes[-1] - 1 if lanes[-1] else _LANES - 1

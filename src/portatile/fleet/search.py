@@ -321,7 +321,7 @@ class _Search:
             self._take(replace(trial, config=dict(self.default)))
         for other in agreement.disagreeing(self.defaults) - self.apart:
             self.apart.add(other)
-            ratio = self.defaults[other].median / median(one.median for one in self.defaults.values())
+            ratio = self.defaults[other].median / median(trial.median for trial in self.defaults.values())
             where = self.fleet.members()[other].host if other in self.fleet.members() else other
             message = f"a worker on {where} takes {ratio:.2f} times as long as the others for the default"
             warnings.warn(f"{message}: it is left out of this search", RuntimeWarning, stacklevel=2)

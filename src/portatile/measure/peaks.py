@@ -70,23 +70,23 @@ def problem(
 
 
 def answer(
-    device: Device, question: Question, asked: Problem | None = None, way: Way | None = None, config: Config | None = None
+    device: Device, question: Question, instance: Problem | None = None, way: Way | None = None, config: Config | None = None
 ) -> Measured:
     """Measure a quantity with ``config``, else with that tuned for its problem, else with the best of a few; each checked first.
 
     Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed steps, and
     DeviceError is raised. DeviceError is also raised for rates that no such device reaches.
     """
-    asked = asked or problem(question, device.info)
-    choice = runs.known(asked, device)
-    with runs.prepared(device, asked) as ready:
+    instance = instance or problem(question, device.info)
+    choice = runs.known(instance, device)
+    with runs.prepared(device, instance) as ready:
         if config is None and choice.reason != "tuned":
-            choice = replace(choice, config=_best(ready, [choice.config, *contenders(asked, device.info)]))
+            choice = replace(choice, config=_best(ready, [choice.config, *contenders(instance, device.info)]))
         timed = ready.timed(choice.config if config is None else config, way)
     if question.workload == "peak":
         timed = _scaled(device, question, timed, way)
-    details = {"dtype": asked.dtype, **asked.options, **asked.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
-    measured = Measured(question.name, question.unit, work(question, asked), timed.samples, {**details, "chosen": choice.reason})
+    details = {"dtype": instance.dtype, **instance.options, **instance.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
+    measured = Measured(question.name, question.unit, work(question, instance), timed.samples, {**details, "chosen": choice.reason})
     streams = question.workload == "stream"
     refuse_impossible(measured, device.info, memory_limit(device, lambda: _copied(device)) if streams else 0.0)
     return measured

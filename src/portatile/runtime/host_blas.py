@@ -141,8 +141,8 @@ def _remember(call: Any) -> None:
 
 def follow(call: Any, converted: Any) -> None:
     """Let ``product`` compute calls like ``call`` too, if it computes the call that this was ``converted`` to, with the same dtypes."""
-    given, known = ((*one.arrays, one.out) for one in (call, converted))
-    for array, as_read in zip(given, known, strict=True):
+    arrays, converted_arrays = (*call.arrays, call.out), (*converted.arrays, converted.out)
+    for array, as_read in zip(arrays, converted_arrays, strict=True):
         if (array is not None or as_read is not None) and (type(array) is not np.ndarray or getattr(as_read, "dtype", None) != array.dtype):
             return
     if _form(converted) in _by_numpy:

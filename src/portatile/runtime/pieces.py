@@ -145,7 +145,7 @@ class Pieces:
         rate = self._rates.get(device, 0.0)
         if not rate:
             return max(left // (_PROBE * max(len(self._rates), 1)), 1)
-        known_rates = [one for one in self._rates.values() if one]
+        known_rates = [known for known in self._rates.values() if known]
         total = sum(known_rates) * len(self._rates) / len(known_rates)  # who is not known yet is taken to be like the others
         return max(int(_FRACTION * left * rate / total), int(rate * min(_LEAST_SECONDS, _FRACTION * self._horizon(device))), 1)
 

@@ -7,6 +7,7 @@ arrays' worth of memory goes through its memory instead of six. Elsewhere there 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
@@ -89,7 +90,7 @@ def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any
 def together(*plans: Plan) -> tuple[Temporary, ...]:
     """The temporaries of plans that run one after another and share those of one name: the largest of each."""
     largest: dict[str, Temporary] = {}
-    for temporary in [temporary for one in plans for temporary in one.temporaries]:
+    for temporary in chain.from_iterable(each.temporaries for each in plans):
         earlier = largest.get(temporary.name)
         largest[temporary.name] = temporary if earlier is None or earlier.nbytes < temporary.nbytes else earlier
     return tuple(largest.values())

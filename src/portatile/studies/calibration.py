@@ -167,8 +167,8 @@ def _scaled(cases: Sequence[Case], start: Costs) -> Costs:
 def _measure(device: DeviceInfo, advance: Callable[[], None]) -> Measure:
     """Timing in the tuner's workers: checked before it is timed, isolated."""
 
-    def one(problem: Problem, configs: Sequence[Config]) -> tuple[Mapping[str, float], bool]:
+    def timed(problem: Problem, configs: Sequence[Config]) -> tuple[Mapping[str, float], bool]:
         done = measured(problem, device.id, configs, Measuring(advance=advance))
         return {key: trial.comparable for key, trial in done.trials.items() if trial.status == "ok"}, done.interrupted
 
-    return one
+    return timed

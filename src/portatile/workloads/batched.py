@@ -54,11 +54,11 @@ class Batched(Workload):
         whole = {"JOIN": False, "NB": max(blocks.padded(order), 32), **config}
         steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
         first = one_of(problem)
-        made = []
+        spread = []
         for moved, own in parts(problem, first, self.single.plan(first, whole, device).workspace):
             part = replace(moved, sizes={**first.sizes, "batch": own})
-            made.append(_spread(self.single.plan(part, whole, device), part, steps))
-        return Plan(tuple(step for plan in made for step in plan.steps), made[0].temporaries)
+            spread.append(_spread(self.single.plan(part, whole, device), part, steps))
+        return Plan(tuple(step for plan in spread for step in plan.steps), spread[0].temporaries)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """The results of each problem in float64; with ``sample``, of some of them."""
@@ -69,8 +69,8 @@ class Batched(Workload):
         stored = {name: operands.view(inputs.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
         expected = []
         for at in chosen:
-            given = replace(inputs, operands={name: stack[at].flatten() for name, stack in stored.items()})
-            expected.append(self.single.reference(packed, given)[output])
+            of_problem = replace(inputs, operands={name: stack[at].flatten() for name, stack in stored.items()})
+            expected.append(self.single.reference(packed, of_problem)[output])
         shape = (len(chosen), *single[output])
         values, scale = (
             np.array([getattr(outcome, part)[: np.prod(shape[1:], dtype=int)] for outcome in expected]) for part in ("values", "scale")

@@ -21,7 +21,7 @@ def studies() -> dict[str, Study]:
         declared = None if module.ispkg else getattr(importlib.import_module(f"{_PACKAGE}.{module.name}"), "STUDY", None)
         if isinstance(declared, Study):
             listed.append(declared)
-    return {study.name: study for study in sorted(listed, key=lambda one: one.name)}
+    return {study.name: study for study in sorted(listed, key=lambda study: study.name)}
 
 
 def get(name: str) -> Study:

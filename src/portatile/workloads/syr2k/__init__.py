@@ -99,13 +99,13 @@ class Syr2k(Syrk):
         joined = Layout((3 * k if plain else n, 1))
         source = load(__file__, "join.cl", {**blocks.types(problem), "TURNED": len(trans) > 1, "LINES": _LINES})
         known = (blocks.integer("rows", rows), blocks.integer("columns", columns), blocks.scalar(problem, "alpha"))
-        given = (*blocks.matrix(problem, "a", "in"), *blocks.matrix(problem, "b", "in"))
+        factors = (*blocks.matrix(problem, "a", "in"), *blocks.matrix(problem, "b", "in"))
         workspace = (
             Arg("joined", role="temporary"),
             blocks.long_integer("ldj", joined.strides[0]),
             blocks.long_integer("apart", k if plain else k * n),
         )
-        join = Launch(source, "syr2k_join", (-(-rows // _LINES), 1, 1), (1, 1, 1), (*known, *given, *workspace))
+        join = Launch(source, "syr2k_join", (-(-rows // _LINES), 1, 1), (1, 1, 1), (*known, *factors, *workspace))
         second = blocks.part(joined, 0, k) if plain else blocks.part(joined, k, 0)
         operands = {"a": ("joined", joined), "b": ("joined", second), "c": ("c", problem.layout["c"])}
         op, triangle = ("N", "T") if plain else ("T", "N"), Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
