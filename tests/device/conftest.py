@@ -87,17 +87,17 @@ _unoptimised = False  # what this process has loaded
 def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels as they ship, or, for a test marked ``unoptimised``, compiled quickly; none is left from a test of the other kind."""
     global _unoptimised
-    wanted = unoptimised.WANTED and request.node.get_closest_marker("unoptimised") is not None
-    if wanted:
+    expected = unoptimised.WANTED and request.node.get_closest_marker("unoptimised") is not None
+    if expected:
         monkeypatch.setattr(program, "build", unoptimised.built)
         monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)  # no binary for other processes
     if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
         usual, more = processes.environment, unoptimised.flags(request.getfixturevalue("tmp_path").parent)
         monkeypatch.setattr(processes, "environment", lambda: usual() | more)
-    if wanted != _unoptimised:
+    if expected != _unoptimised:
         perform.forget()
         checking.forget()
-        _unoptimised = wanted
+        _unoptimised = expected
 
 
 @pytest.fixture(params=[*FOUND, *MISSING])

@@ -75,9 +75,9 @@ def test_numpys_broadcasting(device: Device, name: str, where: str, launches: li
     shape_a, shape_b, runs = SHAPES[name]
     a, b = values(rng, shape_a), values(rng, shape_b)
     if where == "device":
-        got = portatile.matmul(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device))
-        assert isinstance(got, Buffer)
-        result = got.numpy()
+        computed = portatile.matmul(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device))
+        assert isinstance(computed, Buffer)
+        result = computed.numpy()
     else:
         result = portatile.matmul(a, b, device=device.info.id)
     check_product(result, a, b)
@@ -104,14 +104,14 @@ def test_float64_and_factors(device: Device) -> None:
     rng = np.random.default_rng(new_seed("factors"))
     a, b, c = (values(rng, shape, "float64") for shape in ((3, 12, 19), (3, 12, 17), (3, 19, 17)))
     before = c.copy()
-    got = portatile.gemm(a, b, c, alpha=-1.5, beta=0.5, trans_a="T", device=device.info.id)
-    check_product(got, a.swapaxes(1, 2), b, 0.5 * before, -1.5)
+    result = portatile.gemm(a, b, c, alpha=-1.5, beta=0.5, trans_a="T", device=device.info.id)
+    check_product(result, a.swapaxes(1, 2), b, 0.5 * before, -1.5)
     assert np.array_equal(c, before)
     assert portatile.gemm(a, b, c, alpha=-1.5, beta=0.5, trans_a="T", out=c, device=device.info.id) is c
-    assert np.array_equal(c, got)
+    assert np.array_equal(c, result)
     on_device = [Buffer.from_numpy(x, device) for x in (a, b, before)]
     again = portatile.gemm(*on_device, alpha=-1.5, beta=0.5, trans_a="T")
-    assert np.allclose(again.numpy(), got, rtol=1e-13)
+    assert np.allclose(again.numpy(), result, rtol=1e-13)
 
 
 def test_views_in_larger_arrays(device: Device, launches: list[int]) -> None:
@@ -126,8 +126,8 @@ def test_views_in_larger_arrays(device: Device, launches: list[int]) -> None:
     assert np.isnan(big_out[untouched]).all()
     assert len(launches) == 1
     stored = [Buffer.from_numpy(x, device) for x in (big_a, big_b)]
-    got = portatile.matmul(stored[0][1:, 3:20, 5:31], stored[1][2::2, 1:27, 7:26])
-    check_product(got.numpy(), a, b)
+    result = portatile.matmul(stored[0][1:, 3:20, 5:31], stored[1][2::2, 1:27, 7:26])
+    check_product(result.numpy(), a, b)
 
 
 def test_interleaved_and_backwards(device: Device) -> None:

@@ -44,9 +44,9 @@ def test_definitions_and_options_reach_the_compiler(device: Device, queue: Queue
     built = program.build(Source("f.cl", text, (("VALUE", "(6 * 7)"),)), device.target, None)
     with device.load(built) as module, device.allocate(4) as memory:
         queue.launch(module.kernel("f"), (1, 1, 1), (1, 1, 1), [memory])
-        got = np.empty(1, np.int32)
-        queue.download(got, memory)
-    assert got[0] == 42
+        result = np.empty(1, np.int32)
+        queue.download(result, memory)
+    assert result[0] == 42
 
 
 def test_binary_survives_storage(device: Device, binary: Binary, queue: Queue) -> None:
@@ -55,9 +55,9 @@ def test_binary_survives_storage(device: Device, binary: Binary, queue: Queue) -
         with device.load(stored) as module, device.allocate(64) as memory:
             queue.fill(memory, b"\0")
             queue.launch(module.kernel("increment"), (16, 1, 1), (16, 1, 1), [memory])
-            got = np.empty(16, np.int32)
-            queue.download(got, memory)
-            assert (got == 1).all()
+            result = np.empty(16, np.int32)
+            queue.download(result, memory)
+            assert (result == 1).all()
 
 
 def test_settled_binary_loads(device: Device, binary: Binary, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,25 +56,25 @@ def test_reshaping_is_numpys() -> None:
         whole = np.arange(np.prod(shape) * 8).reshape([2 * size for size in shape])
         view = whole[tuple(slice(None, None, int(rng.choice([1, 2, -1]))) for _ in shape)][tuple(map(slice, shape))]
         view = np.ascontiguousarray(view) if rng.random() < 0.3 else view.transpose(rng.permutation(3))
-        for wanted in ((view.size,), (1, view.size), (view.size // 2, 2), (2, view.size // 2, 1), view.shape[::-1]):
-            if np.prod(wanted) != view.size:
+        for expected in ((view.size,), (1, view.size), (view.size // 2, 2), (2, view.size // 2, 1), view.shape[::-1]):
+            if np.prod(expected) != view.size:
                 continue
-            found = reshaped(view.shape, view.strides, wanted, view.itemsize)
-            copied = view.reshape(wanted)
+            found = reshaped(view.shape, view.strides, expected, view.itemsize)
+            copied = view.reshape(expected)
             if found is None:
                 assert not np.shares_memory(copied, view)
             else:
-                assert (np.lib.stride_tricks.as_strided(view, wanted, found) == copied).all()
+                assert (np.lib.stride_tricks.as_strided(view, expected, found) == copied).all()
             seen.add(found is None)
     assert seen == {True, False}
 
 
 def test_copies_are_their_own(held: Buffer) -> None:
-    for view, wanted in ((held, H), (held[:, ::-1, ::2], H[:, ::-1, ::2]), (held.T, H.T), (held[:0], H[:0])):
+    for view, expected in ((held, H), (held[:, ::-1, ::2], H[:, ::-1, ::2]), (held.T, H.T), (held[:0], H[:0])):
         for made in (view.copy(), copy.copy(view), copy.deepcopy(view)):
             assert made.memory is not held.memory
-            assert made.strides == packed(wanted.shape, 8)
-            assert (made.numpy() == wanted).all()
+            assert made.strides == packed(expected.shape, 8)
+            assert (made.numpy() == expected).all()
 
 
 def test_a_copy_in_many_pieces(device: Device) -> None:
@@ -84,9 +84,9 @@ def test_a_copy_in_many_pieces(device: Device) -> None:
 
 def test_assigning_leaves_what_is_between(held: Buffer) -> None:
     held[:, :, 1].assign(np.full((2, 3), -1.0))
-    wanted = H.copy()
-    wanted[:, :, 1] = -1
-    assert (held.numpy() == wanted).all()
+    expected = H.copy()
+    expected[:, :, 1] = -1
+    assert (held.numpy() == expected).all()
 
 
 def test_pickles(held: Buffer, monkeypatch: pytest.MonkeyPatch) -> None:

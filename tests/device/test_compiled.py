@@ -61,8 +61,8 @@ def test_every_workload_can_be_compiled(device: Device, name: str, where: str) -
     result = compiled(**arrays, **inputs.scalars)
     output = next(iter(expected))
     assert result is arrays[output]
-    got = result.numpy() if where == "device" else result
-    verdict = compare(np.ascontiguousarray(got).ravel(), expected[output], workload.bound(problem, compiled.choice.config), output)
+    computed = result.numpy() if where == "device" else result
+    verdict = compare(np.ascontiguousarray(computed).ravel(), expected[output], workload.bound(problem, compiled.choice.config), output)
     assert verdict.ok, verdict.message
 
 

@@ -62,8 +62,8 @@ def test_products_with_half_a_matrix(device: Device, kind: Any, hermitian: bool)
             want = (2 - 1j) * (whole @ b if side == "L" else b @ whole) + 0.5j * c
             given: dict[str, Any] = {"side": side, "uplo": uplo, "alpha": 2 - 1j, "beta": 0.5j}
             for out in (None, np.full((n, m), np.nan, kind).T):
-                got = routine(hidden(a, uplo), b, c, out=out, device=device.info.id, **given)
-                assert np.allclose(got, want, **close)
+                result = routine(hidden(a, uplo), b, c, out=out, device=device.info.id, **given)
+                assert np.allclose(result, want, **close)
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -165,9 +165,9 @@ def test_the_peer_is_scipy(device: Device, dtype: str, random: Maker, shape: tup
     psi, taps = random(*shape), random(16)
     for boundary, mode in (("periodic", "wrap"), ("zero", "constant")):
         expected = ndimage.correlate1d(psi.astype(np.float64), taps.astype(np.float64), axis=0, mode=mode)
-        got = convolve1d(psi, taps, lower=-8, boundary=boundary, device=device.info.id)  # type: ignore[arg-type]
-        assert got.dtype == psi.dtype
-        assert close(got, expected, dtype)
+        result = convolve1d(psi, taps, lower=-8, boundary=boundary, device=device.info.id)  # type: ignore[arg-type]
+        assert result.dtype == psi.dtype
+        assert close(result, expected, dtype)
 
 
 @pytest.mark.thinned(1 / 3)
@@ -177,9 +177,9 @@ def test_the_definition(device: Device, dtype: str, random: Maker, boundary: Bou
     """Against the filter's matrix, with windows that do not hold their own point, and kept transposed."""
     psi, taps = random(31, 6), random(count)
     expected = dense(taps, lower, 31, boundary) @ psi
-    got = convolve1d(psi, taps, lower=lower, boundary=boundary, transposed=True, device=device.info.id)
-    assert got.flags.c_contiguous
-    assert close(got, expected.T, dtype, count)
+    result = convolve1d(psi, taps, lower=lower, boundary=boundary, transposed=True, device=device.info.id)
+    assert result.flags.c_contiguous
+    assert close(result, expected.T, dtype, count)
 
 
 def test_the_magic_filter_and_its_transpose(device: Device, dtype: str, random: Maker) -> None:
@@ -215,9 +215,9 @@ def test_three_dimensions(device: Device, dtype: str, random: Maker) -> None:
     expected = array.astype(np.float64)
     for axis in range(3):
         expected = ndimage.correlate1d(expected, taps, axis=axis, mode="wrap")
-    got = convolve3d_separable(array, taps, lower=-3, device=device.info.id)
-    assert got.flags.c_contiguous
-    assert close(got, expected, dtype, 7, 30)
+    result = convolve3d_separable(array, taps, lower=-3, device=device.info.id)
+    assert result.flags.c_contiguous
+    assert close(result, expected, dtype, 7, 30)
     mixed = convolve3d_separable(array, taps, lower=-3, boundary=("grow", "shrink", "zero"), device=device.info.id)
     matrices = [dense(taps, -3, n, kind) for n, kind in zip(array.shape, ("grow", "shrink", "zero"), strict=True)]
     assert close(mixed, np.einsum("ai,bj,ck,ijk->abc", *matrices, array.astype(np.float64)), dtype, 7, 30)
@@ -288,8 +288,8 @@ def test_the_kinetic_operator(device: Device, dtype: str) -> None:
     """Plane waves are its eigenvectors, with half the square of the wave vector."""
     x, y = np.meshgrid(2 * np.pi * np.arange(32) / 32, 2 * np.pi * np.arange(48) / 48, indexing="ij")
     wave = np.cos(2 * x + 3 * y).astype(dtype)
-    got = wavelets.kinetic(wave, spacing=(2 * np.pi / 32, 2 * np.pi / 48), device=device.info.id)
-    assert np.allclose(got, 6.5 * wave, rtol=0, atol=1e-8 if dtype == "float64" else 1e-2)
+    result = wavelets.kinetic(wave, spacing=(2 * np.pi / 32, 2 * np.pi / 48), device=device.info.id)
+    assert np.allclose(result, 6.5 * wave, rtol=0, atol=1e-8 if dtype == "float64" else 1e-2)
 
 
 def test_the_kinetic_operator_of_a_buffer(device: Device) -> None:
@@ -300,9 +300,9 @@ def test_the_kinetic_operator_of_a_buffer(device: Device) -> None:
         parts = [ndimage.correlate1d(psi.astype(np.float64), -0.5 / h**2 * taps, axis, mode=mode) for axis, h in enumerate(steps)]
         there = wavelets.kinetic(Buffer.from_numpy(psi, device), spacing=steps, boundary=boundary)
         here = wavelets.kinetic(psi, spacing=steps, boundary=boundary, device=device.info.id)
-        for got in (there.numpy(), here):
-            assert got.dtype == psi.dtype
-            assert np.allclose(got, sum(parts), rtol=0, atol=1e-4)
+        for result in (there.numpy(), here):
+            assert result.dtype == psi.dtype
+            assert np.allclose(result, sum(parts), rtol=0, atol=1e-4)
 
 
 def test_nothing_to_do(device: Device) -> None:
@@ -389,6 +389,6 @@ def test_two_axes_at_once(device: Device, monkeypatch: pytest.MonkeyPatch, case:
     there = Buffer.from_numpy(psi, device)
     passes = separable.Volume(psi.shape, "float32", bank, tuple(separable.Along(kind, taps, -5) for kind in boundaries))
     assert len(separable.between(passes, device.info)) == 1
-    got = passes3d(there, filters, -5, bank, boundaries, None).numpy()
-    assert got.shape == want.shape
-    assert np.allclose(got, want, rtol=0, atol=8 * operands.gamma(3 * taps, "float32") * np.abs(want).max())
+    result = passes3d(there, filters, -5, bank, boundaries, None).numpy()
+    assert result.shape == want.shape
+    assert np.allclose(result, want, rtol=0, atol=8 * operands.gamma(3 * taps, "float32") * np.abs(want).max())

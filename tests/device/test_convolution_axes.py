@@ -47,9 +47,9 @@ def test_boundaries_by_their_names_in_scipy(device: Device, mode: Any) -> None:
     array, name = random(mode, *SHAPE), device.info.id
     taps = np.array(TAPS[2], np.float32)
     expected = ndimage.convolve1d(array.astype(np.float64), taps[::-1], axis=0, mode=mode)
-    got = convolve1d(array, taps, lower=-2, boundary=mode, device=name)
-    assert close(got, expected)
-    assert np.array_equal(got, convolve1d(array, taps, lower=-2, boundary=MODES[mode], device=name))  # type: ignore[arg-type]
+    result = convolve1d(array, taps, lower=-2, boundary=mode, device=name)
+    assert close(result, expected)
+    assert np.array_equal(result, convolve1d(array, taps, lower=-2, boundary=MODES[mode], device=name))  # type: ignore[arg-type]
     for axis in (1, 2):
         expected = ndimage.convolve1d(expected, taps[::-1], axis=axis, mode=mode)
     assert close(convolve3d_separable(array, taps, lower=-2, boundary=mode, device=name), expected)
@@ -80,8 +80,8 @@ def test_a_filter_for_each_axis(device: Device, monkeypatch: pytest.MonkeyPatch,
     for row, first, kind in zip(taps, lower, boundaries, strict=True):
         expected = convolve1d(expected, row, lower=first, boundary=kind, transposed=True, device=device.info.id)
     given: Any = Buffer.from_numpy(array, device) if on_device else array
-    got: Any = convolve3d_separable(given, taps, lower=lower, boundary=boundaries, device=device.info.id)
-    assert close(got.numpy() if on_device else got, expected)
+    result: Any = convolve3d_separable(given, taps, lower=lower, boundary=boundaries, device=device.info.id)
+    assert close(result.numpy() if on_device else result, expected)
     one = convolve3d_separable(array, TAPS[0], lower=-1, device=device.info.id)
     assert np.array_equal(convolve3d_separable(array, np.array([TAPS[0]] * 3), lower=np.array([-1] * 3), device=device.info.id), one)
     perform.forget()
@@ -179,9 +179,9 @@ def test_a_volume_keeps_to_the_limit(device: Device, ledger: Ledger, monkeypatch
     for limit, most in ((many + 0.1, many), (many - 0.1, 2), (2.1, 2), (1.5, 1.5)):
         ledger.begin()
         with memory_limit(int(limit * array.nbytes)):
-            got = wavelets.magicfilter3d(array, device=name)
+            result = wavelets.magicfilter3d(array, device=name)
         assert array.nbytes < ledger.most <= most * array.nbytes + spare, f"{limit}"
-        assert close(got, whole)
+        assert close(result, whole)
 
 
 @pytest.mark.thinned(1 / 3)
@@ -208,9 +208,9 @@ def test_orbitals_keep_to_the_limit(device: Device, ledger: Ledger, volumes: flo
         ledger.begin()
         limit = int(volumes * values[0].nbytes)
         with memory_limit(limit):
-            got = call()
+            result = call()
         assert 0 < ledger.most <= limit, f"call {place}"
-        assert close(got, expected)
+        assert close(result, expected)
 
 
 class ForeignArray:
@@ -269,16 +269,16 @@ def test_arrays_of_other_libraries(device: Device, streams: list[int], case: str
     there = [Buffer.from_numpy(array, device) for array in (psi, potential)]
     expected = CALLS[case](*there)
     assert not streams
-    got = CALLS[case](*map(ForeignArray, there))
+    result = CALLS[case](*map(ForeignArray, there))
     assert streams
     assert set(streams) == {7}
     if case == "energy":
-        assert np.array_equal(got, expected)
+        assert np.array_equal(result, expected)
         return
-    assert isinstance(got, ForeignArray)
+    assert isinstance(result, ForeignArray)
     for queue in engine_of(device)._streams.values():
         queue.finish()
-    assert np.array_equal(got.there.numpy(), expected.numpy())
+    assert np.array_equal(result.there.numpy(), expected.numpy())
 
 
 def test_into_another_librarys_array(device: Device, streams: list[int]) -> None:
@@ -328,13 +328,13 @@ def test_cuda_arrays_stay_where_they_are(device: Device, library: str) -> None:
         make = (lambda array: module.from_numpy(array).cuda()) if library == "torch" else module.asarray
         x, v = make(host) * 2, make(potential) * 2
         for name, call in CALLS.items():
-            got = call(x, v)
-            results[name] = got if name == "energy" else got * 2
-            assert name == "energy" or type(got) is type(x)
+            result = call(x, v)
+            results[name] = result if name == "energy" else result * 2
+            assert name == "energy" or type(result) is type(x)
         stream.synchronize()
     for name, call in CALLS.items():
         expected = call(2 * host, 2 * potential)
-        got = results[name]
-        plain = got if name == "energy" else (got.cpu().numpy() if library == "torch" else module.asnumpy(got)) / 2
+        result = results[name]
+        plain = result if name == "energy" else (result.cpu().numpy() if library == "torch" else module.asnumpy(result)) / 2
         assert plain.shape == expected.shape
         assert np.allclose(plain, expected, rtol=0, atol=1e-4 * max(np.abs(expected).max(initial=0), 1)), name

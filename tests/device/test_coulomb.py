@@ -112,21 +112,21 @@ def checksum(got: NDArray[np.float32]) -> float:
 
 def test_parboils_small_case(device: Device) -> None:
     """128^2 points and 100 atoms: the checksum and the rows that the file shows."""
-    got = coulomb_potential(parboils_atoms(100, 128), (128, 128), 0.1, device=device.info.id)
+    result = coulomb_potential(parboils_atoms(100, 128), (128, 128), 0.1, device=device.info.id)
     header, published, *rows = GOLDEN.read_text().splitlines()
     assert header.split() == ["128", "128", "1", "100"]
-    assert checksum(got) == pytest.approx(float(published), rel=0.005)
+    assert checksum(result) == pytest.approx(float(published), rel=0.005)
     golden = np.array([row.split() for row in rows if row.strip()], float)
     assert golden.shape[1] == 128
-    assert np.allclose(got[: len(golden)], golden, rtol=0.005, atol=0.005)
+    assert np.allclose(result[: len(golden)], golden, rtol=0.005, atol=0.005)
 
 
 @pytest.mark.parametrize(("side", "count", "published", "exact"), [(256, 200, 8.029e4, 80294.14), (512, 40_000, 1.493e4, 14928.16)])
 def test_parboils_larger_checksums(device: Device, side: int, count: int, published: float, exact: float) -> None:
     """As they were published, to four digits within 0.5 %, and more closely the sum that rsqrt in float32 gives."""
-    got = checksum(coulomb_potential(parboils_atoms(count, side), (side, side), 0.1, device=device.info.id))
-    assert got == pytest.approx(published, rel=0.005)
-    assert got == pytest.approx(exact, rel=5e-4)
+    result = checksum(coulomb_potential(parboils_atoms(count, side), (side, side), 0.1, device=device.info.id))
+    assert result == pytest.approx(published, rel=0.005)
+    assert result == pytest.approx(exact, rel=5e-4)
 
 
 def test_the_quadratic_keeps_to_parboils_tolerance(device: Device) -> None:
@@ -138,18 +138,18 @@ def test_the_quadratic_keeps_to_parboils_tolerance(device: Device) -> None:
     assert int(config["POLY"]) > 0
     assert WORKLOAD.space(problem, device.info).violated(config) is None
     atoms = parboils_atoms(count, side)
-    got = np.full(side * side, np.nan, np.float32)
+    result = np.full(side * side, np.nan, np.float32)
     scalars = {name: 0.1 if name in ("dx", "dy", "dz") else 0.0 for name in WORKLOAD.scalars}
-    given = Inputs({"atoms": atoms.ravel(), "potential": got}, scalars)
+    given = Inputs({"atoms": atoms.ravel(), "potential": result}, scalars)
     queue = device.default_queue()
     with runs.loaded(device, problem, config) as executable, runs.placed(device, queue, given) as memory:
         executable.run(queue, memory, scalars)
-        queue.download(got, memory["potential"])
-    assert checksum(got) == pytest.approx(1.493e4, rel=0.005)
+        queue.download(result, memory["potential"])
+    assert checksum(result) == pytest.approx(1.493e4, rel=0.005)
     rng = np.random.default_rng(new_seed("quadratic"))
     rows, columns = (np.sort(rng.choice(side, 40, replace=False)) for _ in range(2))
     exact, _ = potential(atoms.astype(np.float64), [columns, rows, 0 * rows], [0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
-    error = np.abs(got.reshape(side, side)[np.ix_(rows, columns)] - exact)
+    error = np.abs(result.reshape(side, side)[np.ix_(rows, columns)] - exact)
     assert np.all(error <= np.maximum(0.005, 0.005 * np.abs(exact))), f"{error.max()} at most"
 
 
@@ -157,9 +157,9 @@ def test_the_quadratic_keeps_to_parboils_tolerance(device: Device) -> None:
 def test_any_grid(device: Device, shape: tuple[int, ...]) -> None:
     atoms = atoms_in((7.0, 2.0, 1.0), 61, str(shape))
     spacing, origin = (0.25, 0.125, 0.3), (0.1, -0.2, 0.7)
-    got = coulomb_potential(atoms, shape, spacing, origin, device=device.info.id)
-    assert got.shape == shape
-    check_potential(got, atoms, spacing, origin)
+    result = coulomb_potential(atoms, shape, spacing, origin, device=device.info.id)
+    assert result.shape == shape
+    check_potential(result, atoms, spacing, origin)
 
 
 def test_no_atoms_no_potential(device: Device) -> None:
@@ -238,20 +238,20 @@ def test_out_is_used(device: Device) -> None:
 
 def test_rows_of_a_wider_table_are_read_in_place(device: Device) -> None:
     table = np.concatenate([atoms_in((2.0, 2.0, 2.0), 20, "table"), np.full((20, 3), np.nan, np.float32)], 1)
-    got = coulomb_potential(table[:, :4], (6, 9), 0.25, device=device.info.id)
-    check_potential(got, table[:, :4], (0.25,) * 3)
+    result = coulomb_potential(table[:, :4], (6, 9), 0.25, device=device.info.id)
+    check_potential(result, table[:, :4], (0.25,) * 3)
 
 
 @pytest.mark.parametrize("shape", [(6, 9), (2, 6, 9)])
 def test_buffers_stay_on_their_device(device: Device, shape: tuple[int, ...]) -> None:
     atoms = atoms_in((2.0, 2.0, 2.0), 20, "buffers")
     there = Buffer.from_numpy(atoms, device)
-    got = coulomb_potential(there, shape, 0.25)
-    assert isinstance(got, Buffer)
-    check_potential(got.numpy(), atoms, (0.25,) * 3)
+    result = coulomb_potential(there, shape, 0.25)
+    assert isinstance(result, Buffer)
+    check_potential(result.numpy(), atoms, (0.25,) * 3)
     out = Buffer.empty(shape, np.float32, device)
     assert coulomb_potential(there, shape, 0.25, out=out) is out
-    assert np.array_equal(out.numpy(), got.numpy())
+    assert np.array_equal(out.numpy(), result.numpy())
 
 
 def test_mistakes_are_told(device: Device) -> None:
@@ -292,9 +292,9 @@ def test_mistakes_are_told(device: Device) -> None:
 @pytest.mark.parametrize("distance", [2e-19, 1e-10, 1.0, 1e10, 1e19])
 def test_the_bound_holds_at_both_ends_of_the_distances_that_it_is_stated_for(device: Device, distance: float) -> None:
     atoms = np.array([[distance, 0, 0, 1.5], [0, -distance, 0, -0.5]], np.float32)
-    got = coulomb_potential(atoms, (1, 1), 1.0, device=device.info.id)
+    result = coulomb_potential(atoms, (1, 1), 1.0, device=device.info.id)
     charges, places = atoms[:, 3].astype(np.float64), atoms[:, :3].astype(np.float64)
     terms = charges / np.sqrt((places**2).sum(1))
-    assert abs(float(got[0, 0]) - terms.sum()) <= (len(atoms) + 320) * 2.0**-24 * np.abs(terms).sum()
+    assert abs(float(result[0, 0]) - terms.sum()) <= (len(atoms) + 320) * 2.0**-24 * np.abs(terms).sum()
     for words in ("2e-19 to 1e19", "nearest to"):
         assert words in (coulomb_potential.__doc__ or "")

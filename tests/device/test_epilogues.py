@@ -36,8 +36,8 @@ def test_everything_at_once(device: Device, activation: Any) -> None:
         given: dict[str, Any] = {"alpha": 0.5, "beta": -1.5, "activation": activation}
         for out in (None, np.full((n, m), np.nan, np.float32).T):
             for _ in range(2):
-                got = portatile.gemm(a, b, c, bias=bias, scale_a=s, scale_b=t, out=out, device=device.info.id, **given)
-                assert np.allclose(got, want, rtol=1e-4, atol=1e-3)
+                result = portatile.gemm(a, b, c, bias=bias, scale_a=s, scale_b=t, out=out, device=device.info.id, **given)
+                assert np.allclose(result, want, rtol=1e-4, atol=1e-3)
         x, y, z, v, w, u = (Buffer.from_numpy(array, device) for array in (a, b, c, bias, s, t))
         for _ in range(2):
             assert np.allclose(portatile.gemm(x, y, z, bias=v, scale_a=w, scale_b=u, **given).numpy(), want, rtol=1e-4, atol=1e-3)
@@ -49,15 +49,15 @@ def test_quantised(device: Device) -> None:
     a, b = rng.integers(-127, 128, (19, 40), np.int8), rng.integers(-127, 128, (40, 23), np.int8)
     s, t = (rng.random(size).astype(np.float32) / 100 for size in (19, 23))
     want = s[:, None] * t * (a.astype(float) @ b.astype(float))
-    got = portatile.gemm(a, b, scale_a=s, scale_b=t, device=device.info.id)
-    assert got.dtype == np.float32
-    assert np.allclose(got, want, rtol=1e-5)
+    result = portatile.gemm(a, b, scale_a=s, scale_b=t, device=device.info.id)
+    assert result.dtype == np.float32
+    assert np.allclose(result, want, rtol=1e-5)
     half = portatile.gemm(a, b, scale_a=0.01, scale_b=t, dtype="bfloat16", activation="relu", device=device.info.id)
     assert half.dtype.name == "bfloat16"
     assert np.allclose(half.astype(float), np.maximum(0.01 * t * (a.astype(float) @ b.astype(float)), 0), rtol=2**-8)
     eight = (rng.random((19, 40)) - 0.5).astype(dtypes.ELEMENTS["float8_e4m3fn"].numpy)
-    got = portatile.gemm(eight, eight, trans_b="T", scale_a=s, dtype="float16", device=device.info.id)
-    assert np.allclose(got.astype(float), s[:, None] * (eight.astype(float) @ eight.astype(float).T), rtol=2**-10, atol=2**-14)
+    result = portatile.gemm(eight, eight, trans_b="T", scale_a=s, dtype="float16", device=device.info.id)
+    assert np.allclose(result.astype(float), s[:, None] * (eight.astype(float) @ eight.astype(float).T), rtol=2**-10, atol=2**-14)
 
 
 def test_blocks_of_k_have_factors(device: Device) -> None:
@@ -72,8 +72,8 @@ def test_blocks_of_k_have_factors(device: Device) -> None:
     assert (np.abs(portatile.gemm(a, b, scale_a=s, scale_b=t, device=device.info.id) - want) <= bound).all()
     x, y, u, v = (Buffer.from_numpy(array, device) for array in (a, b, s, t))
     for _ in range(2):
-        got = portatile.gemm(x, y, scale_a=u, scale_b=v, dtype="bfloat16", activation="relu").numpy().astype(float)
-        assert (np.abs(got - np.maximum(want, 0)) <= bound + 2.0**-8 * np.abs(want)).all()
+        result = portatile.gemm(x, y, scale_a=u, scale_b=v, dtype="bfloat16", activation="relu").numpy().astype(float)
+        assert (np.abs(result - np.maximum(want, 0)) <= bound + 2.0**-8 * np.abs(want)).all()
     for given, message in (
         ({"scale_a": s}, "must be both there, scale_a as 9 x 3 and scale_b as 3 x 12"),
         ({"scale_a": s, "scale_b": t[0]}, "must be both there"),

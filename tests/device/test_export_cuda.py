@@ -114,9 +114,9 @@ def test_exported_warp_groups_multiply(device: Device, tmp_path: Path, monkeypat
     loader = _shipped(tmp_path, monkeypatch, device.info)
     run = loader.load("gemm_batched", batch=3, m=40, n=48, k=72)
     a, b = ((rng.random(shape) - 0.5).astype(np.float16) for shape in ((3, 40, 72), (3, 72, 48)))
-    wanted = a.astype(np.float64) @ b
+    expected = a.astype(np.float64) @ b
     for _ in range(2):
-        assert np.abs(run(a, b) - wanted).max() < 72 * 2.0**-11
+        assert np.abs(run(a, b) - expected).max() < 72 * 2.0**-11
 
 
 def _shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, info: DeviceInfo = HOPPER) -> Any:

@@ -134,9 +134,9 @@ def test_what_everybody_knows(device: Device, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     made = np.load(tmp_path / "made.npz")
     for name, expected in wanted.items():
-        got = made[f"kernel:{name}"]
-        assert np.allclose(got, expected, rtol=1e-5), name
-        assert got.dtype == kernels[name].arguments.outputs[0].value.dtype
+        result = made[f"kernel:{name}"]
+        assert np.allclose(result, expected, rtol=1e-5), name
+        assert result.dtype == kernels[name].arguments.outputs[0].value.dtype
 
 
 def test_a_winner_goes_with_its_configuration_and_its_trial(device: Device, tmp_path: Path) -> None:

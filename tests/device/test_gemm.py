@@ -173,9 +173,9 @@ def test_factors_change_from_run_to_run(device: Device) -> None:
             for name, array in inputs.operands.items():
                 queue.upload(memory[name], array)
             executable.run(queue, memory, {"alpha": alpha, "beta": beta})
-            got = np.empty_like(inputs.operands["c"])
-            queue.download(got, memory["c"])
-            seen = operands.view(got, case.layout["c"], (33, 18))
+            result = np.empty_like(inputs.operands["c"])
+            queue.download(result, memory["c"])
+            seen = operands.view(result, case.layout["c"], (33, 18))
             np.testing.assert_allclose(seen, alpha * (a @ b) + beta * c, rtol=1e-4, atol=1e-4)
     for held in memory.values():
         held.release()

@@ -197,12 +197,12 @@ def test_float32_may_be_multiplied_with_fewer_digits(device: Device) -> None:
     rng = np.random.default_rng(new_seed("tf32"))
     a, b = rng.standard_normal((70, 90)).astype(np.float32), rng.standard_normal((90, 50)).astype(np.float32)
     bound = 2.0**-8 * (np.abs(a).astype(np.float64) @ np.abs(b))
-    for got in (
+    for result in (
         portatile.matmul(a, b, precision="tf32", device=device.info.id),
         portatile.gemm(a, b, precision="tf32", device=device.info.id),
     ):
-        assert got.dtype == np.float32
-        assert (np.abs(got - a.astype(np.float64) @ b) <= bound).all()
+        assert result.dtype == np.float32
+        assert (np.abs(result - a.astype(np.float64) @ b) <= bound).all()
     with pytest.raises(ArgumentError, match="for products of float32"):
         portatile.matmul(a.astype(np.float64), b.astype(np.float64), precision="tf32", device=device.info.id)
     with pytest.raises(ArgumentError, match="precision='low'"):

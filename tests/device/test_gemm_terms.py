@@ -141,8 +141,8 @@ def test_operands_as_bad_as_can_be(device: Device, trans: str, factors: tuple[fl
     assert {"graded too far", "NaN", "one large"} <= {name for name, is_held in zip(names, held, strict=True) if not is_held}
     c = rng.standard_normal((70, 70)).astype(np.float32) if factors[1] else None
     for config in configs(device):
-        got = product(device, config, a, b, trans, factors, c)
-        within(got, a, b, 64 if config["FORM"] == "hopper" else 16, factors, c)
+        result = product(device, config, a, b, trans, factors, c)
+        within(result, a, b, 64 if config["FORM"] == "hopper" else 16, factors, c)
 
 
 def test_more_accurate_than_the_native_bound_by_far(device: Device) -> None:
@@ -152,8 +152,8 @@ def test_more_accurate_than_the_native_bound_by_far(device: Device) -> None:
     a, b = rng.random((64, k), np.float32), rng.random((k, 64), np.float32)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     for config in configs(device, split=2):
-        got = product(device, config, a, b)
-        assert np.abs(got / exact - 1).max() < (40 if config["FORM"] == "hopper" else 24) * U
+        result = product(device, config, a, b)
+        assert np.abs(result / exact - 1).max() < (40 if config["FORM"] == "hopper" else 24) * U
 
 
 def test_factors_decide_what_is_read(device: Device) -> None:
@@ -169,7 +169,7 @@ def test_a_routine_asks_for_it(device: Device) -> None:
     """The native product runs where it is better, and that is said."""
     rng = np.random.default_rng(new_seed("routine"))
     a, b = (rng.standard_normal((40, 40)).astype(np.float32) for _ in range(2))
-    got = portatile.matmul(a, b, precision="emulated", device=device.info.id)
-    np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-4)
+    result = portatile.matmul(a, b, precision="emulated", device=device.info.id)
+    np.testing.assert_allclose(result, a @ b, rtol=1e-4, atol=1e-4)
     said = portatile.explain("gemm", m=40, n=40, k=40, precision="emulated", device=device.info.id)
     assert "the native product runs" in said.explanation

@@ -42,9 +42,9 @@ def test_values_are_the_routines(monkeypatch: pytest.MonkeyPatch, trans: str, st
     want = 2.5 * ((a if trans[0] == "N" else a.swapaxes(-1, -2)) @ (b if trans[1] == "N" else b.swapaxes(-1, -2)))
     out = np.empty((*stack, 13, 11))
     for turn in range(3):
-        got = portatile.gemm(a, b, alpha=2.5, trans_a=trans[0], trans_b=trans[1], out=out)  # type: ignore[arg-type]
-        assert got is out
-        assert np.allclose(got, want)
+        result = portatile.gemm(a, b, alpha=2.5, trans_a=trans[0], trans_b=trans[1], out=out)  # type: ignore[arg-type]
+        assert result is out
+        assert np.allclose(result, want)
         assert len(calls) == turn
     assert np.allclose(portatile.gemm(a, b, out, alpha=2.5, beta=1.0, trans_a=trans[0], trans_b=trans[1]), 2 * want)  # type: ignore[arg-type]
 
@@ -55,9 +55,9 @@ def test_an_output_that_overlaps_is_written_last(monkeypatch: pytest.MonkeyPatch
     portatile.matmul(a, b, out=memory[16:32])
     portatile.matmul(a, b, out=memory[16:32])
     assert calls
-    wanted = a @ b
+    expected = a @ b
     portatile.matmul(a, b, out=memory[8:24])
-    assert np.allclose(memory[8:24], wanted)
+    assert np.allclose(memory[8:24], expected)
     with pytest.raises(ArgumentError, match="overlaps a"):
         portatile.gemm(memory[:16], b, out=memory[8:24])
 
@@ -75,8 +75,8 @@ def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.Monkey
     assert host_blas.product(a, b, None) is None, "another kind of call"
     assert host_blas.product(a[:, ::-1], b, out) is None, "another form"
     assert host_blas.product(a, b, whole[8:24]) is None, "it overlaps"
-    wanted = a @ b
-    assert np.allclose(portatile.matmul(a, b, out=whole[8:24]), wanted)
+    expected = a @ b
+    assert np.allclose(portatile.matmul(a, b, out=whole[8:24]), expected)
     out.flags.writeable = False
     with pytest.raises(ArgumentError, match="read-only"):
         portatile.matmul(a, b, out=out)

@@ -41,14 +41,14 @@ def test_images_of_every_type_return_what_was_sent(device: Device, queue: Queue,
         pytest.skip(f"{device.info.id} has no images")
     data = np.random.default_rng(SEED).integers(0, 200, form.shape).astype(form.dtype)
     with device.image_of(form) as image, device.allocate(data.nbytes) as packed:
-        got = np.zeros_like(data)
+        result = np.zeros_like(data)
         queue.upload(image, data)
-        queue.download(got, image)
-        assert (got == data).all()
+        queue.download(result, image)
+        assert (result == data).all()
         queue.upload(packed, data + 1)
         queue.copy(image, packed, data.nbytes)
-        queue.download(got, image)
-        assert (got == data + 1).all()
+        queue.download(result, image)
+        assert (result == data + 1).all()
         with pytest.raises(ArgumentError, match="as a whole"):
             queue.upload(image, data[:1])
 
@@ -76,9 +76,9 @@ def test_samplers_are_arguments(device: Device, queue: Queue) -> None:
         queue.upload(image, row)
         for (sampler, place), expected in wanted.items():
             queue.launch(module.kernel("pick"), (1, 1, 1), (1, 1, 1), [image, sampler, np.float32(place), memory])
-            got = np.empty(4, np.float32)
-            queue.download(got, memory)
-            assert got == pytest.approx(expected, abs=1e-2), (sampler, place)
+            result = np.empty(4, np.float32)
+            queue.download(result, memory)
+            assert result == pytest.approx(expected, abs=1e-2), (sampler, place)
         with pytest.raises(LaunchError, match="does not take an image3d_t"), device.image_of(ImageForm("image3d_t", (2, 2, 2, 4))) as wrong:
             queue.launch(module.kernel("pick"), (1, 1, 1), (1, 1, 1), [wrong, Sampler(), np.float32(0), memory])
 
@@ -157,9 +157,9 @@ def test_images_show_memory_where_it_lies(device: Device, queue: Queue) -> None:
         for round_ in range(2):
             queue.upload(memory, data + round_)
             queue.launch(kernel, (48 // channels, 1, 1), (1, 1, 1), [view, out])
-            got = np.empty((48 // channels, 4), np.float32)
-            queue.download(got, out)
-            assert (got[:, :channels] == (data[:48] + round_).reshape(-1, channels)).all()
+            result = np.empty((48 // channels, 4), np.float32)
+            queue.download(result, out)
+            assert (result[:, :channels] == (data[:48] + round_).reshape(-1, channels)).all()
     memory.release()
     assert view.handle is None
     with pytest.raises(LaunchError, match="released"):
@@ -195,9 +195,9 @@ def test_textures_of_a_row_begin_at_aligned_addresses(device: Device, queue: Que
             part = device.adopt(memory.handle + 4 * first, 4 * (1024 - first), memory)
             view = device.image_over(part, ImageForm("image1d_buffer_t", (200, channels)))
             queue.launch(kernel, (200, 1, 1), (1, 1, 1), [view, out])
-            got = np.empty((200, 4), np.float32)
-            queue.download(got, out)
-            assert (got[:, :channels] == data[first : first + 200 * channels].reshape(200, channels)).all(), (first, channels)
+            result = np.empty((200, 4), np.float32)
+            queue.download(result, out)
+            assert (result[:, :channels] == data[first : first + 200 * channels].reshape(200, channels)).all(), (first, channels)
         odd = device.adopt(memory.handle + 4, 256, memory)
         with pytest.raises(LaunchError, match="multiple of 16 bytes"):
             device.image_over(odd, ImageForm("image1d_buffer_t", (4, 4)))

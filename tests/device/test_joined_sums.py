@@ -156,16 +156,16 @@ class Product:
 
     def on(self, queue: Queue, times: int = 1) -> np.ndarray:
         memory = {name: self.device.allocate(array.nbytes) for name, array in (("a", self.a), ("b", self.b))}
-        got = np.empty((self.case.sizes["m"], self.case.sizes["n"]), np.float32)
-        memory["c"] = self.device.allocate(got.nbytes)
+        result = np.empty((self.case.sizes["m"], self.case.sizes["n"]), np.float32)
+        memory["c"] = self.device.allocate(result.nbytes)
         queue.upload(memory["a"], self.a)
         queue.upload(memory["b"], self.b)
         for _ in range(times):
             self.executable.run(queue, memory, {"alpha": 1.0, "beta": 0.0})
-        queue.download(got, memory["c"])
+        queue.download(result, memory["c"])
         for held in memory.values():
             held.release()
-        return got
+        return result
 
     def right(self, got: np.ndarray) -> bool:
         return np.allclose(got, self.a.astype(np.float64) @ self.b, rtol=1e-4)
@@ -225,7 +225,7 @@ def test_two_queues_and_threads_at_once(joining: Device) -> None:
             thread.join()
     assert product.right(first)
     assert len(seen) == 10
-    assert all(got.tobytes() == first.tobytes() for got in seen)
+    assert all(result.tobytes() == first.tobytes() for result in seen)
 
 
 @pytest.mark.parametrize("shared", [True, False])

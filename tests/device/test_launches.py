@@ -21,19 +21,19 @@ def test_kernel_computes(device: Device, module: Module, queue: Queue) -> None:
         queue.fill(target, b"\xff")
         kernel = module.kernel("scale")
         assert queue.launch(kernel, (1024, 1, 1), (64, 1, 1), [source, target, np.float32(2.5), np.int32(997)]) is None
-        got = np.empty_like(x)
-        queue.download(got, target)
-    assert (got[:997] == np.float32(2.5) * x[:997]).all()
-    assert np.isnan(got[997:]).all()
+        result = np.empty_like(x)
+        queue.download(result, target)
+    assert (result[:997] == np.float32(2.5) * x[:997]).all()
+    assert np.isnan(result[997:]).all()
 
 
 def test_scalars_arrive_as_they_are(device: Device, module: Module, queue: Queue) -> None:
     values = [np.int32(-3), np.uint32(2**31 + 5), np.int64(-(2**40)), np.uint64(2**50 + 1), np.float32(0.1), np.float64(0.1)]
     with device.allocate(48) as out:
         queue.launch(module.kernel("scalars"), (1, 1, 1), (1, 1, 1), [out, *values])
-        got = np.empty(6)
-        queue.download(got, out)
-    assert got.tolist() == [float(v) for v in values]
+        result = np.empty(6)
+        queue.download(result, out)
+    assert result.tolist() == [float(v) for v in values]
 
 
 def test_structures_are_passed_by_value(device: Device, module: Module, queue: Queue) -> None:
@@ -42,9 +42,9 @@ def test_structures_are_passed_by_value(device: Device, module: Module, queue: Q
         kernel = module.kernel("structure")
         for first in (3, 40):
             queue.launch(kernel, (1, 1, 1), (1, 1, 1), [out, np.array((first, 0.5), pair)[()]])
-            got = np.empty(1, np.float32)
-            queue.download(got, out)
-            assert got[0] == first + 0.5
+            result = np.empty(1, np.float32)
+            queue.download(result, out)
+            assert result[0] == first + 0.5
         if device.info.backend == "cuda":  # OpenCL's drivers may take any size
             with pytest.raises(LaunchError, match="argument 1"):
                 queue.launch(kernel, (1, 1, 1), (1, 1, 1), [out, np.zeros((), [("first", np.int32)])[()]])
@@ -55,10 +55,10 @@ def test_local_arguments_are_apart(device: Device, module: Module, queue: Queue)
     with device.allocate(x.nbytes) as memory:
         queue.upload(memory, x)
         queue.launch(module.kernel("reverse"), (96, 1, 1), (48, 1, 1), [memory, 4 * 48, np.int32(0), 4 * 48])
-        got = np.empty_like(x)
-        queue.download(got, memory)
+        result = np.empty_like(x)
+        queue.download(result, memory)
     mirrored = x.reshape(2, 48)[:, ::-1].ravel()
-    assert got.tolist() == (mirrored - 1000 * mirrored).tolist()
+    assert result.tolist() == (mirrored - 1000 * mirrored).tolist()
 
 
 def test_local_arguments_past_48_kb(device: Device, module: Module, queue: Queue) -> None:
@@ -69,9 +69,9 @@ def test_local_arguments_past_48_kb(device: Device, module: Module, queue: Queue
     with device.allocate(x.nbytes) as memory:
         queue.upload(memory, x)
         queue.launch(module.kernel("reverse"), (32, 1, 1), (32, 1, 1), [memory, 60_000, np.int32(0), 128])
-        got = np.empty_like(x)
-        queue.download(got, memory)
-    assert got.tolist() == (-999 * x[::-1]).tolist()
+        result = np.empty_like(x)
+        queue.download(result, memory)
+    assert result.tolist() == (-999 * x[::-1]).tolist()
 
 
 def test_required_work_group(device: Device, module: Module, queue: Queue) -> None:
@@ -79,9 +79,9 @@ def test_required_work_group(device: Device, module: Module, queue: Queue) -> No
     assert kernel.entry.work_group == (8, 2, 1)
     with device.allocate(64) as memory:
         queue.launch(kernel, (8, 2, 1), (8, 2, 1), [memory])
-        got = np.empty(16, np.int32)
-        queue.download(got, memory)
-        assert got.tolist() == list(range(15, -1, -1))
+        result = np.empty(16, np.int32)
+        queue.download(result, memory)
+        assert result.tolist() == list(range(15, -1, -1))
         with pytest.raises(LaunchError, match=r"requires the local size \(8, 2, 1\)"):
             queue.launch(kernel, (16, 1, 1), (16, 1, 1), [memory])
 
@@ -104,9 +104,9 @@ def test_bad_launches_raise_and_queue_nothing(device: Device, module: Module, qu
         reverse, too_much = module.kernel("reverse"), device.info.local_memory + 1
         with pytest.raises(LaunchError, match="local memory"):
             queue.launch(reverse, (4, 1, 1), (4, 1, 1), [memory, too_much, np.int32(0), 16])
-        got = np.empty(16, np.int32)
-        queue.download(got, memory)
-        assert not got.any()
+        result = np.empty(16, np.int32)
+        queue.download(result, memory)
+        assert not result.any()
         memory.release()
         with pytest.raises(LaunchError, match="released"):
             queue.launch(kernel, (4, 1, 1), (4, 1, 1), [memory])
@@ -148,10 +148,10 @@ def test_dependencies_between_queues(device: Device, module: Module, out_of_orde
             queue.flush()
             last = event
         two.wait_for(last)
-        got = np.empty(count, np.int32)
-        two.download(got, memory)
+        result = np.empty(count, np.int32)
+        two.download(result, memory)
         one.finish()
-    assert (got == steps).all()
+    assert (result == steps).all()
 
 
 def test_kernels_may_be_launched_from_threads(device: Device, module: Module) -> None:
@@ -165,9 +165,9 @@ def test_kernels_may_be_launched_from_threads(device: Device, module: Module) ->
             for step in range(rounds):
                 a = np.float32(factor + step)
                 queue.launch(kernel, (64, 1, 1), (64, 1, 1), [source, target, a, np.int32(64)])
-                got = np.empty_like(x)
-                queue.download(got, target)
-                if not (got == a * x).all():
+                result = np.empty_like(x)
+                queue.download(result, target)
+                if not (result == a * x).all():
                     wrong.append((factor, step))
 
     threads = [threading.Thread(target=work, args=(factor,)) for factor in (1.0, 1000.0)]

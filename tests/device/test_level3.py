@@ -48,8 +48,8 @@ def test_symm(device: Device, side: str, uplo: str, orders: str) -> None:
     a, b, c = draw(rng, order, order), draw(rng, M, N), draw(rng, M, N)
     a = (a + a.T) / 2
     half, right, out = stored(triangle(a, uplo), orders[0]), stored(b, orders[1]), stored(c, orders[2])
-    got = portatile.symm(half, right, out, side=side, uplo=uplo, alpha=1.5, beta=-0.5, out=out, device=device.info.id)  # type: ignore[arg-type]
-    assert got is out
+    result = portatile.symm(half, right, out, side=side, uplo=uplo, alpha=1.5, beta=-0.5, out=out, device=device.info.id)  # type: ignore[arg-type]
+    assert result is out
     assert close(out, 1.5 * (a @ b if side == "L" else b @ a) - 0.5 * c)
     assert close(portatile.symm(half, right, side=side, uplo=uplo, device=device.info.id), a @ b if side == "L" else b @ a)  # type: ignore[arg-type]
 
@@ -61,8 +61,8 @@ def test_syrk(device: Device, uplo: str, trans: str, orders: str) -> None:
     lower = np.tri(M, dtype=bool)
     written = lower if uplo == "L" else lower.T
     given, out = stored(a if trans == "N" else a.T, orders[0]), stored(c, orders[1])
-    got = portatile.syrk(given, out, uplo=uplo, trans=trans, alpha=-1.0, beta=2.0, out=out, device=device.info.id)  # type: ignore[arg-type]
-    assert got is out
+    result = portatile.syrk(given, out, uplo=uplo, trans=trans, alpha=-1.0, beta=2.0, out=out, device=device.info.id)  # type: ignore[arg-type]
+    assert result is out
     assert close(np.where(written, out, 0), np.where(written, 2.0 * c - a.astype(np.float64) @ a.T, 0))
     assert np.array_equal(out[~written], c[~written])
     fresh = portatile.syrk(given, uplo=uplo, trans=trans, device=device.info.id)  # type: ignore[arg-type]
@@ -199,9 +199,9 @@ def test_the_other_triangle_of_out_stays_with_beta_too(device: Device, routine: 
         buffers = [Buffer.from_numpy(array, device) for array in (*factors, c, np.full((M, M), 7, np.float32))]
         for _ in range(4):
             compute(*buffers[:-1], uplo=uplo, alpha=2, beta=0.5, out=buffers[-1])
-            got = buffers[-1].numpy()
-            assert np.all(got[~written] == 7)
-            assert close(got[written], expected[written])
+            result = buffers[-1].numpy()
+            assert np.all(result[~written] == 7)
+            assert close(result[written], expected[written])
 
 
 _TILED = (

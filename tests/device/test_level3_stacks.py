@@ -60,25 +60,25 @@ def test_stacks(device: Device, name: str, alone: str) -> None:
     elif alone == "the others":
         batches = {one: (2, 1) if one == "a" else (3,) for one in cores}
     arrays = drawn(cores, batches, name + alone)
-    wanted = one_by_one(call, arrays, device)
+    expected = one_by_one(call, arrays, device)
     for _ in range(2):
-        assert np.allclose(call(**arrays, device=device.info.id), wanted, rtol=1e-4, atol=1e-5)
+        assert np.allclose(call(**arrays, device=device.info.id), expected, rtol=1e-4, atol=1e-5)
     moved = {one: Buffer.from_numpy(array, device) for one, array in arrays.items()}
     if alone != "the others":
-        assert np.allclose(call(**moved).numpy(), wanted, rtol=1e-4, atol=1e-5)
+        assert np.allclose(call(**moved).numpy(), expected, rtol=1e-4, atol=1e-5)
         for given, place in ((arrays, {"device": device.info.id}), (moved, {})):
             for _ in range(2):  # over the last operand
                 mine = {one: array.copy() for one, array in given.items()}
                 assert call(**mine, out=mine[last], **place) is mine[last]
-                got = mine[last].numpy() if isinstance(mine[last], Buffer) else mine[last]
-                held = got if "sy" not in name or name.startswith("symm") else np.where(_triangle(name), got, wanted)
-                assert np.allclose(held, wanted, rtol=1e-4, atol=1e-5)
-    out = np.full(wanted.shape, 7, np.float32)
+                result = mine[last].numpy() if isinstance(mine[last], Buffer) else mine[last]
+                held = result if "sy" not in name or name.startswith("symm") else np.where(_triangle(name), result, expected)
+                assert np.allclose(held, expected, rtol=1e-4, atol=1e-5)
+    out = np.full(expected.shape, 7, np.float32)
     assert call(**arrays, out=out, device=device.info.id) is out
     if name.startswith(("syrk", "syr2k")):
         assert (out[..., ~_triangle(name)] == 7).all(), "the other triangle stays"
-        wanted = np.where(_triangle(name), wanted, 7)
-    assert np.allclose(out, wanted, rtol=1e-4, atol=1e-5)
+        expected = np.where(_triangle(name), expected, 7)
+    assert np.allclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
 def _triangle(name: str) -> np.ndarray:
@@ -93,21 +93,21 @@ def test_vectors(device: Device, routine: Any, batch: tuple[int, ...], side: str
     a = drawn({"a": (N, N)}, {"a": batch}, f"vectors {side}")["a"]
     b = np.arange(1.0, 2 * N + 1)[::2].astype(np.float32)
     index = (..., None) if side == "L" else (..., None, slice(None))
-    wanted = np.array([routine(one.copy(), b[index].copy(), side=side, device=device.info.id) for one in a.reshape(-1, N, N)])
-    wanted = wanted.reshape(*batch, N)
+    expected = np.array([routine(one.copy(), b[index].copy(), side=side, device=device.info.id) for one in a.reshape(-1, N, N)])
+    expected = expected.reshape(*batch, N)
     for _ in range(2):
-        assert np.allclose(routine(a, b, side=side, device=device.info.id), wanted, rtol=1e-5)
+        assert np.allclose(routine(a, b, side=side, device=device.info.id), expected, rtol=1e-5)
     out = np.zeros((*batch, N), np.float32)
     assert routine(a, b, side=side, out=out, device=device.info.id) is out
-    assert np.allclose(out, wanted, rtol=1e-5)
+    assert np.allclose(out, expected, rtol=1e-5)
     moved = Buffer.from_numpy(b, device)
-    got = routine(Buffer.from_numpy(a, device), moved, side=side)
-    assert got.shape == wanted.shape
-    assert np.allclose(got.numpy(), wanted, rtol=1e-5)
+    result = routine(Buffer.from_numpy(a, device), moved, side=side)
+    assert result.shape == expected.shape
+    assert np.allclose(result.numpy(), expected, rtol=1e-5)
     if not batch:
         mine = b.copy()
         assert routine(a, mine, side=side, out=mine, device=device.info.id) is mine
-        assert np.allclose(mine, wanted, rtol=1e-5)
+        assert np.allclose(mine, expected, rtol=1e-5)
 
 
 S = np.ones((3, 4, 4), np.float32)
@@ -151,9 +151,9 @@ def test_stacks_of_complex_matrices(device: Device) -> None:
     rng = np.random.default_rng(new_seed("complex"))
     a = (rng.uniform(-1, 1, (2, N, K)) + 1j * rng.uniform(-1, 1, (2, N, K))).astype(np.complex64)
     lower = portatile.herk(a, device=device.info.id)
-    wanted = a @ a.conj().swapaxes(1, 2)
-    assert np.allclose(lower, np.tril(wanted), atol=1e-5)
-    assert np.allclose(portatile.hemm(lower, a, device=device.info.id), wanted @ a, atol=1e-4)
+    expected = a @ a.conj().swapaxes(1, 2)
+    assert np.allclose(lower, np.tril(expected), atol=1e-5)
+    assert np.allclose(portatile.hemm(lower, a, device=device.info.id), expected @ a, atol=1e-4)
 
 
 @pytest.mark.parametrize("trans", ["T", "C"])

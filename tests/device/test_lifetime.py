@@ -108,9 +108,9 @@ def test_device_can_be_released_and_used_again(device: Device, binary: Binary) -
         with device, device.load(binary) as module, device.queue() as queue, device.allocate(64) as memory:
             queue.fill(memory, b"\0")
             queue.launch(module.kernel("increment"), (16, 1, 1), (16, 1, 1), [memory])
-            got = np.empty(16, np.int32)
-            queue.download(got, memory)
-            assert (got == 1).all()
+            result = np.empty(16, np.int32)
+            queue.download(result, memory)
+            assert (result == 1).all()
     device.release()
 
 

@@ -80,9 +80,9 @@ def test_column_major_operands_are_refused(device: Device) -> None:
 def test_the_hosts_sequential_product(dtype: str) -> None:
     rng = np.random.default_rng(new_seed("sequential"))
     a, b = rng.random((7, 11)).astype(dtype), rng.random((11, 5)).astype(dtype)
-    got = sequential(a, b)
-    assert got.dtype == dtype
-    assert np.allclose(got, a.astype(np.float64) @ b.astype(np.float64), rtol=20 * np.finfo(dtype).eps)
+    result = sequential(a, b)
+    assert result.dtype == dtype
+    assert np.allclose(result, a.astype(np.float64) @ b.astype(np.float64), rtol=20 * np.finfo(dtype).eps)
     assert sequential(a[:0], b).shape == (0, 5)
     assert not sequential(a[:, :0], b[:0]).any()
     with pytest.raises(ArgumentError, match="columns"):

@@ -38,11 +38,11 @@ def test_copies_return_what_was_sent(device: Device, queue: Queue, count: int) -
         queue.fill(one, b"\xab")
         queue.upload(one, data, offset=4)
         queue.copy(other, one, count + 8)
-        got = np.zeros(count + 8, np.uint8)
-        queue.download(got, other)
-    assert (got[4:-4] == data).all()
-    assert (got[:4] == 0xAB).all()
-    assert (got[-4:] == 0xAB).all()
+        result = np.zeros(count + 8, np.uint8)
+        queue.download(result, other)
+    assert (result[4:-4] == data).all()
+    assert (result[:4] == 0xAB).all()
+    assert (result[-4:] == 0xAB).all()
 
 
 def test_copy_takes_offsets(device: Device, queue: Queue) -> None:
@@ -51,10 +51,10 @@ def test_copy_takes_offsets(device: Device, queue: Queue) -> None:
         queue.upload(one, data)
         queue.fill(other, bytes(4))
         queue.copy(other, one, 40, target_offset=80, source_offset=200)
-        got = np.empty(100, np.int32)
-        queue.download(got, other)
-    assert got[20:30].tolist() == data[50:60].tolist()
-    assert np.count_nonzero(got) == 10
+        result = np.empty(100, np.int32)
+        queue.download(result, other)
+    assert result[20:30].tolist() == data[50:60].tolist()
+    assert np.count_nonzero(result) == 10
 
 
 @pytest.mark.parametrize("pattern", [b"\x5a", b"\x01\x02", b"\x01\x02\x03\x04"])
@@ -62,9 +62,9 @@ def test_fill_repeats_its_pattern(device: Device, queue: Queue, pattern: bytes) 
     with device.allocate(64) as memory:
         queue.fill(memory, b"\0")
         queue.fill(memory, pattern, 8, 32)
-        got = np.empty(64, np.uint8)
-        queue.download(got, memory)
-    assert got.tobytes() == bytes(8) + pattern * (32 // len(pattern)) + bytes(24)
+        result = np.empty(64, np.uint8)
+        queue.download(result, memory)
+    assert result.tobytes() == bytes(8) + pattern * (32 // len(pattern)) + bytes(24)
 
 
 def test_bad_copies_raise(device: Device, queue: Queue) -> None:
@@ -108,9 +108,9 @@ def test_background_copies_keep_their_array(device: Device, queue: Queue) -> Non
     with device.allocate(1 << 20) as memory:
         for value in range(8):
             queue.upload(memory, np.full(1 << 20, value, np.uint8), blocking=False)
-        got = np.empty(1 << 20, np.uint8)
-        queue.download(got, memory)
-    assert (got == 7).all()
+        result = np.empty(1 << 20, np.uint8)
+        queue.download(result, memory)
+    assert (result == 7).all()
 
 
 def test_shared_array_is_the_devices_memory(device: Device, module: Module, queue: Queue) -> None:
@@ -128,9 +128,9 @@ def test_shared_array_is_the_devices_memory(device: Device, module: Module, queu
     assert frozen is not None
     with frozen, device.allocate(array.nbytes) as copy:
         queue.copy(copy, frozen, array.nbytes)
-        got = np.empty_like(array)
-        queue.download(got, copy)
-    assert (got == array).all()
+        result = np.empty_like(array)
+        queue.download(result, copy)
+    assert (result == array).all()
     assert device.share(np.empty(0)) is None
     assert device.share(np.zeros((4, 4)).T[1:]) is None
 

@@ -79,10 +79,10 @@ def test_parboils_small_case(device: Device, routine: str) -> None:
     """Within 1e-4 of the largest magnitude or 0.2 %, Parboil's tolerance; F^H d with d = phi is Q."""
     data, where = read_mri(DATA / "32_32_32_dataset.bin"), device.info.id
     given = [getattr(data, name) for name in NAMES]
-    got = mri_q(*given, device=where) if routine == "q" else mri_fhd(*given, data.phi_r, data.phi_i, device=where)
+    result = mri_q(*given, device=where) if routine == "q" else mri_fhd(*given, data.phi_r, data.phi_i, device=where)
     golden = read_image(DATA / "32_32_32_dataset.out")
     largest = max(float(np.abs(part).max()) for part in golden)
-    for part, want in zip(got, golden, strict=True):
+    for part, want in zip(result, golden, strict=True):
         assert part.dtype == np.float32
         assert np.all(np.abs(part - want) <= np.maximum(1e-4 * largest, 0.002 * np.abs(want)))
 
@@ -97,8 +97,8 @@ def test_any_size(device: Device, samples: int, voxels: int) -> None:
 def test_columns_of_matrices_are_read_in_place(device: Device) -> None:
     v = vectors(33, 47, "strided")
     k, r = np.stack([v["kx"], v["ky"], v["kz"]], 1), np.stack([v["x"], v["y"], v["z"]], 1)
-    got = mri_q(*k.T, v["phi_r"], v["phi_i"], *r.T, device=device.info.id)
-    agrees(got, v, "phi")
+    result = mri_q(*k.T, v["phi_r"], v["phi_i"], *r.T, device=device.info.id)
+    agrees(result, v, "phi")
 
 
 def test_buffers_stay_on_their_device(device: Device) -> None:

@@ -68,13 +68,13 @@ def test_the_shapes_of_products_in_place(shapes: tuple[tuple[int, ...], tuple[in
     """As ``a @= b``: the result over the first operand."""
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-9, 9, shape).astype(np.float64) for shape in shapes)
-    wanted, was = a.copy(), a.copy()
+    expected, was = a.copy(), a.copy()
     try:
-        np.matmul(a, b, out=wanted)
+        np.matmul(a, b, out=expected)
     except ValueError:
         with pytest.raises(ValueError, match="must have shape"):
             portatile.matmul(a, b, out=a)
         np.testing.assert_array_equal(a, was)
     else:
         assert portatile.matmul(a, b, out=a) is a
-        np.testing.assert_array_equal(a, wanted)
+        np.testing.assert_array_equal(a, expected)

@@ -50,20 +50,20 @@ ALIKE: dict[str, tuple[Any, Any]] = {
 
 
 def alike(got: Any, a: Any, b: Any) -> None:
-    wanted = np.matmul(np.asarray(a, np.float64), np.asarray(b, np.float64))
-    assert np.shape(got) == wanted.shape
-    assert np.allclose(got, wanted, rtol=1e-5)
+    expected = np.matmul(np.asarray(a, np.float64), np.asarray(b, np.float64))
+    assert np.shape(got) == expected.shape
+    assert np.allclose(got, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("what", [*OPERANDS, *ALIKE])
 def test_operands_on_the_host(device: Device, what: str) -> None:
     a, b = (OPERANDS | ALIKE)[what]
     for _ in range(2):  # the first time, and as a call that comes again
-        got = portatile.matmul(a, b, device=device.info.id)
-        alike(got, a, b)
+        result = portatile.matmul(a, b, device=device.info.id)
+        alike(result, a, b)
     alike(portatile.matmul(a, b), a, b)
     kind = np.result_type(np.asarray(a), np.asarray(b))
-    assert got.dtype == (kind if kind.kind == "f" else np.float64)
+    assert result.dtype == (kind if kind.kind == "f" else np.float64)
 
 
 @pytest.mark.parametrize("what", OPERANDS)
@@ -72,16 +72,16 @@ def test_operands_on_the_device(device: Device, what: str) -> None:
     if what == "foreign byte order":
         return
     whole = [Buffer.from_numpy(np.ascontiguousarray(one), device) for one in (a, b)]
-    got = portatile.matmul(*whole)
-    alike(got.numpy(), a, b)
+    result = portatile.matmul(*whole)
+    alike(result.numpy(), a, b)
     shown = Buffer.from_numpy(np.repeat(np.asarray(a), 2, -1), device)[..., ::2]
-    again = portatile.matmul(shown, whole[1], out=Buffer.empty(got.shape, got.dtype, device))
+    again = portatile.matmul(shown, whole[1], out=Buffer.empty(result.shape, result.dtype, device))
     alike(again.numpy(), a, b)
 
 
 def test_two_vectors_give_a_scalar(device: Device) -> None:
-    got = portatile.matmul(K, K, device=device.info.id)
-    assert type(got) is np.float32
+    result = portatile.matmul(K, K, device=device.info.id)
+    assert type(result) is np.float32
     assert portatile.matmul(Buffer.from_numpy(K, device), Buffer.from_numpy(K, device)).shape == ()
 
 
@@ -142,9 +142,9 @@ def test_integers_into_integers(device: Device) -> None:
 
 def test_an_output_over_an_operand_is_written_last(device: Device) -> None:
     square = RNG.random((9, 9))
-    wanted = square @ square
+    expected = square @ square
     assert portatile.matmul(square, square, out=square, device=device.info.id) is square
-    assert np.allclose(square, wanted)
+    assert np.allclose(square, expected)
 
 
 def test_outputs_on_the_device(device: Device) -> None:
@@ -196,9 +196,9 @@ def test_random_views(device: Device, draw: int) -> None:
     left = () if not batch and rng.random() < 0.3 else (m,)
     right = () if not batch and rng.random() < 0.3 else (n,)
     (a, _), (b, _), (out, whole) = view((*batch, *left, k)), view((*batch, k, *right)), view((*batch, *left, *right))
-    wanted, before = np.matmul(a, b), whole.copy()
+    expected, before = np.matmul(a, b), whole.copy()
     assert portatile.matmul(a, b, out=out, device=device.info.id) is out
-    assert np.allclose(out, wanted, rtol=1e-4)
+    assert np.allclose(out, expected, rtol=1e-4)
     out[...] = 0
     assert np.count_nonzero(whole == before) == whole.size - out.size
 
@@ -206,14 +206,14 @@ def test_random_views(device: Device, draw: int) -> None:
 def test_results_of_another_dtype(device: Device) -> None:
     """What the caller asks for by ``dtype`` or ``out``; int8 is multiplied as such where the result is asked to be int32."""
     small, place = RNG.integers(-9, 9, (6, 6)).astype(np.int8), {"device": device.info.id}
-    wanted = small.astype(int) @ small
+    expected = small.astype(int) @ small
     assert portatile.matmul(small, small, **place).dtype == np.float64
     for given in ((small, small), (small[::-1, ::-1], small[::-1, ::-1])):
         assert portatile.matmul(*given, dtype="int32", **place).dtype == np.int32
-        assert (np.sort(portatile.matmul(*given, dtype=np.int32, **place).ravel()) == np.sort(wanted.ravel())).all()
+        assert (np.sort(portatile.matmul(*given, dtype=np.int32, **place).ravel()) == np.sort(expected.ravel())).all()
     out = np.zeros((6, 6), np.int32)
     assert portatile.matmul(small, small, out=out, **place) is out
-    assert (out == wanted).all()
+    assert (out == expected).all()
     cast = portatile.matmul(A, B, dtype="float64", **place)
     assert np.allclose(cast, np.matmul(A, B, dtype=np.float64), rtol=1e-14)
     assert portatile.matmul(A, K[:5], dtype="float64", **place).shape == (6,)

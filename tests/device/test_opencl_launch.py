@@ -48,9 +48,9 @@ def test_launches_run_in_order(device: Device, queue: ClQueue) -> None:
             depth = 1 + step % 3
             assert queue.launch(kernel, (4, 2, depth), (2, 1, 1), [memory, np.int32(step)]) is None
             expected[:depth] += step
-        got = np.empty_like(start)
-        queue.download(got, memory)
-    assert np.array_equal(got, expected.ravel())
+        result = np.empty_like(start)
+        queue.download(result, memory)
+    assert np.array_equal(result, expected.ravel())
 
 
 def test_a_refused_launch_has_its_reason(device: Device, queue: ClQueue, monkeypatch: pytest.MonkeyPatch) -> None:

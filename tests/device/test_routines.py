@@ -43,10 +43,10 @@ def dtype(request: pytest.FixtureRequest, device: Device) -> str:
 def test_matmul(device: Device, dtype: str, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     a, b = values((m, k), dtype), values((k, n), dtype, seed=1)
-    got = portatile.matmul(a, b, device=device.info.id)
-    assert got.shape == (m, n)
-    assert got.dtype == a.dtype
-    check_product(got, a, b)
+    result = portatile.matmul(a, b, device=device.info.id)
+    assert result.shape == (m, n)
+    assert result.dtype == a.dtype
+    check_product(result, a, b)
 
 
 @pytest.mark.parametrize(("order_a", "order_b", "order_out"), list(itertools.product("CF", repeat=3)))
@@ -66,9 +66,9 @@ def test_gemm(device: Device, dtype: str, trans_a: str, trans_b: str, alpha: flo
     b = values((k, n) if trans_b == "N" else (n, k), dtype, seed=1)
     c = values((m, n), dtype, seed=2)
     before = c.copy()
-    got = portatile.gemm(a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b, device=device.info.id)  # type: ignore[arg-type]
+    result = portatile.gemm(a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b, device=device.info.id)  # type: ignore[arg-type]
     op_a, op_b = (a if trans_a == "N" else a.T), (b if trans_b == "N" else b.T)
-    check_product(got, op_a, op_b, c, alpha, beta)
+    check_product(result, op_a, op_b, c, alpha, beta)
     assert np.array_equal(c, before)
     assert portatile.gemm(op_a, op_b, c, alpha=alpha, beta=beta, out=c, device=device.info.id) is c
     check_product(c, op_a, op_b, before, alpha, beta)
@@ -80,8 +80,8 @@ def test_gemm_of_every_transposition(device: Device, dtype: str, shape: tuple[in
     m, n, k = shape
     a, b, c = values((m, k), dtype), values((k, n), dtype, seed=1), values((m, n), dtype, seed=2)
     stored_a, stored_b = (np.ascontiguousarray(x if trans == "N" else x.T) for x, trans in ((a, trans_a), (b, trans_b)))
-    got = portatile.gemm(stored_a, stored_b, c, alpha=-0.5, beta=2.0, trans_a=trans_a, trans_b=trans_b, device=device.info.id)  # type: ignore[arg-type]
-    check_product(got, a, b, c, -0.5, 2.0)
+    result = portatile.gemm(stored_a, stored_b, c, alpha=-0.5, beta=2.0, trans_a=trans_a, trans_b=trans_b, device=device.info.id)  # type: ignore[arg-type]
+    check_product(result, a, b, c, -0.5, 2.0)
 
 
 def test_beta_zero_does_not_read_c_and_alpha_zero_neither_a_nor_b(device: Device) -> None:
@@ -89,14 +89,14 @@ def test_beta_zero_does_not_read_c_and_alpha_zero_neither_a_nor_b(device: Device
     portatile.gemm(a, b, c, beta=0.0, out=c, device=device.info.id)
     check_product(c, a, b)
     nans = np.full((9, 8), np.nan, np.float32)
-    got = portatile.gemm(nans, b, c, alpha=0.0, beta=2.0, device=device.info.id)
-    assert np.array_equal(got, 2 * c)
+    result = portatile.gemm(nans, b, c, alpha=0.0, beta=2.0, device=device.info.id)
+    assert np.array_equal(result, 2 * c)
 
 
 def test_inner_dimension_zero_scales_c(device: Device) -> None:
     c = values((5, 6), "float32")
-    got = portatile.gemm(np.empty((5, 0), np.float32), np.empty((0, 6), np.float32), c, beta=0.5, device=device.info.id)
-    assert np.array_equal(got, c * np.float32(0.5))
+    result = portatile.gemm(np.empty((5, 0), np.float32), np.empty((0, 6), np.float32), c, beta=0.5, device=device.info.id)
+    assert np.array_equal(result, c * np.float32(0.5))
     assert not portatile.matmul(np.empty((5, 0), np.float32), np.empty((0, 6), np.float32), device=device.info.id).any()
     assert portatile.matmul(np.empty((0, 4), np.float32), np.empty((4, 6), np.float32), device=device.info.id).shape == (0, 6)
 
@@ -152,8 +152,8 @@ def test_an_array_given_twice_is_two_operands(device: Device, there: str) -> Non
     given = {"one": (one, place(one)), "other": (other, place(other))}
     for names in (("one", "one"), ("other", "one"), ("one", "other"), ("other", "other"), ("one", "one")):
         (a, first), (b, second) = (given[name] for name in names)
-        got = portatile.matmul(first, second, device=device.info.id)
-        check_product(got.numpy() if isinstance(got, Buffer) else got, a, b)
+        result = portatile.matmul(first, second, device=device.info.id)
+        check_product(result.numpy() if isinstance(result, Buffer) else result, a, b)
 
 
 def test_buffer_in_buffer_out(device: Device) -> None:

@@ -88,7 +88,7 @@ def test_infinities_of_two_parts_meet(device: Device) -> None:
     atoms[:, 2], atoms[:, 3] = 5, 1
     atoms[0], atoms[1], atoms[-1] = (1, 1, 0, 1), (2, 1, 0, 1), (1, 1, 0, -1)
     with portatile.memory_limit(20_000):
-        got = portatile.coulomb_potential(atoms, (4, 4), 1.0, device=device.info.id)
-    assert np.isnan(got[1, 1])
-    assert got[1, 2] == np.inf
-    assert np.isfinite(got).sum() == 14
+        result = portatile.coulomb_potential(atoms, (4, 4), 1.0, device=device.info.id)
+    assert np.isnan(result[1, 1])
+    assert result[1, 2] == np.inf
+    assert np.isfinite(result).sum() == 14

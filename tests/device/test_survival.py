@@ -88,7 +88,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
     if device.info.kind != "cpu":
         pytest.skip("a GPU answers these faults in its own ways; see test_gpu_faults")
     workload = Faulty(tuple(FATE), (32,))
-    wanted = TuningRequest(
+    expected = TuningRequest(
         workload.problem({"n": 1003}),
         device.info.id,
         Budget(evaluations=50),
@@ -99,7 +99,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         model=False,  # it would keep two of them from being run
     )
     with ResultStore(tmp_path / "results.sqlite") as store:
-        result = tune(wanted, store)
+        result = tune(expected, store)
         found = {str(trial.config["fault"]): trial for trial in result.trials}
         fates = {fault: trial.status for fault, trial in found.items()}
         if "doesn't fit to the local memory" in found["local"].message:  # newer PoCL ends the process where others refuse
@@ -118,7 +118,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         assert result.best == found["none"]
         assert len(result.failures) == len(set(FATE.values()) - {"ok"})
         again: list[Progress] = []
-        tune(wanted, store, again.append)  # in quarantine: answered, not tried again
+        tune(expected, store, again.append)  # in quarantine: answered, not tried again
         assert again[-1].known == len(FATE)
 
 
@@ -127,9 +127,9 @@ def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
         pytest.skip("a GPU's compiler may refuse the local memory itself")
     workload = Faulty(("none", "local", "group"), (32,))
     problem = workload.problem({"n": 1003})
-    wanted = TuningRequest(problem, device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+    expected = TuningRequest(problem, device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
     with ResultStore(None) as store:
-        result = tune(wanted, store)
+        result = tune(expected, store)
         found = {str(trial.config["fault"]): trial for trial in result.trials}
         fates = {fault: trial.status for fault, trial in found.items()}
         assert "work-items in a group, the device allows" in found["group"].message
@@ -142,18 +142,18 @@ def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
             assert "bytes of local memory, the device has" in found["local"].message
             assert result.saved == {model.ON_PAPER: 1, model.COMPILED: 1}
             assert result.failures == {}
-        plain = tune(replace(wanted, model=False), store)  # what was only rejected on paper is tried now
+        plain = tune(replace(expected, model=False), store)  # what was only rejected on paper is tried now
     assert plain.saved == {}
     assert sum(plain.failures.values()) == 2
 
 
 def test_the_default_is_never_turned_away(device: Device) -> None:
     workload = Faulty(("group",), (32,), default="group")
-    wanted = TuningRequest(
+    expected = TuningRequest(
         workload.problem({"n": 1003}), device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK
     )
     with ResultStore(None) as store, pytest.raises(NoValidVariantError, match="launch: 1"):
-        tune(wanted, store)
+        tune(expected, store)
 
 
 @pytest.mark.parametrize("fault", ["hang", "abort", "behind", "wrong", "compile", "local", "group"])
@@ -241,11 +241,11 @@ def test_a_worker_that_is_killed_is_replaced(device: Device, earlier_children: f
                 os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended before the next variant is sent
                 killed.append(child.pid)
 
-    wanted = TuningRequest(
+    expected = TuningRequest(
         workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK
     )
     with ResultStore(None) as store:
-        result = tune(replace(wanted, jobs=0), store, kill)
+        result = tune(replace(expected, jobs=0), store, kill)
     assert len(set(killed)) == 2
     assert [trial.status for trial in result.trials] == ["ok"] * 12
 

@@ -88,15 +88,15 @@ def test_matmul(device: Device, name: str) -> None:
     for result in dtypes.RESULTS[name]:
         usual = result == dtypes.RESULTS[name][0] and name != "int8"  # which is multiplied as such where int32 is asked for
         for _ in range(2):
-            got = portatile.matmul(a, b, dtype=None if usual else result, device=device.info.id)
-            assert got.dtype == dtypes.ELEMENTS[result].numpy
-            close(Got(got, name, device), a, b)
+            computed = portatile.matmul(a, b, dtype=None if usual else result, device=device.info.id)
+            assert computed.dtype == dtypes.ELEMENTS[result].numpy
+            close(Got(computed, name, device), a, b)
         out = np.full((m, n + 3), 77, dtypes.ELEMENTS[result].numpy)
         portatile.matmul(a, b, out=out[:, 1:-2], device=device.info.id)
-        assert (out[:, 1:-2] == got).all()
+        assert (out[:, 1:-2] == computed).all()
         assert (out[:, [0, -1, -2]] == 77).all()
         on_device = portatile.matmul(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device), dtype=result)
-        assert (on_device.numpy() == got).all()
+        assert (on_device.numpy() == computed).all()
 
 
 @pytest.mark.parametrize("name", COMPLEX)
@@ -117,15 +117,15 @@ def test_conjugate_transposes(device: Device, name: str) -> None:
             a = a if rng.random() < 0.5 else np.asfortranarray(a)
             c, out = drawn(rng, (m, n), name), np.full((n, m), np.nan, a.dtype).T
             letters: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b, "device": device.info.id}
-            wanted = op(wide(a), trans_a) @ op(wide(b), trans_b)
+            expected = op(wide(a), trans_a) @ op(wide(b), trans_b)
             for _ in range(2):
-                got = portatile.gemm(a, b, c, alpha=0.5 - 2j, beta=1j, **letters)
-                assert np.allclose(got, (0.5 - 2j) * wanted + 1j * c, atol=tolerance)
+                result = portatile.gemm(a, b, c, alpha=0.5 - 2j, beta=1j, **letters)
+                assert np.allclose(result, (0.5 - 2j) * expected + 1j * c, atol=tolerance)
             portatile.gemm(a, b, out=out, alpha=2, **letters)
-            assert np.allclose(out, 2 * wanted, atol=tolerance)
+            assert np.allclose(out, 2 * expected, atol=tolerance)
     nothing = np.full((m, k), np.nan, a.dtype)
-    got = portatile.gemm(nothing, np.full((k, n), np.nan, a.dtype), c, alpha=0, beta=2j, device=device.info.id)
-    assert np.allclose(got, 2j * c)
+    result = portatile.gemm(nothing, np.full((k, n), np.nan, a.dtype), c, alpha=0, beta=2j, device=device.info.id)
+    assert np.allclose(result, 2j * c)
 
 
 @pytest.mark.parametrize("name", ["float16", "complex64", "int8"])
@@ -133,8 +133,8 @@ def test_stacks(device: Device, name: str) -> None:
     rng = np.random.default_rng(new_seed(name))
     a, b = drawn(rng, (3, 2, 9, 17), name), drawn(rng, (2, 17, 5), name)
     close(Got(portatile.matmul(a, b, dtype="int32" if name == "int8" else None, device=device.info.id), name, device), a, b)
-    got = portatile.gemm(a, b.swapaxes(1, 2), trans_b="C", device=device.info.id)
-    close(Got(got, name, device), a, b.conj() if name == "complex64" else b)
+    result = portatile.gemm(a, b.swapaxes(1, 2), trans_b="C", device=device.info.id)
+    close(Got(result, name, device), a, b.conj() if name == "complex64" else b)
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -143,12 +143,12 @@ def test_every_value_is_read_as_it_is(device: Device, name: str) -> None:
     kind = dtypes.ELEMENTS[name].numpy
     bits = np.arange(1 << 8 * kind.itemsize, dtype=np.uint32).astype(f"u{kind.itemsize}")
     every, one = bits.view(kind)[:, None], np.ones((1, 1), kind)
-    got = portatile.matmul(every, one, dtype="float32", device=device.info.id)
+    result = portatile.matmul(every, one, dtype="float32", device=device.info.id)
     want = every.astype(np.float32)
     if device.info.kind == "cpu":  # other devices may flush denormals
-        assert np.array_equal(got, want, equal_nan=True)
+        assert np.array_equal(result, want, equal_nan=True)
     else:
-        assert np.array_equal(got[np.abs(want) >= 2.0**-126], want[np.abs(want) >= 2.0**-126], equal_nan=True)
+        assert np.array_equal(result[np.abs(want) >= 2.0**-126], want[np.abs(want) >= 2.0**-126], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
@@ -159,11 +159,11 @@ def test_results_round_to_nearest_even(device: Device, name: str) -> None:
     low, high = (-13, 9) if name == "float16" else (-50, 40)
     a = np.ldexp(rng.uniform(-2, 2, 400), rng.integers(low, high, 400)).astype(kind)
     b = np.ldexp(rng.uniform(-2, 2, 40), rng.integers(low, high, 40)).astype(kind)
-    got = portatile.matmul(a[:, None], b[None, :], device=device.info.id)
+    result = portatile.matmul(a[:, None], b[None, :], device=device.info.id)
     exact = a.astype(np.float32)[:, None] * b.astype(np.float32)[None, :]  # exact: 22 bits at most
     with np.errstate(over="ignore"):
         want = exact.astype(kind)
-    assert np.array_equal(got.astype(np.float32), want.astype(np.float32), equal_nan=True)
+    assert np.array_equal(result.astype(np.float32), want.astype(np.float32), equal_nan=True)
 
 
 def test_types_that_do_not_go_together(device: Device) -> None:
@@ -196,8 +196,8 @@ def test_three_real_products_give_a_complex_one(device: Device, trans: str) -> N
     workload = workloads.get("gemm3m")
     problem = workload.problem({"m": m, "n": n, "k": k}, "complex64")
     bound, scale = workload.bound(problem, workload.default(problem, device.info)), np.abs(left) @ np.abs(right)
-    got = called(a, b, c, alpha=alpha, beta=beta)
-    assert (np.abs(got - (alpha * (left @ right) + beta * wide(c))) <= bound * (abs(alpha) * scale + abs(beta) * np.abs(c))).all()
+    result = called(a, b, c, alpha=alpha, beta=beta)
+    assert (np.abs(result - (alpha * (left @ right) + beta * wide(c))) <= bound * (abs(alpha) * scale + abs(beta) * np.abs(c))).all()
     empty = np.full((m, n), np.nan, "complex64")
     assert (np.abs(called(a, b, empty, beta=0) - left @ right) <= bound * scale).all()
     assert (called(np.full_like(a, np.nan), b, c, alpha=0, beta=1) == c).all()

@@ -175,9 +175,9 @@ def test_a_refused_call_changes_nothing() -> None:
 def test_arrays_that_do(tmp_path: Path) -> None:
     mapped = np.memmap(tmp_path / "psi", np.float64, "w+", shape=VOLUME.shape)
     mapped[...] = VOLUME
-    wanted = portatile.wavelets.apply_potential(VOLUME, VOLUME)
-    assert np.array_equal(portatile.wavelets.apply_potential(mapped, VOLUME), wanted)
-    assert np.array_equal(portatile.wavelets.apply_potential(VOLUME, mapped), wanted)
+    expected = portatile.wavelets.apply_potential(VOLUME, VOLUME)
+    assert np.array_equal(portatile.wavelets.apply_potential(mapped, VOLUME), expected)
+    assert np.array_equal(portatile.wavelets.apply_potential(VOLUME, mapped), expected)
     charges = np.ones((3, 4), np.float32)
     there = portatile.coulomb_potential(charges, (2, 3), 0.25, (0, 0, 5))
     assert np.array_equal(portatile.coulomb_potential(charges, np.array([2, 3]), np.array(0.25), np.array([0, 0, 5])), there)  # type: ignore[arg-type]

@@ -119,11 +119,11 @@ def test_kinetic_energy_of_a_batch(device: Device, dtype: str, given: Any, bound
     expected = np.zeros(psi.shape)
     for axis, (step, kind) in enumerate(zip(STEPS, boundaries, strict=True), 1):
         expected += ndimage.correlate1d(psi.astype(np.float64), np.array(KINETIC.taps) * (-0.5 / step**2), axis, mode=modes[kind])
-    got = host(kinetic(given(psi), spacing=STEPS, boundary=boundaries, device=device.info.id))
-    assert got.dtype == psi.dtype
-    assert near(got, expected, dtype)
+    result = host(kinetic(given(psi), spacing=STEPS, boundary=boundaries, device=device.info.id))
+    assert result.dtype == psi.dtype
+    assert near(result, expected, dtype)
     alone = host(kinetic(given(psi[2]), spacing=STEPS, boundary=boundaries, device=device.info.id))
-    assert np.array_equal(alone, got[2])
+    assert np.array_equal(alone, result[2])
     same = host(kinetic(given(psi[2]), spacing=STEPS, boundary=[modes[kind] for kind in boundaries], device=device.info.id))
     assert np.array_equal(same, alone)
 

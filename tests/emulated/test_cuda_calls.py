@@ -147,9 +147,11 @@ def test_vectors_steps_and_stacks_of_buffers(gpu: Device) -> None:
     np.testing.assert_allclose((there @ Buffer.from_numpy(v, gpu)).numpy(), a @ v, rtol=1e-5)
     np.testing.assert_allclose(portatile.matmul(there[:, ::-2], Buffer.from_numpy(v[:3], gpu)).numpy(), a[:, ::-2] @ v[:3], rtol=1e-5)
     triangles, right = np.tril(drawn(3, 4, 4)) + 2 * np.eye(4, dtype=np.float32), drawn(3, 4, 2)
-    wanted = np.linalg.solve(triangles, right)
+    expected = np.linalg.solve(triangles, right)
     for _ in range(3):
         found = Buffer.from_numpy(right, gpu)
         assert portatile.trsm(Buffer.from_numpy(triangles, gpu), found, out=found) is found
-        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4)
-    np.testing.assert_allclose(portatile.trsm(Buffer.from_numpy(triangles, gpu), Buffer.from_numpy(right, gpu)).numpy(), wanted, rtol=1e-4)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        portatile.trsm(Buffer.from_numpy(triangles, gpu), Buffer.from_numpy(right, gpu)).numpy(), expected, rtol=1e-4
+    )

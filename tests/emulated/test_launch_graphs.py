@@ -41,9 +41,9 @@ def chain(gpu: Device) -> Ready:
 
 def run(ready: Ready, queue: Queue, place: Sequence[Memory], value: float) -> Any:
     ready.run(queue, (place[0].handle, place[1].handle, value), True)
-    got = np.empty(N, np.float32)
-    queue.download(got, place[0])
-    return got
+    result = np.empty(N, np.float32)
+    queue.download(result, place[0])
+    return result
 
 
 @pytest.fixture
@@ -147,9 +147,9 @@ def test_a_capture_gets_the_launches_themselves(gpu: Device, driver: EmulatedDri
         executable = call(cuda.cuGraphInstantiate, captured, 0)
         np.testing.assert_array_equal(run(ready, queue, pairs[0], 2.0), np.full(N, 32, np.float32))
         call(cuda.cuGraphLaunch, executable, stream)
-        got = np.empty(N, np.float32)
-        queue.download(got, pairs[1][0])
-    np.testing.assert_array_equal(got, np.full(N, 48, np.float32))
+        result = np.empty(N, np.float32)
+        queue.download(result, pairs[1][0])
+    np.testing.assert_array_equal(result, np.full(N, 48, np.float32))
 
 
 def test_another_context_of_the_thread_is_put_back(gpu: Device, pairs: list[list[Memory]]) -> None:

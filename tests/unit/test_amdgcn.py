@@ -223,12 +223,12 @@ def sources(name: str, architecture: str, chosen: str) -> list[Source]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_workload_compiles(name: str) -> None:
     """Defaults for every architecture and, of every second workload, a random configuration for one of them."""
-    wanted = [(source, one) for one in ARCHITECTURES for source in sources(name, one, "default")]
+    expected = [(source, one) for one in ARCHITECTURES for source in sources(name, one, "default")]
     number = NAMES.index(name) + run_seed()
     if number % 2 or DRAWS:
         drawn = ARCHITECTURES[number // 2 % 3]
-        wanted += [(source, drawn) for source in sources(name, drawn, "random")]
+        expected += [(source, drawn) for source in sources(name, drawn, "random")]
     with ThreadPoolExecutor(2) as pool:
-        for binary in pool.map(lambda each: compiled(*each), wanted):
+        for binary in pool.map(lambda each: compiled(*each), expected):
             assert binary.entries
             assert all(used.registers > 0 for used in binary.resources.values())

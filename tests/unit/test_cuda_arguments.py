@@ -62,8 +62,8 @@ def test_a_kernel_in_cuda_takes_an_image_by_value() -> None:
     (entry,) = cuda_compiler.CudaTarget("sm_90", "ptx").compile(Source("own.cu", OWN)).entries
     assert [p.type for p in entry.parameters] == ["b8", "u64", "u32"]
     form = ImageForm("image2d_t", (5, 7, 4))
-    got = packed(kernel(entry), [image(form), CudaMemory(DEVICE, 0x800, 64), np.int32(3)], ["QQiiii", "Q", "i"])
-    assert got == [(9, 0x700, 7, 5, 512, form.code), (0x800,), (3,)]
+    result = packed(kernel(entry), [image(form), CudaMemory(DEVICE, 0x800, 64), np.int32(3)], ["QQiiii", "Q", "i"])
+    assert result == [(9, 0x700, 7, 5, 512, form.code), (0x800,), (3,)]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_every_image_is_the_struct_of_the_prelude(form: ImageForm) -> None:
     ptx = cuda_compiler.CudaTarget("sm_90", "ptx").compile(source, entries).data.decode()
     args: list[Argument] = [image(form), Sampler("edge", linear=True), CudaMemory(DEVICE, 0x800, 64), 100, np.int32(5)]
     flat = form.type == "image2d_t"
-    got = packed(kernel(entries[0]), args, ["QQiiii" if flat else "QQiiiiiI", "I", "Q", "I", "i"])
+    result = packed(kernel(entries[0]), args, ["QQiiii" if flat else "QQiiiiiI", "I", "Q", "I", "i"])
     plane = (9 if flat else 0, 0x700, form.width, form.height, 512, form.code)
-    assert got == [plane if flat else (*plane, form.depth, 512 * form.height), (18,), (0x800,), (0,), (5,)]
+    assert result == [plane if flat else (*plane, form.depth, 512 * form.height), (18,), (0x800,), (0,), (5,)]
     assert f"k_param_0[{32 if flat else 40}]" in ptx
 
     other = ImageForm("image3d_t", (2, 2, 2, 1)) if form.type != "image3d_t" else ImageForm("image1d_t", (2, 1))

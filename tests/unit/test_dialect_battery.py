@@ -63,8 +63,8 @@ def test_translation(name: str) -> None:
     for out, address, nbytes in outputs:
         check(case, out, np.frombuffer(memory.read(address, nbytes), np.uint8))
     for picture, address in pictures:
-        got = np.frombuffer(memory.read(address, picture.array.nbytes), picture.array.dtype).reshape(picture.array.shape)
-        compare(case, Out(picture.array if picture.expected is None else picture.expected), got)
+        result = np.frombuffer(memory.read(address, picture.array.nbytes), picture.array.dtype).reshape(picture.array.shape)
+        compare(case, Out(picture.array if picture.expected is None else picture.expected), result)
 
 
 def _kind(arg: In | Out | Picture | Local | Sampler | np.generic) -> str:

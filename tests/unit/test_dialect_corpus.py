@@ -47,6 +47,6 @@ def test_address_spaces_are_known(name: str) -> None:
 def test_the_interpreter_computes_what_numpy_does(name: str) -> None:
     sample = SAMPLES[name]
     values = {operand.parameter.name: operand.value if operand.array is None else operand.array for operand in sample.given()}
-    got = interpreted(name)
+    result = interpreted(name)
     for output, expected in REFERENCES[name](values).items():
-        compare(sample, "NumPy", {output: got[output].reshape(-1)[: expected.size]}, {output: expected.reshape(-1)})
+        compare(sample, "NumPy", {output: result[output].reshape(-1)[: expected.size]}, {output: expected.reshape(-1)})

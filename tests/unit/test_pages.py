@@ -67,11 +67,11 @@ def test_pages_are_compared_by_what_they_say(bench: SimpleNamespace, other: str,
 def test_a_page_gets_its_tables(bench: SimpleNamespace) -> None:
     tables = [bench.recorded.Table(name, f"<{name}>\n", frozenset({"f"}), name.upper()) for name in ("a-1", "a-2", "b")]
     page = "x\n<!-- table b -->\nold\n<!-- end -->\n<!-- table a-* -->\n<!-- end -->\n<!-- table c-* -->\n<!-- end -->\n"
-    got = bench.pages.filled(page, tables)
-    assert "old" not in got
-    assert got.count("## A-") == 2
-    assert "## B" not in got
-    assert bench.pages.filled(got, tables) == got
+    result = bench.pages.filled(page, tables)
+    assert "old" not in result
+    assert result.count("## A-") == 2
+    assert "## B" not in result
+    assert bench.pages.filled(result, tables) == result
     with pytest.raises(KeyError):
         bench.pages.filled("<!-- table c -->\n<!-- end -->", tables)
 

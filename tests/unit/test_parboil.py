@@ -43,9 +43,9 @@ def test_the_order_of_the_vectors(tmp_path: Path) -> None:
 def test_an_output_survives(tmp_path: Path) -> None:
     real, imaginary = np.arange(5, dtype=np.float32), -np.arange(5, dtype=np.float32)
     write_image(tmp_path / "image.out", real, imaginary)
-    got = read_image(tmp_path / "image.out")
-    assert np.array_equal(got[0], real)
-    assert np.array_equal(got[1], imaginary)
+    result = read_image(tmp_path / "image.out")
+    assert np.array_equal(result[0], real)
+    assert np.array_equal(result[1], imaginary)
 
 
 def test_parboils_own_files_are_understood_and_rewritten_byte_for_byte(tmp_path: Path) -> None:

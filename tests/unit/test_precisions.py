@@ -112,7 +112,7 @@ COMPOSED = [name for name in workloads.names() if "precision" in workloads.get(n
 @pytest.mark.parametrize("name", COMPOSED)
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_all_products_of_a_routine_are_formed_as_asked(name: str, dtype: str):
-    workload, wanted = workloads.get(name), {"3m": {"gemm3m"}, "emulated": {"gemm_residues"}, "reproducible": {"gemm_residues"}}
+    workload, expected = workloads.get(name), {"3m": {"gemm3m"}, "emulated": {"gemm_residues"}, "reproducible": {"gemm_residues"}}
     for precision in precisions.choices(name):
         if (precision == "3m" and dtype == "float64") or precision == "tf32":
             continue
@@ -122,7 +122,7 @@ def test_all_products_of_a_routine_are_formed_as_asked(name: str, dtype: str):
             config = workload.default(problem, device)
             assert workload.space(problem, device).violated(config) is None
             calls |= {step.problem.workload for step in workload.plan(problem, config, device).steps if isinstance(step, Call)}
-        assert calls - {"gemm"} == wanted[precision], precision
+        assert calls - {"gemm"} == expected[precision], precision
         assert name == "triangular" or "gemm" not in calls  # which multiplies by inverses of its diagonal's blocks natively
     native = workload.problem(dict.fromkeys(workload.sizes, 1000), dtype)
     assert "precision" not in native.options  # so that what was stored of it is found

@@ -87,9 +87,9 @@ def test_command_is_one(line: str) -> None:
     if name == "portatile":
         parse(rest, exists=False)
     elif name == "pip":
-        wanted = [extra for word in rest for group in re.findall(r"\[(.*?)\]", word) for extra in group.split(",")]
+        expected = [extra for word in rest for group in re.findall(r"\[(.*?)\]", word) for extra in group.split(",")]
         assert rest[0] == "install"
-        assert set(wanted) <= set(extras)
+        assert set(expected) <= set(extras)
     elif name.startswith("python"):
         assert rest[0] == "-m" or (ROOT / rest[0]).is_file()
     else:

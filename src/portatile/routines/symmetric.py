@@ -41,6 +41,9 @@ def symm(
     result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``, stacks too.
     ``precision`` is that of the product: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
+    All arrays are of one dtype: float32, float64, complex64 or complex128. Raises ArgumentError for shapes, dtypes or options that do not
+    fit together, DeviceNotFoundError for an unknown device.
+
     Examples:
         >>> import numpy as np, portatile
         >>> a = np.array([[1.0, np.nan], [2.0, 3.0]])
@@ -93,6 +96,9 @@ def syrk(
     op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
     ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``, stacks
     too. ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+
+    All arrays are of one dtype: float32, float64, complex64 or complex128. Raises ArgumentError for shapes, dtypes or options that do not
+    fit together, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile

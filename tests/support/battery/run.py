@@ -59,6 +59,6 @@ def run(case: Case, device: Device, build: Callable[[Device, Source], Binary] = 
             queue.download(raw, memory)
             check(case, out, raw)
         for picture, image in pictures:
-            got = np.empty_like(picture.array)
-            queue.download(got, image)
-            compare(case, Out(picture.array if picture.expected is None else picture.expected), got)
+            result = np.empty_like(picture.array)
+            queue.download(result, image)
+            compare(case, Out(picture.array if picture.expected is None else picture.expected), result)

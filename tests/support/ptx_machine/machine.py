@@ -86,9 +86,9 @@ class Machine:
         code, pc = function.code, 0
         registers = thread.registers
         while pc < len(code):
-            predicate, wanted, step = code[pc]
+            predicate, expected, step = code[pc]
             pc += 1
-            if predicate is not None and bool(registers[predicate]) is not wanted:
+            if predicate is not None and bool(registers[predicate]) is not expected:
                 continue
             outcome = step(thread, symbols)
             if outcome is None:
@@ -200,11 +200,11 @@ class Machine:
             elif statement:
                 statements.append(statement)
         for statement in statements:
-            predicate, wanted = None, True
+            predicate, expected = None, True
             if match := re.match(r"@(!?)(%\w+)\s+", statement):
-                predicate, wanted = match[2], not match[1]
+                predicate, expected = match[2], not match[1]
                 statement = statement[match.end() :]
-            function.code.append((predicate, wanted, self._step(statement, labels)))
+            function.code.append((predicate, expected, self._step(statement, labels)))
 
     def _step(self, statement: str, labels: dict[str, int]) -> Callable[[Thread, dict[str, int]], Any]:
         name, _, rest = statement.partition(" ")
