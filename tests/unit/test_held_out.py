@@ -13,13 +13,14 @@ import pytest
 from portatile import select, strategies, workloads
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.predict import Prediction
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, canonical
+from portatile.records import Config, DeviceInfo, Layout, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.tuning.search import held_out, shapes
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Operand
 from support import devices
+from support.never_run import NeverRun
 
 GPU = replace(devices.GPU, compute_units=48, global_memory=2**34, max_allocation=2**33)
 SHAPES = (
@@ -28,7 +29,7 @@ SHAPES = (
 )
 
 
-class Tiles(Workload):
+class Tiles(NeverRun):
     """A tiled product, as far as the dispatcher is concerned: tiles BM x BN, DEPTH steps at a time, k shared by SPLIT groups."""
 
     name = "tiles"
@@ -48,18 +49,6 @@ class Tiles(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         return config()
-
-    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        return Plan(())
-
-    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        return Inputs({})
-
-    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        return {}
-
-    def bound(self, problem: Problem, config: Config) -> float:
-        return 0.0
 
     def flops(self, problem: Problem) -> float:
         return 2.0 * math.prod(problem.sizes.values())
