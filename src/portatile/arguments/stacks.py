@@ -165,7 +165,10 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
 
 
 def copying(source: _Stack, target: _Stack, name: str = "c") -> Begin | None:
-    """What copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``."""
+    """What copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``.
+
+    Raises ArgumentError where they overlap without being the same, or a Buffer has gaps.
+    """
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
             return None

@@ -119,7 +119,10 @@ class Queue(Releasable):
         return False
 
     def transient(self, nbytes: int) -> Memory:
-        """Memory that belongs to the graph being captured, for commands that are queued before its ``release``; CUDA only."""
+        """Memory that belongs to the graph being captured, for commands that are queued before its ``release``; CUDA only.
+
+        Raises DeviceError elsewhere.
+        """
         raise DeviceError(f"{self.device.info.id} captures no graphs")
 
     @abstractmethod
@@ -237,7 +240,10 @@ class Device(Releasable):
         """Device memory; raises DeviceError when there is not enough."""
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
-        """Another library's device memory as a Memory, without a copy. It still belongs to ``owner``, which is kept alive. CUDA only."""
+        """Another library's device memory as a Memory, without a copy. It still belongs to ``owner``, which is kept alive. CUDA only.
+
+        Raises ArgumentError elsewhere.
+        """
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
 
     def vendor_blas(self) -> VendorBlas:
@@ -339,7 +345,10 @@ class Device(Releasable):
         """A new queue."""
 
     def foreign_queue(self, stream: int) -> Queue:
-        """A queue that orders its commands in another library's stream, which stays that library's; CUDA only."""
+        """A queue that orders its commands in another library's stream, which stays that library's; CUDA only.
+
+        Raises ArgumentError elsewhere.
+        """
         raise ArgumentError(f"{self.info.id} has no streams of other libraries; they belong to CUDA devices")
 
     @abstractmethod

@@ -58,7 +58,10 @@ class Buffer:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], dtype: DTypeLike, device: Device | str | None = None) -> Buffer:
-        """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes)."""
+        """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes).
+
+        Raises ArgumentError for a shape or dtype that no memory holds.
+        """
         kind, sizes = _kind(dtype), checked_sizes(shape)
         nbytes = prod(sizes) * kind.itemsize
         if nbytes > sys.maxsize:
@@ -76,7 +79,10 @@ class Buffer:
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
-        """A copy of ``array`` on ``device``; returns when the array may change again."""
+        """A copy of ``array`` on ``device``; returns when the array may change again.
+
+        Raises ArgumentError for an array of Python objects.
+        """
         refuse_masks(array, "the array")
         source = np.ascontiguousarray(array).reshape(np.shape(array))
         if source.dtype.hasobject:
@@ -127,7 +133,7 @@ class Buffer:
 
     @property
     def mT(self) -> Buffer:
-        """The view with every matrix of a stack transposed."""
+        """The view with every matrix of a stack transposed. Raises ArgumentError for fewer than two dimensions."""
         if self.ndim < 2:
             raise ArgumentError(f"a Buffer of shape {self.shape} is no matrix and no stack of them")
         turn = slice(None, -3, -1)  # the last two, in the other order
@@ -179,6 +185,8 @@ class Buffer:
         """Copy a host array of the same shape and dtype into this one; returns when the array may change again.
 
         Where there is something between the elements, it comes to the host and goes back as it was.
+
+        Raises ArgumentError for another shape or dtype.
         """
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"a {type(array).__name__} cannot be assigned; convert it with numpy.asarray")
@@ -248,7 +256,10 @@ class Buffer:
         return import_module("portatile.array_api").namespace(api_version)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Buffer:
-        """A copy on another device, by way of the host unless the driver copies between them; the Buffer itself where it lies there."""
+        """A copy on another device, by way of the host unless the driver copies between them; the Buffer itself where it lies there.
+
+        Raises ArgumentError where a ``stream`` is named.
+        """
         if stream is not None:
             raise ArgumentError("stream is not taken: copies between devices wait for the default queues of both")
         place = _device(device)

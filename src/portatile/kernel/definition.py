@@ -104,7 +104,10 @@ class Definition(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed."""
+        """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed.
+
+        Raises ArgumentError for anything else that would differ.
+        """
         if dtype not in ("", *self.dtypes) or options or layout:
             raise ArgumentError(f"{self.name}: only integer arguments may differ from the definition ({', '.join(self.sizes) or 'none'})")
         return self._problem(self.arguments.integers({**self.arguments.scalars, **(sizes or {})}), shapes(self.arguments))
@@ -118,7 +121,10 @@ class Definition(Workload):
         return self.cases.problems
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The user's parameters under the user's constraints, and the device's limits on the work-group."""
+        """The user's parameters under the user's constraints, and the device's limits on the work-group.
+
+        Raises LaunchError for images on a device that has none.
+        """
         if not device.images and any(array.form is not None for array in self.arguments.arrays):
             raise LaunchError(f"{self.entry} takes images, and {device.name} has none")
         return ParameterSpace(
@@ -126,7 +132,10 @@ class Definition(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The user's default, else the first legal configuration."""
+        """The user's default, else the first legal configuration.
+
+        Raises SpaceError where no configuration, or not the user's default, is legal.
+        """
         space = self.space(problem, device)
         if self._default is not None:
             if reason := space.violated(self._default):

@@ -111,7 +111,10 @@ def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -
 
 
 def constants(config: Config, parameters: Mapping[str, object]) -> dict[str, Value]:
-    """Definitions that are equal in every configuration."""
+    """Definitions that are equal in every configuration.
+
+    Raises ArgumentError for a name that is a parameter too, or a value of another kind.
+    """
     for name in config:
         _check_name(name)
         if name in parameters:

@@ -23,7 +23,10 @@ class Own(ShippedItem):
     kernel: Kernel = field(kw_only=True)
 
     def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
-        """Its entry in the table: whole numbers are as the kernel was defined, for sizes follow them; others may be passed."""
+        """Its entry in the table: whole numbers are as the kernel was defined, for sizes follow them; others may be passed.
+
+        Raises UsageError for a kernel with images.
+        """
         declared = self.kernel.arguments
         if declared.sampled or any(array.form is not None for array in declared.arrays):
             raise UsageError("a kernel with images cannot be exported; the property text of its tuning result is its text")

@@ -66,7 +66,10 @@ class ParameterSpace:
 
     @classmethod
     def from_configs(cls, configs: Sequence[Config]) -> ParameterSpace:
-        """The space that holds exactly ``configs``, as a recorded space does; a name that one of them lacks stands at its first value."""
+        """The space that holds exactly ``configs``, as a recorded space does; a name that one of them lacks stands at its first value.
+
+        Raises SpaceError for no configuration at all.
+        """
         if not configs:
             raise SpaceError("a space needs at least one configuration")
         names = dict.fromkeys(name for config in configs for name in config)
@@ -122,7 +125,7 @@ class ParameterSpace:
         return {name: values[name] for name in self.parameters if name not in conditions or conditions[name].check(bound)}
 
     def violated(self, config: Config) -> str | None:
-        """Why ``config`` is not legal, or None."""
+        """Why ``config`` is not legal, or None. Raises UnknownNameError for a name that is no parameter."""
         try:
             config = config if self._canonical is None else self._canonical(config)
         except ArgumentError as error:

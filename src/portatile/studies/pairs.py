@@ -99,7 +99,7 @@ def measure(run: Run) -> Iterator[PairsRow]:
 
 
 def requested(problem: Problem, info: DeviceInfo, options: MapOptions) -> PairsRequest:
-    """The request that words like ``TRR=1,2,4`` spell."""
+    """The request that words like ``TRR=1,2,4`` spell. Raises UsageError or ArgumentError for words that name no parameter or value."""
     for name in ("down", "across"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} --space` lists them")
@@ -116,7 +116,10 @@ def requested(problem: Problem, info: DeviceInfo, options: MapOptions) -> PairsR
 
 
 def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]:
-    """A parameter and the values that a word like ``TRR=1,2`` names; none for the name alone."""
+    """A parameter and the values that a word like ``TRR=1,2`` names; none for the name alone.
+
+    Raises UnknownNameError for another name, ArgumentError for another value.
+    """
     name, sign, text = word.partition("=")
     if name not in space.parameters:
         raise UnknownNameError("parameter", name, space.parameters)
@@ -189,7 +192,10 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
 
 
 def pairs(space: ParameterSpace, request: PairsRequest) -> list[Pair]:
-    """The values of ``down`` with those of ``across``."""
+    """The values of ``down`` with those of ``across``.
+
+    Raises ArgumentError or UnknownNameError for values and parameters that the space lacks.
+    """
     for name in (request.down, request.across, *request.only):
         if name not in space.parameters:
             raise UnknownNameError("parameter", name, space.parameters)
