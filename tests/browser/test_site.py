@@ -29,8 +29,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages, built once for all tests; a warning is an error."""
     made = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir"]
-    done = subprocess.run([*command, str(made)], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run([*command, str(made)], capture_output=True, text=True, timeout=240)
+    assert completed.returncode == 0, completed.stderr
     return made
 
 

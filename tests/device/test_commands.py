@@ -120,9 +120,9 @@ def test_cache_is_warmed_from_the_store_counted_and_cleared(capsys: pytest.Captu
 
 def test_cache_info_for_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["cache", "info", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found.keys() == {"folder", "entries", "bytes", "limit"}
-    assert found["entries"] == found["bytes"] == 0
+    output = json.loads(capsys.readouterr().out)
+    assert output.keys() == {"folder", "entries", "bytes", "limit"}
+    assert output["entries"] == output["bytes"] == 0
 
 
 @pytest.mark.parametrize("text", ["[{}]", '{"problem": 3}', "nonsense"])
@@ -237,8 +237,8 @@ def test_a_file_is_compiled_by_the_driver_here_without_nvrtc(
     monkeypatch.setenv("PORTATILE_DEVICE", "opencl")
     (tmp_path / "one.cl").write_text("kernel void one(global int *o) { o[get_global_id(0)] = 1; }\n")
     assert main(["compile", str(tmp_path / "one.cl")]) == 0
-    told = capsys.readouterr()
-    assert "int* o" in told.out
-    assert "cuda" in told.err
-    assert "instead" in told.err
+    output = capsys.readouterr()
+    assert "int* o" in output.out
+    assert "cuda" in output.err
+    assert "instead" in output.err
     assert main(["compile", str(tmp_path / "one.cl"), "--arch", "sm_90"]) == 2

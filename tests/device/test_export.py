@@ -111,8 +111,8 @@ def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Gene
     words = [str(tmp_path / "user.py"), str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz"), *sites()]
     found = {one.info.platform for one in items} == {"NVIDIA CUDA"}  # by the loader; other unregistered libraries are the user's affair
     with nullcontext() if found else icd.vendors():
-        done = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
+        completed = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=dict(os.environ))
+    assert completed.returncode == 0, completed.stderr
     made = np.load(tmp_path / "made.npz")
     for place, one in placed.items():
         workload, problem = workloads.get(one.problem.workload), one.problem

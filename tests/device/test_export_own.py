@@ -130,8 +130,8 @@ def test_what_everybody_knows(device: Device, tmp_path: Path) -> None:
     words = [str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz"), *sys.path]
     with icd.vendors():
         command = [sys.executable, str(tmp_path / "user.py"), *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=240, env=dict(os.environ))
+    assert completed.returncode == 0, completed.stderr
     made = np.load(tmp_path / "made.npz")
     for name, expected in wanted.items():
         result = made[f"kernel:{name}"]
@@ -159,10 +159,10 @@ def test_a_winner_goes_with_its_configuration_and_its_trial(device: Device, tmp_
     if device.info.backend == "opencl":
         text = "import loader, numpy; assert (loader.load('kernel:twice')(numpy.ones(64)) == 2).all()"
         with icd.vendors():
-            done = subprocess.run(
+            completed = subprocess.run(
                 [sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=120, env=dict(os.environ)
             )
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
 
 
 def test_mistakes(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

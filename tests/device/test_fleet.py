@@ -66,7 +66,7 @@ def test_a_kernel_that_hangs_times_out_and_the_worker_goes_on(info: DeviceInfo, 
 def test_one_line_tunes_on_a_fleet_of_this_machine(info: DeviceInfo, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["tune", "stream", "-n", "4096", "--budget", "2", "--device", info.id, "--json"]
     assert main([*asked, "--scheduler", "local"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["device"]["id"] == info.id
-    assert len(told["trials"]) == 2
-    assert {one["status"] for one in told["trials"]} == {"ok"}
+    output = json.loads(capsys.readouterr().out)
+    assert output["device"]["id"] == info.id
+    assert len(output["trials"]) == 2
+    assert {one["status"] for one in output["trials"]} == {"ok"}

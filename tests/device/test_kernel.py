@@ -241,9 +241,11 @@ print("trials:", len(result.trials))
 
 def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     """Lambdas everywhere, no ``if __name__ == '__main__'``, no file that could be imported: read from standard input."""
-    done = subprocess.run([sys.executable, "-"], input=SCRIPT, env=os.environ, cwd=tmp_path, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "trials: 2\n"
+    completed = subprocess.run(
+        [sys.executable, "-"], input=SCRIPT, env=os.environ, cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout == "trials: 2\n"
 
 
 def t1(folder: Path, **changes: Any) -> Path:

@@ -86,9 +86,9 @@ def test_wrong_use_of_commands_says_what_to_do(
     connection.close()
     for command in (["results"], ["doctor", "--repair"]):
         assert main(command)
-        said = capsys.readouterr().err
-        assert "results.sqlite" in said
-        assert "a newer portatile wrote it" in said
+        error_output = capsys.readouterr().err
+        assert "results.sqlite" in error_output
+        assert "a newer portatile wrote it" in error_output
 
 
 def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:

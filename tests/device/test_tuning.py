@@ -165,10 +165,10 @@ def test_inputs_that_a_run_destroys_are_reset(device: Device) -> None:
 def test_all_failing_says_how(device: Device) -> None:
     workload = Faulty(("wrong", "compile"), default="wrong")
     with ResultStore(None) as store:
-        with pytest.raises(NoValidVariantError) as caught:
+        with pytest.raises(NoValidVariantError) as raised:
             tune(request(device, workload), store)
         assert len(store.trials()) == 6
-    text = str(caught.value)
+    text = str(raised.value)
     assert "all 6 variants failed" in text
     assert "wrong: 3" in text
     assert "compile: 3" in text

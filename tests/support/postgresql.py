@@ -43,8 +43,8 @@ class PostgresServer:
             shutil.chown(self._home, self._user)
         data = self._home / "data"
         command = [self._bin / "initdb", "-D", data, "-U", "tester", "--auth=trust", "--no-sync", "--no-instructions", "-E", "UTF8"]
-        done = subprocess.run(command, user=self._user, capture_output=True, text=True, cwd=self._home)
-        assert done.returncode == 0, done.stderr
+        completed = subprocess.run(command, user=self._user, capture_output=True, text=True, cwd=self._home)
+        assert completed.returncode == 0, completed.stderr
         self.start()
         return self
 

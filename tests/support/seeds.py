@@ -41,10 +41,10 @@ def run_seed() -> int:
 def _commit() -> str:
     """The commit that is checked out; nothing where the tests run without a repository."""
     try:
-        done = subprocess.run(["git", "-C", _ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+        completed = subprocess.run(["git", "-C", _ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     except OSError:
         return ""
-    return done.stdout.strip()
+    return completed.stdout.strip()
 
 
 def new_seed(purpose: str) -> int:

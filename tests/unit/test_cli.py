@@ -122,8 +122,8 @@ def test_standard_output_may_be_closed(tmp_path: Path) -> None:
     env = {**os.environ, "PORTATILE_CACHE_DIR": str(tmp_path)}
     for redirected in (">&-", ">&- 2>&-", "<&- >&- 2>&-"):
         command = f"exec {sys.executable} -m portatile cache info {redirected}"
-        done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, ""), redirected
+        completed = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+        assert (completed.returncode, completed.stderr) == (0, ""), redirected
 
 
 def test_entries_that_stay_are_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

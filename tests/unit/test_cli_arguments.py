@@ -124,9 +124,9 @@ def test_images_and_files(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_named(kind: str, type_: str, word: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
+    with pytest.raises(ArgumentError, match=message) as raised:
         one(kind, type_, word)
-    assert "argument p" in str(caught.value)
+    assert "argument p" in str(raised.value)
 
 
 def test_the_number_of_arguments() -> None:

@@ -126,7 +126,7 @@ print([f.detail for f in device.findings() if "not registered" in f.detail])
 """
     environment = {**os.environ, "PORTATILE_CACHE_DIR": str(tmp_path)}
     environment.pop("OCL_ICD_VENDORS", None)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment, check=True)
-    count, extra = done.stdout.splitlines()
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment, check=True)
+    count, extra = completed.stdout.splitlines()
     assert count == "1"
     assert str(copies[0]) in extra

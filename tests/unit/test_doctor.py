@@ -100,7 +100,7 @@ def test_store_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_missing_linker_is_told() -> None:
     """PoCL without ``ld`` would end the process at its first launch; it is not offered instead."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "portatile.doctor", "survey"],
         capture_output=True,
         text=True,
@@ -108,7 +108,7 @@ def test_missing_linker_is_told() -> None:
         check=True,
         env={**os.environ, "PATH": "/nonexistent"},
     )
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(completed.stdout.splitlines()[-1])
     if not any("PoCL" in f["detail"] for f in found["findings"]):
         pytest.skip("PoCL is not installed")
     assert not any(info["platform"] == "Portable Computing Language" for info in found["devices"])

@@ -113,6 +113,6 @@ def test_caches_of_kernel_tuner_are_understood_by_their_parameters(tmp_path: Pat
 def test_import_says_what_is_usable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "db.json", database(("Hawaii", HAWAII, 0.1), ("Ellesmere", OTHER, 5.0)))
     assert cli.main(["import", str(path)]) == 0
-    said = capsys.readouterr().out
-    assert "2 configurations of CLBlast's xgemm, usable for gemm" in said
-    assert "the fastest 2 are kept" in said
+    output = capsys.readouterr().out
+    assert "2 configurations of CLBlast's xgemm, usable for gemm" in output
+    assert "the fastest 2 are kept" in output

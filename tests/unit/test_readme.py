@@ -69,10 +69,10 @@ def parse(words: list[str], exists: bool = True) -> None:
 @pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("text", blocks("python"))
 def test_python_block_runs(text: str, tmp_path: Path) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", text], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
 
 
 @pytest.mark.parametrize("line", commands())

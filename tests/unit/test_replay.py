@@ -162,10 +162,10 @@ def test_the_command_prints_what_live_tuning_prints(tmp_path: Path, capsys: pyte
     assert "default" not in out
     assert "12 tried" in err
     assert main(["tune", "--replay", str(path), "--budget", "12", "--strategy", "random", "--seed", "3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["trials"]) == 12
-    assert found["seconds_per_run"] == min(sorted(one["samples"])[1] for one in found["trials"] if one["status"] == "ok")
-    assert found["gflops"] is None
+    output = json.loads(capsys.readouterr().out)
+    assert len(output["trials"]) == 12
+    assert output["seconds_per_run"] == min(sorted(one["samples"])[1] for one in output["trials"] if one["status"] == "ok")
+    assert output["gflops"] is None
 
 
 def test_the_command_finds_the_problem_among_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,13 +131,13 @@ def test_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
 def test_unwritable_folder_keeps_results_in_memory(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.warns(RuntimeWarning, match="cannot be written") as caught:
+    with pytest.warns(RuntimeWarning, match="cannot be written") as warned:
         store = ResultStore(blocked / "results.sqlite")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         store.add(trial(1))
         store.add(trial(2))
-    assert len(caught) == 1
+    assert len(warned) == 1
     assert store.trials() == [trial(1), trial(2)]
     store.close()
 
