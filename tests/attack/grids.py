@@ -65,7 +65,7 @@ def _along_all(matrices: list[Array], volumes: Array) -> Array:
 def _filtered(draw: Draw, name: str, x: Any, matrices: list[Array], length: int, run: Any) -> Problems:
     """A matrix along each of three axes, or the first of two."""
     given, dtype = wide(x.views), x.views.dtype.name
-    absolute = [np.abs(one) for one in matrices]
+    absolute = [np.abs(matrix) for matrix in matrices]
     if len(matrices) == 3:
         exact, scale = _along_all(matrices, given), _along_all(absolute, np.abs(given))
     else:

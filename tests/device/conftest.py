@@ -167,4 +167,4 @@ def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)  # however slow a device is for a moment, it takes part
     monkeypatch.setattr(batch, "_settled", {})
-    return [one.info.id for one in twins]
+    return [twin.info.id for twin in twins]

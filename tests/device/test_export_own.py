@@ -124,7 +124,9 @@ def test_what_everybody_knows(device: Device, tmp_path: Path) -> None:
         "conjugated": spinning.conj(),
     }
     folder = portatile.export(tmp_path / "kernels", *kernels.values(), device=device.info.id)
-    read = {f"{kernel.name}/{one.name}": one.value for kernel in kernels.values() for one in kernel.arguments.arrays if one.role == "in"}
+    read = {
+        f"{kernel.name}/{array.name}": array.value for kernel in kernels.values() for array in kernel.arguments.arrays if array.role == "in"
+    }
     np.savez(tmp_path / "given.npz", **read)
     (tmp_path / "user.py").write_text(USER)
     words = [str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz"), *sys.path]

@@ -29,7 +29,7 @@ PROBLEM = workloads.problem("stream", "float32", {"n": 4096})
 
 @pytest.fixture
 def info(monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceInfo]:
-    found = next((one.info for one in devices.devices() if one.info.kind == "cpu"), None)
+    found = next((device.info for device in devices.devices() if device.info.kind == "cpu"), None)
     if found is None:
         pytest.skip("no CPU through OpenCL")
     monkeypatch.setenv("PORTATILE_DEVICE", found.id)  # as a worker has it

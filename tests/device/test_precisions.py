@@ -30,7 +30,7 @@ def test_results_are_within_the_bound(device: Device, name: str) -> None:
     workload, rng = workloads.get(name), np.random.default_rng(new_seed(name))
     dtype = str(rng.choice(["float32", "float64", "complex64"]))
     others = {"3m"} if not dtype.startswith("complex") else set()
-    choices = [one for one in precisions.choices(name) if one not in others | ({"tf32"} if dtype != "float32" else set())]
+    choices = [choice for choice in precisions.choices(name) if choice not in others | ({"tf32"} if dtype != "float32" else set())]
     options = {option: values[int(rng.integers(len(values)))] for option, values in workload.options.items()}
     options["precision"] = str(rng.choice(choices))
     problem = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))[3 if name == "triangular" else 2]

@@ -28,7 +28,7 @@ def drawn(seed: int, *shape: int, dtype: str = "float32") -> Any:
 
 
 def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
-    launch, begun = ClQueue.launch, {one: threading.Event() for one in twins}
+    launch, begun = ClQueue.launch, {twin: threading.Event() for twin in twins}
 
     def slow(queue: ClQueue, *args: Any, **rest: Any) -> Any:
         begun[queue.device].set()  # type: ignore[index]

@@ -49,7 +49,7 @@ print(json.dumps({"rows": rows, "refused": refused}))
 
 def test_two_devices_of_one_context() -> None:
     """PoCL shows its processor twice to a process that asks for it."""
-    if not any("Portable" in one.info.platform for one in devices.devices()):
+    if not any("Portable" in device.info.platform for device in devices.devices()):
         pytest.skip("no PoCL")
     completed = subprocess.run(
         [sys.executable, "-c", _TWO],

@@ -145,12 +145,12 @@ def threaded() -> dict[str, Any]:
 
 def each_once(result: TuningResult, store: ResultStore, count: int) -> None:
     """Every configuration was evaluated once and is stored; a finalist once more, with its standing."""
-    assert len({canonical(one.config) for one in result.trials}) == len(result.trials) == count
-    kept = Counter(canonical(one.config) for one in store.trials() if one.standing is None)
-    assert set(kept) == {canonical(one.config) for one in result.trials}
+    assert len({canonical(trial.config) for trial in result.trials}) == len(result.trials) == count
+    kept = Counter(canonical(trial.config) for trial in store.trials() if trial.standing is None)
+    assert set(kept) == {canonical(trial.config) for trial in result.trials}
     assert set(kept.values()) == {1}
 
 
 def winner_is_as_alone(result: TuningResult) -> None:
     """The best of all that were evaluated is the one that takes least."""
-    assert result.best.config == min((one.config for one in result.trials if one.status == "ok"), key=seconds_of)
+    assert result.best.config == min((trial.config for trial in result.trials if trial.status == "ok"), key=seconds_of)

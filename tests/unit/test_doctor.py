@@ -150,5 +150,7 @@ def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch, own_direc
 
     monkeypatch.setattr(open_files, "check", refuse)
     found = doctor.examine()
-    assert ("broken", "open files", "this process may open 12 files") in [(one.level, one.subject, one.detail) for one in found.findings]
+    assert ("broken", "open files", "this process may open 12 files") in [
+        (finding.level, finding.subject, finding.detail) for finding in found.findings
+    ]
     assert not found.healthy

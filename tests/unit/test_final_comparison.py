@@ -77,7 +77,7 @@ def finals_of(workers: Workers, *trials: Trial, seconds: float) -> tuple[FinalCo
 
 
 def order(finalists: tuple[Trial, ...]) -> list[object]:
-    return [one.config["TILE"] for one in finalists]
+    return [finalist.config["TILE"] for finalist in finalists]
 
 
 def test_the_race_decides() -> None:

@@ -129,7 +129,7 @@ def test_remainders_take_a_quarter_of_the_memory_of_sums() -> None:
     problem = WORKLOAD.problem({"m": 512, "n": 512, "k": 512}, "float64")
     config = WORKLOAD.default(problem, DEVICES["gpu"])
     plans = [WORKLOAD.plan(problem, {**config, "REDUCE": reduce}, DEVICES["gpu"]) for reduce in (0, 1)]
-    sums, remainders = ({one.name: one.nbytes for one in plan.temporaries}["products"] for plan in plans)
+    sums, remainders = ({temporary.name: temporary.nbytes for temporary in plan.temporaries}["products"] for plan in plans)
     assert remainders * 4 == sums == 4 * 15 * 512**2
     before = {name: value for name, value in config.items() if name != "REDUCE"}  # as it was recorded before there were remainders
     assert before in WORKLOAD.space(problem, DEVICES["gpu"])

@@ -41,11 +41,11 @@ def test_trials_come_in_once(kind: str, tmp_path: Path, capsys: pytest.CaptureFi
     run = {
         "problem": GEMM,
         "device": DEVICE,
-        "trials": [asdict(one) | {"problem": None, "device": None} for one in trials],
+        "trials": [asdict(trial) | {"problem": None, "device": None} for trial in trials],
         "stopped": "budget",
     }
     path.write_bytes({"list": to_json(trials), "run": to_json(run), "t4": t4.write(trials)}[kind])
-    valid = sum(one.status == "ok" for one in trials)
+    valid = sum(trial.status == "ok" for trial in trials)
     assert main(["import", str(path)]) == 0
     assert (
         f"chip (opencl, platform): {len(trials)} trials came in, {valid} of them valid; used for near devices only"

@@ -148,7 +148,11 @@ def test_strategies_take_their_options() -> None:
     with pytest.raises(UnknownNameError, match="Known: none"):
         get("random", {"anything": 1})
     for name in names():
-        options = {one.name: one.default for one in signature(get(name)).parameters.values() if one.kind is one.KEYWORD_ONLY}
+        options = {
+            parameter.name: parameter.default
+            for parameter in signature(get(name)).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
         assert callable(get(name, options)), "the defaults are options that do"
 
 

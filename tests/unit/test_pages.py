@@ -32,7 +32,7 @@ def write(folder: Path, name: str, document: dict[str, Any]) -> None:
 
 
 def texts(module: Any, folder: Path) -> dict[str, str]:
-    return {one.name: one.text for one in module.from_results(folder)}
+    return {table.name: table.text for table in module.from_results(folder)}
 
 
 # ---- the pages and the folder as they are

@@ -31,10 +31,10 @@ def test_a_cascade_falls_in_the_order_of_efficiency() -> None:
     assert [one.efficiency for one in found] == [1.0, 0.5, 0.25]
     assert [one.measure for one in found] == pytest.approx([1.0, 2 / 3, 3 / 7])
     assert cascade.stages([0.5])[0].efficiency == 1.0
-    assert [one.measure for one in cascade.stages([1.0, None])] == [1.0, 0.0]
+    assert [stage.measure for stage in cascade.stages([1.0, None])] == [1.0, 0.0]
     assert cascade.measure([]) == 0.0
     efficiencies, measures = cascade.figures("gemm", {"a": [1.0, 2.0], "b": [1.0, None]})
-    assert [one.points for one in measures.series] == [((1.0, 1.0), (2.0, pytest.approx(2 / 3))), ((1.0, 1.0), (2.0, 0.0))]
+    assert [curve.points for curve in measures.series] == [((1.0, 1.0), (2.0, pytest.approx(2 / 3))), ((1.0, 1.0), (2.0, 0.0))]
     assert "Cascade" in efficiencies.draw("x")
     assert cascade.figures("gemm", {"a": [1.0]}) == []
 

@@ -56,7 +56,7 @@ def parse(words: list[str], exists: bool = True) -> None:
         _, found, words = command.resolve_command(context, [name, *words])
         assert found is not None
         command = found
-    files = [one.type for one in command.params if isinstance(one.type, click.Path) and one.type.exists and not exists]
+    files = [param.type for param in command.params if isinstance(param.type, click.Path) and param.type.exists and not exists]
     for kind in files:
         kind.exists = False
     try:

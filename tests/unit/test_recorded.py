@@ -45,7 +45,7 @@ def places(*arrays: Any) -> dict[bytes, str]:
 def named(launches: list[Launched], *arrays: Any) -> list[Any]:
     """Launches with the names of arrays in place of their addresses."""
     names = places(*arrays)
-    return [one._replace(parameters=tuple(names.get(given, given) for given in one.parameters)) for one in launches]
+    return [launch._replace(parameters=tuple(names.get(given, given) for given in launch.parameters)) for launch in launches]
 
 
 def square(dtype: str = "float32") -> Tensor:

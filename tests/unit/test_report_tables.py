@@ -155,7 +155,7 @@ def test_the_deciding_parameter_leads(groups: list[Group]) -> None:
     assert found[0].share > 0.9
     lowest = min(found[0].values, key=lambda one: one.median)
     assert lowest.value == 16
-    assert sum(len(one.times) for one in found[0].values) == len(groups[0].ranked)
+    assert sum(len(value.times) for value in found[0].values) == len(groups[0].ranked)
     for one in found[0].values:
         assert one.quantile(0.25) == pytest.approx(np.quantile(one.times, 0.25))
         assert one.median == pytest.approx(np.median(one.times))

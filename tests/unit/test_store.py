@@ -59,7 +59,7 @@ def test_best_is_the_fastest_valid_trial(tmp_path: Path) -> None:
         found = store.best(PROBLEM, DEVICE)
         assert found is not None
         assert found.config["TILE"] == 2
-        assert [one.config["TILE"] for one in store.leaders("gemm", 2)] == [2, 4]
+        assert [leader.config["TILE"] for leader in store.leaders("gemm", 2)] == [2, 4]
 
 
 def test_memory_store_keeps_nothing_on_disk() -> None:

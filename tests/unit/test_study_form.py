@@ -253,7 +253,7 @@ def test_the_command_keeps_and_shows_what_it_has(tmp_path: Path, capsys: pytest.
 def test_every_command_has_one_budget(study: Study) -> None:
     """Its time, or that of its searches."""
     command = study_command._command(study)
-    assert ["--budget" in one.opts for one in command.params].count(True) == 1
+    assert ["--budget" in param.opts for param in command.params].count(True) == 1
 
 
 @pytest.mark.usefixtures("invented")
