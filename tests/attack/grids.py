@@ -73,10 +73,10 @@ def _filtered(draw: Draw, name: str, x: Any, matrices: list[Array], length: int,
     out = draw.empty(exact.shape[1:], dtype)
 
     def into(i: int, to: Array) -> None:
-        found = run(x.views[i])
-        if (found.shape, found.dtype) != (to.shape, to.dtype):
-            raise AttackError(f"the result has shape {found.shape} and type {found.dtype}, not {to.shape} and {to.dtype}")
-        to[...] = found
+        result = run(x.views[i])
+        if (result.shape, result.dtype) != (to.shape, to.dtype):
+            raise AttackError(f"the result has shape {result.shape} and type {result.dtype}, not {to.shape} and {to.dtype}")
+        to[...] = result
 
     return Problems(name, out, into, exact, bound(scale, len(matrices) * (length + 1), dtype), (x,))
 

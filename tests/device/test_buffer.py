@@ -59,13 +59,13 @@ def test_reshaping_is_numpys() -> None:
         for expected in ((view.size,), (1, view.size), (view.size // 2, 2), (2, view.size // 2, 1), view.shape[::-1]):
             if np.prod(expected) != view.size:
                 continue
-            found = reshaped(view.shape, view.strides, expected, view.itemsize)
+            result = reshaped(view.shape, view.strides, expected, view.itemsize)
             copied = view.reshape(expected)
-            if found is None:
+            if result is None:
                 assert not np.shares_memory(copied, view)
             else:
-                assert (np.lib.stride_tricks.as_strided(view, expected, found) == copied).all()
-            seen.add(found is None)
+                assert (np.lib.stride_tricks.as_strided(view, expected, result) == copied).all()
+            seen.add(result is None)
     assert seen == {True, False}
 
 
@@ -90,9 +90,9 @@ def test_assigning_leaves_what_is_between(held: Buffer) -> None:
 
 
 def test_pickles(held: Buffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = pickle.loads(pickle.dumps(held[:, 1:]))
-    assert made.device is held.device
-    assert (made.numpy() == H[:, 1:]).all()
+    document = pickle.loads(pickle.dumps(held[:, 1:]))
+    assert document.device is held.device
+    assert (document.numpy() == H[:, 1:]).all()
     rebuild, (array, _) = held.__reduce__()
     assert (rebuild(array, "opencl:99:99").numpy() == H).all(), "on the default device, where its own is not there"
 
@@ -195,10 +195,10 @@ def test_the_array_api(held: Buffer) -> None:
 
 
 def test_what_the_array_api_says_of_itself(held: Buffer) -> None:
-    told = held.__array_namespace__().__array_namespace_info__()
-    assert held.device in told.devices()
-    assert told.default_device() in told.devices()
-    assert told.dtypes(kind="real floating") == {"float32": np.float32, "float64": np.float64}
-    assert told.default_dtypes()["real floating"] == np.float64
-    assert not told.capabilities()["boolean indexing"]
+    result = held.__array_namespace__().__array_namespace_info__()
+    assert held.device in result.devices()
+    assert result.default_device() in result.devices()
+    assert result.dtypes(kind="real floating") == {"float32": np.float32, "float64": np.float64}
+    assert result.default_dtypes()["real floating"] == np.float64
+    assert not result.capabilities()["boolean indexing"]
     assert held.to_device(held.device) is held

@@ -78,9 +78,9 @@ def test_gemm_makes_an_output_and_takes_one(device: Device) -> None:
     assert product(a, b=b, out=c, alpha=-0.5, beta=2.0) is c
     assert close(c, -0.5 * (a.T @ b) + 2 * before)
     assert close(product(out=c, alpha=0.0, beta=0.5), 0.5 * (-0.5 * (a.T @ b) + 2 * before))
-    made = product(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device))
-    assert isinstance(made, Buffer)
-    assert close(made.numpy(), a.T @ b)
+    result = product(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device))
+    assert isinstance(result, Buffer)
+    assert close(result.numpy(), a.T @ b)
 
 
 def test_trsm_by_the_name_of_its_routine(device: Device) -> None:

@@ -113,12 +113,12 @@ def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Gene
     with nullcontext() if found else icd.vendors():
         completed = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=dict(os.environ))
     assert completed.returncode == 0, completed.stderr
-    made = np.load(tmp_path / "made.npz")
+    result = np.load(tmp_path / "made.npz")
     for place, one in placed.items():
         workload, problem = workloads.get(one.problem.workload), one.problem
         for name, expected in workload.reference(problem, inputs[place]).items():
             memory = inputs[place].operands[name].copy()
-            operands.view(memory, problem.layout[name], workload.shapes(problem)[name])[...] = made[f"{place}/{name}"]
+            operands.view(memory, problem.layout[name], workload.shapes(problem)[name])[...] = result[f"{place}/{name}"]
             verdict = verify.compare(memory, expected, workload.bound(problem, one.config), name)
             assert verdict.ok, f"{problem.workload} {dict(problem.sizes)} {dict(one.config)}: {verdict.message}"
 

@@ -134,9 +134,9 @@ def test_what_everybody_knows(device: Device, tmp_path: Path) -> None:
         command = [sys.executable, str(tmp_path / "user.py"), *words]
         completed = subprocess.run(command, capture_output=True, text=True, timeout=240, env=dict(os.environ))
     assert completed.returncode == 0, completed.stderr
-    made = np.load(tmp_path / "made.npz")
+    loaded = np.load(tmp_path / "made.npz")
     for name, expected in wanted.items():
-        result = made[f"kernel:{name}"]
+        result = loaded[f"kernel:{name}"]
         assert np.allclose(result, expected, rtol=1e-5), name
         assert result.dtype == kernels[name].arguments.outputs[0].value.dtype
 

@@ -38,9 +38,9 @@ def test_what_lies_outside_is_found(
     start += elements - 1 if (first, count) == (0, 2) else 0  # the last element and the one behind it
     with GuardedMemory(device, queue, 4 * elements) as y:
         queue.launch(put.kernel("put"), (1, 1, 1), (1, 1, 1), [y.memory, np.int32(start), np.int32(count)])
-        found = y.complaint(queue, "y", 4)
+        result = y.complaint(queue, "y", 4)
     expected = complaint and complaint.format(one=elements, far=elements + 6027) + f", which has {elements}"
-    assert found == expected
+    assert result == expected
 
 
 def test_any_canary_is_looked_at_near_and_far_and_written_anew(device: Device, queue: Queue, put: Module) -> None:

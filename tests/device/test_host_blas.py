@@ -93,10 +93,10 @@ def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.Mo
             patched.setattr(host_blas, "time", FastNumpy(patched))
             portatile.matmul(*given)
     for given in ((a, v), (v, v), (a[::-1, ::-1], a)):
-        found = host_blas.product(*given, None)
-        assert found is not None
-        assert np.array_equal(found, np.matmul(*given))
-        assert np.array_equal(portatile.matmul(*given), found)
+        result = host_blas.product(*given, None)
+        assert result is not None
+        assert np.array_equal(result, np.matmul(*given))
+        assert np.array_equal(portatile.matmul(*given), result)
     assert host_blas.product(a.astype(int), a, None) is None
     perform.forget()
 

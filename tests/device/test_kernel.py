@@ -286,8 +286,8 @@ def test_tune_takes_a_t1_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "verified on the arguments of its definition alone" in out
     assert main(["tune", str(path), "--budget", "2", "--json"]) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert len(found["trials"]) == 2
+    document = json.loads(captured.out)
+    assert len(document["trials"]) == 2
     assert "1 from the store" in captured.err
     assert main(["results", "--workload", "kernel:axpy"]) == 0
     assert "kernel:axpy n=1003" in capsys.readouterr().out

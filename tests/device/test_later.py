@@ -61,9 +61,9 @@ def test_what_waits_runs_at_once_and_is_in_the_cache_after_a_flush(device: Devic
     assert filled(device, later.build(source(41), device, cache)) == 41, "a second load of what still waits"
     later.flush()
     assert cache.get(key) is not None
-    found = program.build(source(41), device.target, cache)
-    assert "compile" not in found.seconds
-    assert filled(device, found) == 41
+    result = program.build(source(41), device.target, cache)
+    assert "compile" not in result.seconds
+    assert filled(device, result) == 41
 
 
 def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> None:

@@ -135,8 +135,8 @@ def test_shapes_that_run_the_same_kernels_load_them_once(device: Device, monkeyp
     perform.forget()
     loaded, load = [], device.load
     monkeypatch.setattr(device, "load", lambda binary: loaded.append(binary) or load(binary))
-    made = products()
-    sources = {step.source for product in made for step in product._prepared.executable.plan.steps}
+    result = products()
+    sources = {step.source for product in result for step in product._prepared.executable.plan.steps}
     assert len(loaded) == len(sources)
 
 

@@ -138,8 +138,8 @@ def test_what_one_device_does_sooner_is_not_shared(both: list[str], twins: tuple
 
 
 def test_all_devices_are_each_physical_one_once() -> None:
-    found = devices.several("all")
-    assert len({one.info.physical_id for one in found}) == len(found)
+    result = devices.several("all")
+    assert len({one.info.physical_id for one in result}) == len(result)
     a, b = drawn(1, 40, 5), drawn(2, 5, 3)
     np.testing.assert_allclose(portatile.matmul(a, b, device="all"), a @ b, rtol=1e-5)
 

@@ -59,10 +59,10 @@ def test_two_devices_of_one_context() -> None:
         check=False,
     )
     assert completed.returncode == 0, completed.stderr
-    told = json.loads(completed.stdout.splitlines()[-1])
-    assert [(row["count"], row["status"]) for row in told["rows"]] == [(2, "ok")] * 2
-    assert all(row[name] > 0 for row, name in product(told["rows"], ("create", "from_source", "from_binary", "run", "release")))
-    assert "belongs to" in told["refused"]
+    document = json.loads(completed.stdout.splitlines()[-1])
+    assert [(row["count"], row["status"]) for row in document["rows"]] == [(2, "ok")] * 2
+    assert all(row[name] > 0 for row, name in product(document["rows"], ("create", "from_source", "from_binary", "run", "release")))
+    assert "belongs to" in document["refused"]
 
 
 def test_a_device_alone(device: Device) -> None:

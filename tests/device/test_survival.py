@@ -270,8 +270,8 @@ def test_a_worker_that_is_killed_from_outside_is_no_fault_of_its_variant(device:
                 tune(request, store)
         assert {trial.status for trial in store.trials()} == {"crash"}
         assert all(OUTSIDE in trial.conditions for trial in store.trials())
-        found = tune(request, store)
-    assert [trial.status for trial in found.trials] == ["ok", "ok"]
+        result = tune(request, store)
+    assert [trial.status for trial in result.trials] == ["ok", "ok"]
 
 
 def test_failures_that_are_remembered_name_the_way_out(device: Device, tmp_path: Path) -> None:

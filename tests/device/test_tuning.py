@@ -98,8 +98,8 @@ def test_a_further_value_costs_only_what_is_new(device: Device, tmp_path: Path) 
         assert (heard[-1].known, heard[-1].evaluations) == (4, 8)
         for fault in ("none", "wrong"):
             for group in (16, 32):
-                found = store.trials(Query(config={"fault": fault, "group": group}))
-                assert len([trial for trial in found if trial.standing is None]) == 1  # beside these, only what raced
+                result = store.trials(Query(config={"fault": fault, "group": group}))
+                assert len([trial for trial in result if trial.standing is None]) == 1  # beside these, only what raced
 
 
 def test_compile_workers_give_the_same_verdicts(device: Device) -> None:

@@ -187,9 +187,9 @@ def test_arrays_that_do(tmp_path: Path) -> None:
 @pytest.mark.drawn(1 / 2)
 def test_a_result_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
-    found = portatile.tune("matmul", m=8, n=8, k=8, budget="2")
-    assert repr(found).startswith(f"<matmul m=8 n=8 k=8 float32 on {found.device.id}: ")
-    assert len(repr(found)) < 200
+    result = portatile.tune("matmul", m=8, n=8, k=8, budget="2")
+    assert repr(result).startswith(f"<matmul m=8 n=8 k=8 float32 on {result.device.id}: ")
+    assert len(repr(result)) < 200
 
 
 def test_doctor_tells_of_folders_that_nobody_may_enter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -149,9 +149,9 @@ def test_vectors_steps_and_stacks_of_buffers(gpu: Device) -> None:
     triangles, right = np.tril(drawn(3, 4, 4)) + 2 * np.eye(4, dtype=np.float32), drawn(3, 4, 2)
     expected = np.linalg.solve(triangles, right)
     for _ in range(3):
-        found = Buffer.from_numpy(right, gpu)
-        assert portatile.trsm(Buffer.from_numpy(triangles, gpu), found, out=found) is found
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
+        buffer = Buffer.from_numpy(right, gpu)
+        assert portatile.trsm(Buffer.from_numpy(triangles, gpu), buffer, out=buffer) is buffer
+        np.testing.assert_allclose(buffer.numpy(), expected, rtol=1e-4)
     np.testing.assert_allclose(
         portatile.trsm(Buffer.from_numpy(triangles, gpu), Buffer.from_numpy(right, gpu)).numpy(), expected, rtol=1e-4
     )

@@ -87,12 +87,12 @@ def library(name: str, arrays: Arrays) -> type:
 def stream(gpu: Device) -> Iterator[Any]:
     """A stream of the caller's."""
     with gpu.current():  # type: ignore[attr-defined]
-        made = call(cuda.cuStreamCreate, 1)
-        yield made
+        result = call(cuda.cuStreamCreate, 1)
+        yield result
         perform.forget()
         engine = perform.engine_of(gpu)
-        engine._streams.pop(int(made), None)
-        call(cuda.cuStreamDestroy, made)
+        engine._streams.pop(int(result), None)
+        call(cuda.cuStreamDestroy, result)
 
 
 @pytest.fixture

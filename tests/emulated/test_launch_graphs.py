@@ -34,9 +34,9 @@ def chain(gpu: Device) -> Ready:
     sizes, x, y = ((N, 1, 1), (N, 1, 1)), Slot(0, Memory), Slot(1, Memory)
     launches = [ReadyLaunch(put, *sizes, [x, Slot(2, np.float32)])]
     launches += [ReadyLaunch(twice, *sizes, pair) for pair in ([y, x], [x, y]) * 2]
-    made = gpu.ready(launches)
-    assert made is not None
-    return made
+    result = gpu.ready(launches)
+    assert result is not None
+    return result
 
 
 def run(ready: Ready, queue: Queue, place: Sequence[Memory], value: float) -> Any:

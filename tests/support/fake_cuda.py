@@ -190,17 +190,17 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     for module in (context, event, graph, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
         if hasattr(module, "driver"):
             monkeypatch.setattr(module, "driver", driver)
-    made: CudaDevice = CudaDevice.__new__(CudaDevice)
-    made._handle, made.info, made._lock = 0, info, threading.RLock()
-    made._context, made._pool, made._stream = (CONTEXT, CONTEXT), "pool", 555
-    made._fence_event, made._ready_event, made.allocations = 1, 2, 0
-    made.graphs = deque()
-    made._recycled = Pool(info.global_memory, 1 << 28, made._lock)
-    made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
-    made.target, made._default = CudaTarget(info.architecture, "ptx"), None
-    monkeypatch.setitem(devices._surveys, "cuda", Survey((made,), ()))
+    result: CudaDevice = CudaDevice.__new__(CudaDevice)
+    result._handle, result.info, result._lock = 0, info, threading.RLock()
+    result._context, result._pool, result._stream = (CONTEXT, CONTEXT), "pool", 555
+    result._fence_event, result._ready_event, result.allocations = 1, 2, 0
+    result.graphs = deque()
+    result._recycled = Pool(info.global_memory, 1 << 28, result._lock)
+    result._rows, result._events, result._queues, result._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
+    result.target, result._default = CudaTarget(info.architecture, "ptx"), None
+    monkeypatch.setitem(devices._surveys, "cuda", Survey((result,), ()))
     monkeypatch.setattr(survey, "ordinal", lambda pointer: 0)
-    return made
+    return result
 
 
 class Tensor:

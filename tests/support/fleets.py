@@ -59,8 +59,8 @@ def without_device(folder: Path, deadly: Callable[[Config], int] = lambda config
         from portatile.records import DeviceInfo, Problem, canonical, digest, to_json
         from portatile.trials import Trial
 
-        found = from_json(config, dict)
-        name = canonical(found)
+        result = from_json(config, dict)
+        name = canonical(result)
         deaths = Path(place, digest(name))
         died = len(deaths.read_text()) if deaths.exists() else 0
         members.begins(members.key_of(config))
@@ -69,7 +69,7 @@ def without_device(folder: Path, deadly: Callable[[Config], int] = lambda config
             os.kill(os.getpid(), signal.SIGKILL)
         took = 1e-6 * (1 + int(digest(name)[:6], 16) / 16**6)
         where = distributed.get_worker().address
-        trial = Trial(from_json(given, Problem), found, from_json(info, DeviceInfo), "source", "ok", (took,) * 3, message=where)
+        trial = Trial(from_json(given, Problem), result, from_json(info, DeviceInfo), "source", "ok", (took,) * 3, message=where)
         return to_json(trial)
 
     def finish(order: bytes, configs: bytes) -> bytes:

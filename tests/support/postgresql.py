@@ -21,8 +21,8 @@ _SECONDS = 120.0
 def programs() -> Path | None:
     """The folder of ``initdb`` and ``postgres``: Debian keeps them beside the search path."""
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    found = shutil.which("initdb")
-    return next((place for place in (*places, *([Path(found).parent] if found else ())) if (place / "postgres").exists()), None)
+    result = shutil.which("initdb")
+    return next((place for place in (*places, *([Path(result).parent] if result else ())) if (place / "postgres").exists()), None)
 
 
 class PostgresServer:

@@ -112,10 +112,10 @@ def test_settings_that_say_nothing_and_folders_that_no_shell_expanded(monkeypatc
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PORTATILE_CACHE_DIR", "~/kept")
     monkeypatch.setenv("PORTATILE_DATA_DIR", "~nobody-of-that-name/kept")
-    found = settings.load()
-    assert found.cache_max_bytes == 512 * 2**20
-    assert found.cache_dir == tmp_path / "kept"
-    assert found.data_dir == Path("~nobody-of-that-name/kept")
+    loaded = settings.load()
+    assert loaded.cache_max_bytes == 512 * 2**20
+    assert loaded.cache_dir == tmp_path / "kept"
+    assert loaded.data_dir == Path("~nobody-of-that-name/kept")
 
 
 def test_standard_output_may_be_closed(tmp_path: Path) -> None:

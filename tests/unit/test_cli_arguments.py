@@ -32,10 +32,10 @@ def one(kind: str, type_: str, word: str, seed: int = 0) -> object:
     ],
 )
 def test_buffers(type_: str, word: str, expected: np.ndarray) -> None:
-    found = one("buffer", type_, word)
-    assert isinstance(found, np.ndarray)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+    result = one("buffer", type_, word)
+    assert isinstance(result, np.ndarray)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(("type_", "low", "high"), [("float*", 0, 1), ("int*", 0, 100), ("half*", 0, 1)])

@@ -148,14 +148,14 @@ def test_excerpts_are_the_users_lines(tmp_path: Path) -> None:
     source = Source("user.cl", dialect.gather("\n".join(lines), "user.cl", [tmp_path]))
     with pytest.raises(CompileError) as raised:
         program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None)
-    told = raised.value.log.splitlines()
+    result = raised.value.log.splitlines()
     for line, caret in ((lines[4], lines[4].index("foo")), ((tmp_path / "header.h").read_text().rstrip(), None)):
-        assert f"  {line}" in told
-        below = told[told.index(f"  {line}") + 1]
+        assert f"  {line}" in result
+        below = result[result.index(f"  {line}") + 1]
         assert below.strip() == "^"
         if caret is not None:
             assert below == "  " + "\t" + " " * (caret - 1) + "^"
-    assert told[told.index(f"  {lines[5]}") + 1].strip() != "^", "what the caret was under is the macro's"
+    assert result[result.index(f"  {lines[5]}") + 1].strip() != "^", "what the caret was under is the macro's"
 
 
 def test_messages_without_a_cause_are_kept() -> None:

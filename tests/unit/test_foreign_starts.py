@@ -80,11 +80,11 @@ def test_starts_are_legal_near_and_of_the_own_device_first(tmp_path: Path) -> No
     assert foreign_starts.keep(foreign_starts.read(path)) == 2
     assert foreign_starts.keep(foreign_starts.read(path)) == 2
     problem = GEMM.problem({"m": 1024, "n": 1024, "k": 1024})
-    found = foreign_starts.starts(GEMM, problem, GPU)
+    result = foreign_starts.starts(GEMM, problem, GPU)
     space = GEMM.space(problem, GPU)
-    assert len(found) == 2
-    assert all(space.violated(config) is None for config in found)
-    assert (found[0]["TBC"], found[0]["TBR"]) == (OTHER["MDIMC"], OTHER["NDIMC"])
+    assert len(result) == 2
+    assert all(space.violated(config) is None for config in result)
+    assert (result[0]["TBC"], result[0]["TBR"]) == (OTHER["MDIMC"], OTHER["NDIMC"])
     assert foreign_starts.starts(GEMM, GEMM.problem({"m": 1024, "n": 1024, "k": 1024}, "float64"), GPU) == ()
     assert foreign_starts.starts(workloads.get("triangular"), workloads.get("triangular").problem({"m": 64, "n": 64}), GPU) == ()
 

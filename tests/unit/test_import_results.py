@@ -91,8 +91,8 @@ def test_results_of_another_device_are_near(tmp_path: Path) -> None:
 
 
 def plain() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(to_json([replace(one, problem=GEMM) for one in some(7, 4)]))
-    return found
+    document: list[dict[str, Any]] = json.loads(to_json([replace(one, problem=GEMM) for one in some(7, 4)]))
+    return document
 
 
 def breaking(*path: str | int, value: object) -> Callable[[list[dict[str, Any]]], None]:

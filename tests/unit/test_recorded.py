@@ -26,12 +26,12 @@ N = 96
 def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDriver]:
     """The driver of the one GPU that there is."""
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
-    made = FakeDriver()
+    result = FakeDriver()
     perform.forget()
     monkeypatch.setattr(described, "known", {})
     with torch(0, monkeypatch):
-        device = gpu(H200, made, monkeypatch)
-        yield made
+        device = gpu(H200, result, monkeypatch)
+        yield result
     device.generation += 1  # so that nobody asks the real driver to free what is dropped
     perform.forget()
     gc.collect()

@@ -119,13 +119,13 @@ def test_every_csv_holds_what_its_figure_shows(read: Reader, groups: list[Group]
 
 
 def test_the_json_holds_every_trial(read: Reader, groups: list[Group]) -> None:
-    found = json.loads(link(read, "trials.json"))
-    assert len(found["devices"]) == 1
-    assert len(found["problems"]) == len(groups)
+    document = json.loads(link(read, "trials.json"))
+    assert len(document["devices"]) == 1
+    assert len(document["problems"]) == len(groups)
     told = [trial for group in groups for trial in group.trials]
-    assert len(found["trials"]) == len(told)
-    for row, trial in zip(found["trials"], told, strict=True):
-        assert found["problems"][row["problem"]]["workload"] == trial.problem.workload
+    assert len(document["trials"]) == len(told)
+    for row, trial in zip(document["trials"], told, strict=True):
+        assert document["problems"][row["problem"]]["workload"] == trial.problem.workload
         assert row["samples"] == list(trial.samples)
         assert row["config"] == trial.config
 

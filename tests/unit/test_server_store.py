@@ -21,10 +21,10 @@ from support.trials import DEVICE, PROBLEM, some, trial
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="psycopg is not installed (extra cluster)")
-    found = programs()
-    if found is None:
+    result = programs()
+    if result is None:
         pytest.skip("no PostgreSQL server here (Debian's package postgresql)")
-    with PostgresServer(found) as running:
+    with PostgresServer(result) as running:
         yield running
 
 

@@ -56,9 +56,9 @@ def test_best_is_the_fastest_valid_trial(tmp_path: Path) -> None:
         assert store.best(PROBLEM, DEVICE) is None
         for one in (trial(1, 2.0), trial(2, 0.5), trial(3, 0.1, "wrong"), trial(4, 0.7)):
             store.add(one)
-        found = store.best(PROBLEM, DEVICE)
-        assert found is not None
-        assert found.config["TILE"] == 2
+        result = store.best(PROBLEM, DEVICE)
+        assert result is not None
+        assert result.config["TILE"] == 2
         assert [leader.config["TILE"] for leader in store.leaders("gemm", 2)] == [2, 4]
 
 

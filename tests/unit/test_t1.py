@@ -80,17 +80,17 @@ def put(folder: Path, document: Any) -> Path:
 
 
 def test_everything_is_read(tmp_path: Path) -> None:
-    found = t1.read(written(tmp_path))
-    assert found.parameters == {
+    rows = t1.read(written(tmp_path))
+    assert rows.parameters == {
         "block": (16, 32, 64, 128),
         "tile": (1, 2, 4, 5),
         "scale": (0.5, 1.0),
         "fast": (False, True),
         "kind": ("float", "double"),
     }
-    assert found.default == {"block": 64, "tile": 2, "scale": 1.0, "fast": True, "kind": "float"}
-    assert found.constraints == ("block * tile <= 256 and (tile > 1 or fast)", "kind == 'float' or not fast")
-    out, x, y, pick, local, f, n = found.arguments
+    assert rows.default == {"block": 64, "tile": 2, "scale": 1.0, "fast": True, "kind": "float"}
+    assert rows.constraints == ("block * tile <= 256 and (tile > 1 or fast)", "kind == 'float' or not fast")
+    out, x, y, pick, local, f, n = rows.arguments
     assert (out.dtype, out.size, out[0]) == (np.float32, 4096, 2.0)
     assert x.size == 32 * 128
     assert y.size == 32
@@ -99,13 +99,13 @@ def test_everything_is_read(tmp_path: Path) -> None:
     assert pick.tolist() == [3, 1, 4, 1, 5]
     assert (local, f, n) == (128, 0.25, 4096)
     assert isinstance(n, int)
-    assert found.roles == ("out", "in", None, None, None, None, None)
-    assert found.references[0].values.tolist() == [5.0] * 4096
-    assert (found.references[0].rtol, found.references[0].atol) == (0.0, 0.5)
-    assert (found.kernel_file, found.kernel) == (tmp_path / "blend.cl", "blend")
-    assert found.options == ("-cl-mad-enable",)
-    assert found.local_size == ("block", "1", "1")
-    assert found.budget == Budget(30.0, 32)
+    assert rows.roles == ("out", "in", None, None, None, None, None)
+    assert rows.references[0].values.tolist() == [5.0] * 4096
+    assert (rows.references[0].rtol, rows.references[0].atol) == (0.0, 0.5)
+    assert (rows.kernel_file, rows.kernel) == (tmp_path / "blend.cl", "blend")
+    assert rows.options == ("-cl-mad-enable",)
+    assert rows.local_size == ("block", "1", "1")
+    assert rows.budget == Budget(30.0, 32)
 
 
 def test_it_becomes_a_kernel(tmp_path: Path) -> None:

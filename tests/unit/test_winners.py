@@ -24,9 +24,9 @@ def best(*trials: Trial) -> object:
     with ResultStore(None) as store:
         for one in trials:
             store.add(one)
-        found = store.best(PROBLEM, DEVICE)
-        assert [found] == (store.leaders("gemm", 1) or [None])
-        return None if found is None else found.config["TILE"]
+        result = store.best(PROBLEM, DEVICE)
+        assert [result] == (store.leaders("gemm", 1) or [None])
+        return None if result is None else result.config["TILE"]
 
 
 def test_luck_does_not_beat_a_race() -> None:
