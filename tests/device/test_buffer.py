@@ -90,9 +90,9 @@ def test_assigning_leaves_what_is_between(held: Buffer) -> None:
 
 
 def test_pickles(held: Buffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = pickle.loads(pickle.dumps(held[:, 1:]))
-    assert document.device is held.device
-    assert (document.numpy() == H[:, 1:]).all()
+    restored = pickle.loads(pickle.dumps(held[:, 1:]))
+    assert restored.device is held.device
+    assert (restored.numpy() == H[:, 1:]).all()
     rebuild, (array, _) = held.__reduce__()
     assert (rebuild(array, "opencl:99:99").numpy() == H).all(), "on the default device, where its own is not there"
 
