@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -32,6 +31,7 @@ from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.objective import Objective
+from portatile.user_warnings import warn
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
 
@@ -119,7 +119,7 @@ class Kernel(Definition):
         the text has ``#error``, which is a way to exclude configurations).
         """
         if not self.verified:
-            warnings.warn(f"{self.entry} has no reference: it is timed, but its results are not checked", stacklevel=2)
+            warn(f"{self.entry} has no reference: it is timed, but its results are not checked", UserWarning)
         shown = Metrics.of(metrics, [*self.names, "time"])
         request = replace(self.request(Budget.parse(budget), device, strategy, seed, resume), objective=objective)
         if strategy_options:
@@ -270,6 +270,7 @@ class TunedKernel(tuner.TuningResult):
                 f"winner   {self._line(self.best)}",
                 f"default  {self._line(self.default)}",
                 f"{len(self.trials)} configuration{'s' if len(self.trials) != 1 else ''} in {self.seconds:.1f} s, failed: {failed}",
+                *self.failure_lines,
                 self.checked,
             )
         )
