@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from portatile.arguments.host_tensors import taken
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
-from portatile.formatting import duration, rate
+from portatile.formatting import duration, rate, spelled
 from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.expression import Given
@@ -171,9 +172,22 @@ class Kernel(Definition):
             if len(self._chosen) >= _MAX_REMEMBERED:
                 self._chosen.clear()
             problem = self._problem(integers, places)
+            self.warn_of_short_arrays(values)
             self.cases.keep(values)
             self._chosen[key] = self.runner(self._trust.choose(problem, opened, self._results(self.name)).config, opened)
         return self._chosen[key].run(values)
+
+    def warn_of_short_arrays(self, values: Mapping[str, Any]) -> None:
+        """Warn of an array that is smaller than the definition's although all integers, and so the launch, are the definition's."""
+        for array in self.arguments.arrays:
+            size = math.prod(getattr(values[array.name], "shape", array.value.shape))
+            if size >= array.value.size or array.form is not None:
+                continue
+            integers = self.arguments.integers(values)
+            if integers == self.arguments.integers(self.arguments.scalars):
+                same = f" for the same {spelled(integers)}" if integers else ""
+                sizes = f"{array.name} has {size} elements, in the definition {array.value.size}{same}"
+                warn(f"{self.entry}: {sizes}: the kernel may reach outside of the array")
 
     def explain(self, device: str | None = None) -> Choice:
         """The configuration that a call with arguments like the definition's uses, and where it comes from; checked if necessary."""
@@ -258,6 +272,7 @@ class TunedKernel(tuner.TuningResult):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
         bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)
+        self.kernel.warn_of_short_arrays(bound)
         return self.kernel.trusted(self.best, devices.get(self.device.id), bound).run(bound)
 
     def __str__(self) -> str:
