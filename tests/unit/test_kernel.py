@@ -164,6 +164,20 @@ def test_a_work_group_that_is_no_work_group(local_size: Any, info: DeviceInfo) -
         kernel.default(kernel.problem(), info)
 
 
+def test_vectors_and_local_memory_that_do_not_fit() -> None:
+    text = "kernel void norms(global const float4 *p, global float *d, local float *s) { d[get_global_id(0)] = dot(p[0], p[0]); }"
+
+    def norms(**arguments: Any) -> Kernel:
+        given = {"p": np.ones((5, 4), np.float32), "d": np.zeros(5, np.float32), "s": "block"}
+        return Kernel(text, "norms", {**given, **arguments}, {"block": [5]}, global_size=5, local_size="block")
+
+    norms(p=np.ones(20, np.float32))
+    with pytest.raises(ArgumentError, match="p has 19 numbers, no multiple of the 4 of a float4"):
+        norms(p=np.ones(19, np.float32))
+    with pytest.raises(ArgumentError, match=r"s of norms is local memory: pass its number of elements, .* not a ndarray"):
+        norms(s=np.zeros(5, np.float32))
+
+
 def test_a_kernel_is_tuned_on_one_device() -> None:
     for several in ("all", ["opencl:0:0"]):
         with pytest.raises(ArgumentError, match="one device at a time"):
