@@ -102,7 +102,9 @@ def requested(problem: Problem, info: DeviceInfo, options: MapOptions) -> PairsR
     """The request that words like ``TRR=1,2,4`` spell."""
     for name in ("down", "across"):
         if not getattr(options, name):
-            raise UsageError(f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} --space` lists them")
+            raise UsageError(
+                f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} ... --stage parameters` lists them"
+            )
     space = workloads.get(problem.workload).space(problem, info)
     names, only = [], {}
     for word in (options.down, options.across, *options.fixed):
