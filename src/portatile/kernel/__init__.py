@@ -299,7 +299,8 @@ class TunedKernel(tuner.TuningResult):
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
-        shown = "".join(f"  {value:.4g} {name}" for name, value in self.metrics_of(trial).items())
-        return (
-            f"{duration(trial.comparable)}  {rate(*self.kernel.speed(trial.problem, trial.comparable))}{shown}{faster}  {config}".rstrip()
-        )
+        metrics = self.metrics_of(trial)
+        speed, unit = self.kernel.speed(trial.problem, trial.comparable)
+        figures = [duration(trial.comparable), *([] if unit in metrics else [rate(speed, unit)])]
+        figures += [f"{value:.4g} {name}" for name, value in metrics.items()]
+        return f"{'  '.join(figures)}{faster}  {config}".rstrip()
