@@ -140,7 +140,7 @@ class Kernel(Definition):
         listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
         result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
-        self._chosen.clear()
+        self._by_arguments.clear()
         self._trusted.clear()
         self._trust.forget()
         return TunedKernel(**{entry.name: getattr(result, entry.name) for entry in fields(result)}, kernel=self)
@@ -168,14 +168,14 @@ class Kernel(Definition):
         integers = self.arguments.integers(values)
         places = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in self.arguments.arrays}
         key = (opened, *integers.values(), *places.values())
-        if key not in self._chosen:
-            if len(self._chosen) >= _MAX_REMEMBERED:
-                self._chosen.clear()
+        if key not in self._by_arguments:
+            if len(self._by_arguments) >= _MAX_REMEMBERED:
+                self._by_arguments.clear()
             problem = self._problem(integers, places)
             self.warn_of_short_arrays(values)
             self.cases.keep(values)
-            self._chosen[key] = self.runner(self._trust.choose(problem, opened, self._results(self.name)).config, opened)
-        return self._chosen[key].run(values)
+            self._by_arguments[key] = self.runner(self._trust.choose(problem, opened, self._results(self.name)).config, opened)
+        return self._by_arguments[key].run(values)
 
     def warn_of_short_arrays(self, values: Mapping[str, Any]) -> None:
         """Warn of an array that is smaller than the definition's although all integers, and so the launch, are the definition's."""
@@ -226,7 +226,7 @@ class Kernel(Definition):
         return {}
 
     @cached_property
-    def _chosen(self) -> dict[tuple[object, ...], Runner]:
+    def _by_arguments(self) -> dict[tuple[object, ...], Runner]:
         return {}
 
     @cached_property
