@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,23 @@ def test_tuned_called_and_found_again(device: Device) -> None:
     assert len(resumed.trials) == 4
     with ResultStore.default() as store:
         assert len(store.trials(Query(problem=kernel.problem()))) == 4  # three of them from before
+
+
+def test_arrays_that_are_too_short_for_the_launch_are_warned_of(device: Device) -> None:
+    text = "kernel void first(global const float *x, global float *y, int n) { if (get_global_id(0) == 0) y[0] = x[0] + n; }"
+    long, short = np.ones(64, np.float32), np.ones(8, np.float32)
+    first = Kernel(text, "first", (long, long.copy(), 64), {"block": [16]}, global_size="n", local_size="block", reference=None)
+    message = "first: x has 8 elements, in the definition 64 for the same n=64: the kernel may reach outside of the array"
+    with pytest.warns(RuntimeWarning, match=message) as seen:
+        first(short, long.copy(), 64, device=device.info.id)
+    assert seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first(short, short.copy(), 8, device=device.info.id)
+        first(long, long.copy(), 64, device=device.info.id)
+    result = tuned(axpy(), device, 1)
+    with pytest.warns(RuntimeWarning, match="y has 1002 elements, in the definition 1003"):
+        result(np.ones(N, np.float32), np.ones(N + 61, np.float32)[: N - 1], 0.5, n=N)
 
 
 def test_a_wrong_kernel_is_wrong_and_looked_at_again(device: Device) -> None:

@@ -215,7 +215,7 @@ def test_a_call_does_not_change_what_is_checked_later(device: Device, runs: list
     assert not held["y"].any()
     won(device)
     kernel._results = twice()._results  # as in a process that begins
-    kernel._chosen.clear()
+    kernel._by_arguments.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kernel(x, y, N, device=device.info.id)

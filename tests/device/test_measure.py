@@ -269,6 +269,20 @@ def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytes
         peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)
 
 
+@pytest.mark.parametrize(("most", "count"), [(float("inf"), 8), (2.5, 3), (4.5, 5)])
+def test_runs_that_take_long_need_fewer_samples(most: float, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def back_to_back(*asked: object) -> float:
+        clock[0] += 1.0
+        return 1.0
+
+    monkeypatch.setattr(runs, "back_to_back", back_to_back)
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: clock[0])
+    samples = runs.bursts(None, None, lambda: None, Length(samples=8, seconds=0.2, most=most))  # type: ignore[arg-type]
+    assert len(samples) == count
+
+
 def test_the_first_ceilings_are_measured_in_a_process_of_their_own(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PORTATILE_CEILINGS", raising=False)
     said: list[str] = []

@@ -180,6 +180,16 @@ def test_explain_tells_the_split(both: list[str]) -> None:
     assert sum(share.steps for share in after.shares) == 777
 
 
+def test_explain_of_a_single_device_names_it(both: list[str]) -> None:
+    told = str(portatile.explain("gemm", m=50, n=40, k=30, device=both[:1]))
+    assert told == f"{both[0]} is the only device; it computes gemm alone"
+
+
+def test_a_split_of_which_nothing_is_known_gives_no_figures() -> None:
+    split = splits.Split(_problem(8, 8, 8), "m", 0.0, (splits.Share("a", 0, 0, 0.0),), "no rate is known of a", expected=True)
+    assert str(split) == "gemm cut along m; no rate is known of a"
+
+
 def test_explain_tells_the_split_of_a_batch(both: list[str]) -> None:
     sizes = {"orbitals": 6, "n1": 8, "n2": 10, "n3": 12}
     before = portatile.explain("kinetic", dtype="float64", device=both, **sizes)

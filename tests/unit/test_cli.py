@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -53,6 +54,27 @@ def test_every_command_file_has_a_command_and_a_line_in_the_help(capsys: pytest.
 def test_every_command_answers_help(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([cli.spelled(path.stem), "--help"]) == 0
     assert "Usage: portatile" in capsys.readouterr().out
+
+
+def every_command(command: click.Command) -> Iterator[click.Command]:
+    """A command and all below it."""
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from every_command(below)
+
+
+def test_every_command_takes_what_its_options_give() -> None:
+    """A function whose argument was renamed, and not its option, fails only when it is called."""
+    for command in every_command(cli.portatile):
+        if command.callback is not None:
+            takes = inspect.signature(command.callback).parameters
+            if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in takes.values()):
+                gives = {parameter.name for parameter in command.params if parameter.expose_value}
+                assert gives <= set(takes), command.name
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,11 @@ RESULT = TuningResult(PROBLEM, CPU, TRIALS, TRIALS[2], TRIALS[0], "budget", 1.5)
 
 def test_a_result_in_a_few_lines() -> None:
     lines = str(RESULT).splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert lines[1].split() == ["winner", "1", "ms", "4.00", "x", "A=2", "B=2"]
     assert lines[2].startswith("default  4 ms")
     assert lines[3] == "4 configurations in 1.5 s, failed: 1 compile"
+    assert lines[4] == "  compile: line 1: <b>unknown</b>, and a comma"
     assert "\n" not in repr(RESULT)
 
 

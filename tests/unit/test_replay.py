@@ -187,6 +187,15 @@ def test_the_command_finds_the_problem_among_others(tmp_path: Path, capsys: pyte
     assert "no trials of that problem" in capsys.readouterr().err
 
 
+def test_the_command_says_how_to_replay_a_kernel_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = [recorded(problem=replace(OTHER, workload=f"kernel:{name}")) for name in ("blur", "sharpen")]
+    (tmp_path / "list.json").write_bytes(to_json([one for group in own for one in group]))
+    assert main(["tune", "--replay", str(tmp_path / "list.json")]) == 2
+    assert "portatile export FOLDER --format t4 --workload kernel:NAME" in capsys.readouterr().err
+    assert main(["tune", "kernel:blur", "--replay", str(tmp_path / "list.json")]) == 2
+    assert "kernel:blur is a kernel of your own: use it from Python" in " ".join(capsys.readouterr().err.split())
+
+
 def test_the_command_replays_the_manner_that_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = workloads.get("matmul").problem({"m": 33, "n": 21, "k": 17})
     warm = recorded(problem=problem)

@@ -232,6 +232,16 @@ def test_a_kernel_of_ones_own_is_known_when_it_is_given(trials: list[reporting.T
     assert ["__kernel" in text for text in pages] == [False, True]
 
 
+def test_the_contents_tell_texts_of_one_kernel_apart(trials: list[reporting.Trial]) -> None:
+    texts = [f"{letter}{'0123456789abcde'}" for letter in "ab"]
+    problems = [replace(trials[0].problem, workload="kernel:mine", options={"version": text, "checked": "reference"}) for text in texts]
+    own = [replace(trial, problem=problem) for problem in problems for trial in trials[:3]]
+    both, one = (page.render(gather(listed), lambda workload: []) for listed in (own, own[:3]))
+    for text in texts:
+        assert f" {text[:6]}…</a></li>" in both
+    assert f" {texts[0][:6]}…</a></li>" not in one
+
+
 def test_certificate_race_and_conditions_are_shown(html: str) -> None:
     assert "The winner of the final comparison" in html
     assert "What the winner was checked on" in html

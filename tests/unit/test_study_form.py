@@ -18,14 +18,15 @@ import pytest
 
 from portatile.cli import main
 from portatile.cli import study as study_command
-from portatile.errors import UnknownNameError
+from portatile.errors import UnknownNameError, UsageError
 from portatile.figures.bars import BarChart
-from portatile.records import Config, Problem
+from portatile.records import Config, Problem, to_json
 from portatile.studies import memory, strategies
 from portatile.studies.form import discover, gallery, page, table
 from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
 from portatile.studies.form.journal import Journal
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from support.recordings import recorded
 from support.trials import DEVICE
 
 
@@ -360,6 +361,22 @@ def test_the_curves_of_strategies_are_read_where_places_double() -> None:
     assert strategies.notes(rows)[0].endswith("quick (7), slow (never)")
     assert "rounding allows" in table.legend((Column("error", "place"), Column("error", "error")), [SimpleNamespace(error=0.5)])
     assert table.legend((Column("error", "error"),), [SimpleNamespace(error=None)]) == ""
+
+
+def test_recordings_without_a_valid_trial_are_left_out(tmp_path: Path) -> None:
+    problem = Problem("matmul", {"m": 8, "n": 8, "k": 8}, "float32", {}, {})
+    broken = [replace(trial, problem=problem, status="crash", samples=()) for trial in recorded()]
+    file = tmp_path / "trials.json"
+    said: list[str] = []
+    file.write_bytes(to_json([*broken, *recorded()]))
+    options = strategies.StrategiesOptions(files=(file,), strategies="random", repeats=1, budget="5")
+    assert {row.strategy for row in strategies.measure(Run((), options, say=said.append))} == {"random"}
+    (left_out,) = (line for line in said if line.startswith("left out"))
+    assert left_out.startswith("left out matmul m=8 n=8 k=8")
+    assert left_out.endswith("none of its 60 configurations is valid")
+    file.write_bytes(to_json(broken))
+    with pytest.raises(UsageError, match=r"no recorded configuration in .* is valid"):
+        list(strategies.measure(Run((), options)))
 
 
 def test_text_stands_left_wherever_its_column_is() -> None:

@@ -153,6 +153,34 @@ def test_an_illegal_default_is_left_out(tmp_path: Path) -> None:
     assert t1.read(put(tmp_path, document)).default is None
 
 
+@pytest.mark.parametrize(
+    ("place", "field", "misspelt"),
+    [
+        ((), "Budget", "Budgets"),
+        (("ConfigurationSpace",), "Conditions", "Conditons"),
+        (("ConfigurationSpace", "TuningParameters", 0), "Default", "Defalt"),
+        (("KernelSpecification",), "ReferenceArguments", "ReferenceArgument"),
+        (("KernelSpecification", "Arguments", 1), "AccessType", "AcessType"),
+        (("KernelSpecification", "ReferenceArguments", 0), "ValidationThreshold", "ValidationTreshold"),
+    ],
+)
+def test_a_misspelt_field_is_not_left_out_silently(place: tuple[Any, ...], field: str, misspelt: str, tmp_path: Path) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    record: Any = document
+    for step in place:
+        record = record[step]
+    record[misspelt] = record.pop(field)
+    with pytest.raises(ArgumentError, match=rf"{misspelt} is no field; did you mean {field}\?"):
+        t1.read(put(tmp_path, document))
+
+
+def test_fields_of_other_tools_are_passed_over(tmp_path: Path) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["General"]["Anything"] = document["Search"] = document["KernelSpecification"]["Profiling"] = 1
+    document["KernelSpecification"]["Arguments"][0] |= {"Sizes": 4, "AccessMode": "x"}  # nearly Size, which is there too
+    assert t1.read(put(tmp_path, document)).kernel == "blend"
+
+
 SPACE = ("ConfigurationSpace", "TuningParameters", 0)
 ARGUMENT = ("KernelSpecification", "Arguments", 1)
 WHOLE = {"Type": "int32", "MemoryType": "Vector", "Size": 5}

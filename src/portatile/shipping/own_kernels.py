@@ -44,7 +44,7 @@ class Own(ShippedItem):
 
 
 def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | None = None) -> Path:
-    """Write kernels of one's own to ``folder``, which then runs them without portatile; docs/use/exchange.md says how. Returns the folder.
+    """Write kernels of one's own to ``folder``, which then runs them without portatile; docs/use/export.md says how. Returns the folder.
 
     A ``TunedKernel`` goes with its winner for the device that it was tuned on; a ``Kernel`` with what is known to be best for
     ``device`` (default: the best one), else its default. What was tuned with another text, definition or driver is checked before it is

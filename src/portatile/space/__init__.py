@@ -306,7 +306,8 @@ class ParameterSpace:
         for constraint in self.constraints:
             for name in constraint.reads:
                 if name not in known:
-                    raise UnknownNameError(f"name in constraint {constraint.text!r}:", name, known)
+                    how = "" if constraint.code is not None else ", whose arguments are named after what it reads"
+                    raise UnknownNameError(f"name in constraint {constraint.text!r}{how}:", name, known)
 
     def _empty_message(self) -> str:
         return f"no configuration of the {self.size} combinations satisfies all constraints: {'; '.join(c.text for c in self.constraints)}"

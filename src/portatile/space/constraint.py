@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import CodeType
 from typing import Any
 
-from portatile.errors import SpaceError
+from portatile.errors import SpaceError, UsageError
 from portatile.records import Value
 from portatile.space.residue import names_in
 from portatile.space.symbol import traced
@@ -60,6 +60,8 @@ class Constraint:
             return bool(self.holds(**{name: values[name] for name in self.reads}))
         except ZeroDivisionError:
             return False
+        except UsageError:  # says itself what is wrong
+            raise
         except Exception as error:
             raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
 
