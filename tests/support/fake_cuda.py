@@ -192,9 +192,10 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     made: CudaDevice = CudaDevice.__new__(CudaDevice)
     made._handle, made.info, made._lock = 0, info, threading.RLock()
     made._context, made._pool, made._stream = (CONTEXT, CONTEXT), "pool", 555
-    made._fence_event, made._ready_event, made.claims = 1, 2, 0
+    made._fence_event, made._ready_event = 1, 2
     made.graphs = deque()
-    made.lent, made.recycled = False, made._pool_of_freed()
+    made.claimed = made.lent = made._followed = object()
+    made.recycled = made._pool_of_freed()
     made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
     made.target, made._default = CudaTarget(info.architecture, "ptx"), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((made,), ()))

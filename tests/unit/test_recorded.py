@@ -305,7 +305,7 @@ def test_memory_goes_round_beside_other_libraries_streams(driver: FakeDriver, mo
     assert [entry for entry in driver.log if entry in fence] == [*fence]
     driver.capturing.add(4711)
     own()
-    device.claims += 1
+    device.claimed = object()
     driver.log.clear()
     queue.enter()
     waited = [entry for entry in driver.log if entry[0] == "cuStreamSynchronize"]

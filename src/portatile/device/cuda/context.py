@@ -45,8 +45,10 @@ class CudaContext(Device):
         self._stream: Any = None
         self._fence_event: Any = None
         self._ready_event: Any = None
-        self.claims = 0  # of memory
-        self.lent = False  # whether another library's stream used memory of ours since the default queue last waited for those
+        # of these three an object of its own stands for each event, so that no thread's is lost
+        self.claimed = object()  # the latest claim of memory
+        self.lent = object()  # the latest use of memory of ours by another library's stream
+        self._followed = self.lent  # the one up to which the default queue waited for such streams
         self.recycled = self._pool_of_freed()
         self._rows = Rows(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
@@ -74,11 +76,11 @@ class CudaContext(Device):
 
     def claim(self, nbytes: int) -> int:
         """The address of memory, which every queue of ours waits for; raises DeviceError when there is not enough."""
-        self.claims += 1
         kept = self.recycled.take(nbytes)
         if kept is not None:
-            if self.lent:
+            if self.lent is not self._followed:
                 self._follow_others()
+            self.claimed = object()
             return kept  # type: ignore[no-any-return]
         with self.current(), self._lock:
             if self._pool is None:
@@ -96,6 +98,7 @@ class CudaContext(Device):
                 for queue in list(self._queues):
                     if queue.stream is not None:
                         self.admit(queue.stream)
+                self.claimed = object()
             return int(pointers[0])
 
     def claim_in_graph(self, stream: Any, nbytes: int) -> int:
@@ -131,11 +134,12 @@ class CudaContext(Device):
 
     def _follow_others(self) -> None:
         """Before memory is handed on: the default queue waits for what other libraries' streams did with memory of ours."""
-        self.lent = False
         default: Any = self.default_queue()
         with self._lock, self.current():
+            lent = self.lent
             for queue in list(self._foreign):
                 call(driver.cuStreamWaitEvent, default.stream, queue.last, 0)
+            self._followed = lent
 
     def _pool_of_freed(self) -> Pool:
         """Memory that was given back, for the next that asks for as much."""

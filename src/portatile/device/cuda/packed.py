@@ -71,7 +71,7 @@ class PackedLaunches(Ready):
                     raise failure(error, f"kernel {kernel.name!r}, {grid[:3]} work-groups of {grid[3:]}")
         if borrows:  # as CudaQueue.leave does where nothing is captured
             call(driver.cuEventRecord, queue.last, stream)
-            self._device.lent = True
+            self._device.lent = object()
         return None
 
     def _elsewhere(self) -> bool:

@@ -45,7 +45,7 @@ class CudaQueue(Queue):
             self.stream = driver.CUstream(foreign) if foreign is not None else call(driver.cuStreamCreate, non_blocking)
             quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
-            self._admitted = -1  # how many claims of the device's memory it may use
+            self._admitted = object()  # the claim of the device's memory up to which it may use what was claimed
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
         device.register(self)
 
@@ -214,21 +214,21 @@ class CudaQueue(Queue):
 
         Into a graph goes no wait for what is outside of it: then the memory is waited for here.
         """
-        claims = self.device.claims
-        if self._foreign and self._admitted != claims:
+        claimed = self.device.claimed
+        if self._foreign and self._admitted is not claimed:
             with self.device.current():
                 if self.capturing:
                     self.device.await_allocations()
                 else:
                     self.device.admit(self.stream)
                 self.device.follow_default(self)
-                self._admitted = claims
+                self._admitted = claimed
 
     def leave(self) -> None:
         """Behind it: from here on memory of ours may be given back. What a graph uses, its owner keeps."""
         if self._foreign and not self.capturing:
             call(driver.cuEventRecord, self.last, self.stream)
-            self.device.lent = True
+            self.device.lent = object()
 
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
         assert isinstance(memory, CudaMemory)
