@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portatile
 from portatile import Buffer, array_api
 from portatile.device.base import Device
 from portatile.device.dlpack import packed
@@ -100,6 +101,24 @@ def test_pickles(held: Buffer, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_products(held: Buffer) -> None:
     assert np.allclose((held @ held.mT).numpy(), H @ H.swapaxes(1, 2))
     assert (held @ held[0].reshape(-1)[:4]).shape == (2, 3)
+
+
+def test_released_ones_are_refused_by_name(device: Device) -> None:
+    """Also where the same call was recorded before."""
+    a, b, out, stack = (Buffer.from_numpy(np.ones(shape, np.float32), device) for shape in ((5, 4), (4, 3), (5, 3), (2, 5, 4)))
+    for _ in range(2):
+        portatile.matmul(a, b, out=out)
+        portatile.matmul(stack, b)
+    for released in (a, out, stack):
+        released.release()
+    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+        portatile.matmul(stack, b)
+    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+        portatile.matmul(a, b)
+    with pytest.raises(ArgumentError, match="out is a Buffer whose memory was given back"):
+        portatile.matmul(Buffer.from_numpy(np.ones((5, 4), np.float32), device), b, out=out)
+    with pytest.raises(ArgumentError, match="released"):
+        a.numpy()
 
 
 def _seen_by_host(device: Device) -> bool:

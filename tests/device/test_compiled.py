@@ -140,6 +140,11 @@ def read_only() -> NDArray[np.float32]:
     return array
 
 
+def released(buffer: Buffer) -> Buffer:
+    buffer.release()
+    return buffer
+
+
 Call = Callable[[portatile.Compiled], object]
 MISTAKES: dict[str, tuple[Call, type[Exception], str]] = {
     "shape": (lambda p: p(B, A), ArgumentError, r"a has shape \(3, 5\)"),
@@ -155,7 +160,12 @@ MISTAKES: dict[str, tuple[Call, type[Exception], str]] = {
     "scalar": (lambda p: p(A, B, alpha="x"), ArgumentError, "no real number"),
     "name": (lambda p: p(A, B, gamma=1.0), UnknownNameError, "gamma"),
     "read-only": (lambda p: p(A, B, out=read_only()), ArgumentError, "read-only"),
-    "places": (lambda p: p(Buffer.from_numpy(A, p.device), B), ArgumentError, "different places"),
+    "places": (lambda p: p(Buffer.from_numpy(A, p.device), B), ArgumentError, "a and b lie in different places"),
+    "released": (
+        lambda p: p(released(Buffer.from_numpy(A, p.device)), Buffer.from_numpy(B, p.device)),
+        ArgumentError,
+        "a is a Buffer whose",
+    ),
     "offset": (lambda p: p(Buffer.from_numpy(np.ones((5, 3), F), p.device)[1:], Buffer.from_numpy(B, p.device)), ArgumentError, "begins"),
 }
 
@@ -177,6 +187,8 @@ def test_aliased_output_is_refused() -> None:
 def test_what_to_compile_must_be_there() -> None:
     with pytest.raises(UnknownNameError, match="gemm"):
         portatile.compile("gem", m=1, n=1, k=1)
+    with pytest.raises(UnknownNameError, match="Did you mean 'trsm'"):
+        portatile.compile("trsn", m=1, n=1)
     with pytest.raises(UnknownNameError, match="trans_a"):
         portatile.compile("gemm", m=1, n=1, k=1, transa="T")
     with pytest.raises(ArgumentError, match="'k'"):

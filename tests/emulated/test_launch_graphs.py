@@ -179,7 +179,7 @@ def test_graphs_make_way_for_others_and_go_with_the_device(gpu: Device, pairs: l
 
 
 def test_a_launch_that_fails_says_which(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
-    ready, queue = chain(gpu), gpu.default_queue()
     monkeypatch.setattr(cuda, "cuLaunchKernel", lambda *args: (cuda.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,))
+    ready, queue = chain(gpu), gpu.default_queue()
     with pytest.raises(LaunchError, match="kernel 'put'"):
         run(ready, queue, pairs[0], 1.0)

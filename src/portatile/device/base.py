@@ -28,6 +28,8 @@ class Memory(Releasable):
 
     nbytes: int
     device: Device
+    generation = 0
+    """Of the device, when the memory was made."""
     views: dict[ImageForm, Image] | None = None
     """Images that show this memory where it lies, made by ``Device.image_over``; they are given back with it."""
 
@@ -35,6 +37,11 @@ class Memory(Releasable):
     @abstractmethod
     def handle(self) -> Any:
         """The back end's own object: a ``pyopencl.Buffer``, an integer device pointer."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used: neither it nor its device was released since."""
+        return self.handle is not None and self.generation == self.device.generation
 
     def blind(self) -> None:
         """Give back the images that show this memory."""
@@ -298,7 +305,7 @@ class Device(Releasable):
         """A new image over memory that is large enough."""
 
     def _check_view(self, memory: Memory, form: ImageForm) -> None:
-        if memory.handle is None:
+        if not memory.alive:
             raise ArgumentError("this memory has been released")
         if memory.device is not self or isinstance(memory, Image):
             raise ArgumentError(f"an image over a buffer of {self.info.id} cannot show an image, or memory of {memory.device.info.id}")

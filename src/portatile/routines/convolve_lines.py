@@ -83,9 +83,10 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Bet
     if n < 0 or (n == 0 and boundary == "grow"):
         raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
     length = n + (ends if boundary == "grow" else 0)
-    result = _result(lines, (stored.columns, length), rest, into) if call.out is None else call.out
-    if result.shape != (stored.columns, length) or result.dtype != stored.array.dtype:
-        raise ArgumentError(f"out is {described(result)}; the result is a matrix of {stored.columns} x {length} {stored.array.dtype}")
+    out = call.out  # of NumPy alone
+    if out is not None and (out.shape != (stored.columns, length) or out.dtype != stored.array.dtype):
+        raise ArgumentError(f"out is {described(out)}; the result is a matrix of {stored.columns} x {length} {stored.array.dtype}")
+    result = _result(lines, (stored.columns, length), rest, into) if out is None else out
     weights: Any = np.array(filters, stored.array.dtype, order="C")
     if stored.on_device:
         weights = constant(stored.array.device, weights, result)
