@@ -14,7 +14,7 @@ import numpy as np
 
 from portatile.capabilities import MOST_GROUPS
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
@@ -180,7 +180,7 @@ class Stencil(Workload):
             "INTERLEAVE": False,
         }
 
-    def _arguments(self, problem: Problem, points: tuple[int, int, int], layout: Mapping[str, Layout], role: str) -> tuple[Arg, ...]:
+    def _arguments(self, problem: Problem, points: tuple[int, int, int], layout: Mapping[str, Layout], role: Role) -> tuple[Arg, ...]:
         """What a kernel is passed: points, and operands as they lie; ``role`` is that of ``out``."""
         index = arguments.index_type(problem, self.shapes(problem))
         return (
