@@ -5,6 +5,7 @@
     c = multiply(a=a, b=b, alpha=2.0)
 
 kernels.json beside this file says which kernels run in which order for each problem, and what every array looks like.
+The file is copied into every exported folder: so it is one, longer than others, and imports nothing of portatile.
 """
 
 from __future__ import annotations
