@@ -1,3 +1,12 @@
+{#
+   What item i of work-group g takes: PER_ITEM vectors of VECTOR elements, here 3 for each of 4 items (WGS 4), by ORDER:
+
+     item    | i0 i0 i0 | i1 i1 i1 | i2 i2 i2 | i3 i3 i3 | next group ...       an item's own run
+     group   | i0 i1 i2 i3 | i0 i1 i2 i3 | i0 i1 i2 i3 | next group ...         WGS apart: neighbours load neighbours
+     grid    | g0: i0 i1 i2 i3 | g1: i0 i1 i2 i3 | ... | g0: i0 i1 ...          as many apart as there are items
+
+   Group 0 takes what no vector holds. For dot each item keeps one sum, and the group adds them up in local memory.
+#}
 // Streaming through memory: out = x, s x, x + y, x + s y, x y or y + s x x, or the sum of x y by groups and then of their sums.
 // Vector v of the operands is element v VECTOR and those after it; an item has PER_ITEM vectors, STEP apart.
 {% set dot = operation == "dot" %}

@@ -1,3 +1,10 @@
+{#
+   The stored triangle, here the lower one, and the whole matrix; (j, i) is copied, or conjugated, from (i, j):
+
+      | a . . |        | a b d |
+      | b c . |   ->   | b c e |
+      | d e f |        | d e f |
+#}
 // A symmetric matrix of which one triangle is stored, as a whole one: full[i][j] is the stored one of (i, j) and (j, i).
 //
 // alpha = 0 must not read A: nothing is written then.

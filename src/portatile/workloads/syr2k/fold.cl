@@ -1,3 +1,13 @@
+{#
+   Block p on the diagonal of C, nb x nb, from block p of products W; here the lower triangle, by squares of SQUARE x SQUARE:
+
+        W                     C
+      +----+----+           +----+----+
+      | d  | u  |           | d  |    |      square l of C = l of W + (u of W) transposed + beta C
+      +----+----+    ->     +----+----+      square d of C: the same below its diagonal alone
+      | l  | d' |           | l  | d' |
+      +----+----+           +----+----+      a group has square l in registers, SQUARE SQUARE / WGS elements an item, and u in local memory
+#}
 // The blocks on the diagonal of C, of which only one triangle may be touched: C = W + W^T + beta C there, W a block of products.
 //
 // A block is NB x NB, what is left at the end less; block p begins p nb ldw elements into `blocks`.

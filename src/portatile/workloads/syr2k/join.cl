@@ -1,3 +1,10 @@
+{#
+   Parts of `joined`, `apart` elements from one to the next:
+
+      |    A    |    B    |    A    |        C = [A B] [B A]^T = A B^T + B A^T
+      |<---- [A B] ------>|
+                |<----- [B A] ----->|
+#}
 // A, B and A once more beside each other, stored as A is, so that [A B] and [B A] are parts of it, two thirds each.
 //
 // The parts are `apart` elements from each other. alpha = 0 must not read A or B: nothing is written then. A work-item of a processor

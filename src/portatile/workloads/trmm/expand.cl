@@ -1,3 +1,10 @@
+{#
+   The stored triangle, here the lower one, and the whole matrix; with UNIT the diagonal is ones:
+
+      | a . . |        | a 0 0 |
+      | b c . |   ->   | b c 0 |
+      | d e f |        | d e f |
+#}
 // What a product with a triangle needs: the triangle with zeros beside it, and a copy of B, which the products overwrite.
 //
 // alpha = 0 must read neither A nor B: nothing is written then. A work-item takes one column of some rows.
