@@ -20,7 +20,7 @@
    tensor_copy_by(to, map, column, row, b)    tensor_copy by such a map; tensor_copy_by_3d(to, map, column, row, plane, b) by one of a stack of
                                          matrices; tensor_prefetch(map) has it fetched
    tensor_copy_to_all(to, map, column, row, b, groups)    the same to every group of a cluster whose bit is set in `groups`, at the same
-                                         address of each, and for its barrier
+                                         address of each, and for its barrier; tensor_copy_by_to_all, tensor_copy_by_3d_to_all
    mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank
    cluster_rank(), cluster_barrier()     a group's place in its cluster; all work-items of a cluster that have not ended wait for each other
    store_fragment(to, a, b, c, d)        16 x 16 elements of 16 bits to rows of local memory: a and b are rows 0 .. 7 and 8 .. 15 of the first
@@ -102,6 +102,16 @@ INLINE void tensor_copy_to_all(uint to, const volatile void *map, int column, in
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
                " [%0], [%1, {%2, %3}], [%4], %5;"
                :: "r"(to), "l"(__cvta_generic_to_global((const void *)map)), "r"(column), "r"(row), "r"(b), "h"(groups) : "memory");
+}
+INLINE void tensor_copy_by_to_all(uint to, tensor_map_t map, int column, int row, uint b, ushort groups) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+               " [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(b), "h"(groups) : "memory");
+}
+INLINE void tensor_copy_by_3d_to_all(uint to, tensor_map_t map, int column, int row, int plane, uint b, ushort groups) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+               " [%0], [%1, {%2, %3, %4}], [%5], %6;"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(plane), "r"(b), "h"(groups) : "memory");
 }
 INLINE void mbarrier_arrive_at(uint b, uint rank) {
   asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }"

@@ -56,4 +56,5 @@ def _fitting(problem: Problem, device: DeviceInfo) -> list[Tile]:
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
     tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
-    return [replace(one, point=replace(one.point, MAPS=1)) for one in tiles if units.fits(one.point, device)]  # type: ignore[type-var]
+    known = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
+    return [replace(one, point=replace(one.point, **known)) for one in tiles if units.fits(one.point, device)]  # type: ignore[type-var]
