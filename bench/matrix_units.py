@@ -1,6 +1,7 @@
 """Products on matrix units beside cuBLAS: points of the forms, compiled in parallel, checked against PyTorch, timed by replayed graphs.
 
-Needs a CUDA device and PyTorch. Every point runs in a child that is killed where it hangs. `default` is what a user gets without tuning.
+Needs a CUDA device and PyTorch. Every point runs in a child that is killed where it hangs. `default` is what a user gets without tuning,
+`OpenCL` the same through the GPU's OpenCL, with `--opencl`.
 Beside floats of eight bits runs `torch._scaled_mm` with precise sums; beside int8 with scales `_int_mm` and the scaling in PyTorch; beside
 bfloat16 with bias and GELU `addmm` and `gelu`.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import in_opencl
 import in_torch
 from measure import facts, parser, save, slug
 from portatile import workloads
@@ -132,6 +134,7 @@ def main() -> None:
     options.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536", help="timed by the default only")
     options.add_argument("--trans", default="NN,NT,TN,TT")
     options.add_argument("--points", default=",".join((*POINTS, *PROMOTED)))
+    options.add_argument("--opencl", action="store_true", help="defaults through OpenCL too")
     options.add_argument("--limit", type=float, default=140.0, help="seconds")
     asked = options.parse_args()
     begin = time.perf_counter()
@@ -142,6 +145,8 @@ def main() -> None:
     slow = sum("serialized" in binary.log or any(r.spill_stores > 0 for r in binary.resources.values()) for binary in built.values())
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
     results = _measured(jobs, built, begin + asked.limit)
+    if asked.opencl:
+        results |= _through_opencl([job for job in results if job.name == "default"], begin + asked.limit)
     _show(results)
     rows = [{**asdict(job), "tflops": value} for job, value in results.items() if job.timed]
     document = {"bench": "matrix_units", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
@@ -194,6 +199,23 @@ def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float) -> dic
         else:
             print("wrong:", job, answer)
             failures[job.name, job.kind] += 1
+    return results
+
+
+def _through_opencl(defaults: list[Job], deadline: float) -> dict[Job, float]:
+    """Tflop/s of the same products through the GPU's OpenCL; none where it has no OpenCL."""
+    found = in_opencl.opened()
+    if found is None:
+        print("no GPU through OpenCL")
+        return {}
+    print(*in_opencl.compiled([job.problem() for job in defaults], found.info), sep="\n")
+    results: dict[Job, float] = {}
+    jobs = [replace(job, name="OpenCL") for job in defaults]
+    for job, answer in in_torch.answers(jobs, in_opencl.serve, (), deadline, patience=30):
+        if isinstance(answer, float):
+            results[job] = answer
+        else:
+            print("wrong:", job, answer)
     return results
 
 
@@ -330,6 +352,7 @@ def _show(results: dict[Job, float]) -> None:
             print(f"  {name}".ljust(18), *cells)
         for label, names in (
             ("default/cuBLAS", ["default"]),
+            ("OpenCL/cuBLAS", ["OpenCL"]),
             ("best/cuBLAS", list(dict.fromkeys(name for name, _ in these if name != "cuBLAS"))),
         ):
             best = [max(these.get((name, size), 0.0) for name in names) / these.get(("cuBLAS", size), float("inf")) for size in sizes]

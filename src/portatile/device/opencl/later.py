@@ -22,5 +22,5 @@ def instructions(text: str) -> str:
         return text
     version = _VERSION.search(text)
     if version is not None and tuple(map(int, version.groups())) < _LEAST:
-        text = _VERSION.sub(".version %d.%d" % _LEAST, text, count=1)
+        text = _VERSION.sub(f".version {_LEAST[0]}.{_LEAST[1]}", text, count=1)
     return _SHAPE.sub(r"\1\n.minnctapersm 1", _TARGET.sub(".target sm_90a", text)).replace(MARK, "")

@@ -187,13 +187,13 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
                     mbarrier_wait(empty + slot * 8, phase);
                     mbarrier_expect(full + slot * 8, {{ TERMS * wide * 128 }});
 {% set shared = x == "b" and CLUSTER > 1 %}
-{% set boxes = 1 if along else wide // (CLUSTER if shared else 1) // (128 // itemsize) %}
-{% set part = "rank * %d" % (wide // CLUSTER) if shared else "0" %}
+{% set boxes = 1 if along else wide * itemsize // 128 %}
+{% set part = "(int)rank * %d" % ((wide if along else depth) // CLUSTER) if shared else "0" %}
 {% set planes = spans_batch and (A_PLANES if x == "a" else B_PLANES) %}
 {% for term in range(TERMS) %}
 {% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ box * depth * 128 + term * wide * 128 }}, {{ x ~ "_map" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %s + %d, k_next" % (at, part, box * (128 // itemsize)) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ box * depth * 128 + term * wide * 128 }}, {{ x ~ "_map" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
 {% endfor %}
 {% endfor %}
                     phase ^= slot == {{ STAGES - 1 }};
@@ -269,7 +269,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     if (item / 32 == {{ 4 * TBR }})
         tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m%s" % (" * 2" if TERMS > 1) if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "%d, %d" % (128 // itemsize, depth) }});
     if (item / 32 == {{ 4 * TBR + 1 }})
-        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "%d, %d" % (128 // itemsize, depth) }});
+        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "%d, %d" % (128 // itemsize, depth // CLUSTER) }});
 {% endif %}
     {{ "cluster_barrier()" if CLUSTER > 1 else "barrier(CLK_LOCAL_MEM_FENCE)" }};
 

@@ -55,9 +55,9 @@ class Hopper(Point):
     )
     CLUSTER: int = parameter(
         1,
-        (1, 2),
+        (1, 2, 4),
         "Neighbouring groups, one below the other, that bring each other shares of their tile of B.",
-        must={"one group or two share B": "CLUSTER in (1, 2)", "a group's share of B must be whole 64s": "CLUSTER == 1 or TCR % 8 == 0"},
+        must={"one, two or four groups share B": "CLUSTER in (1, 2, 4)"},
         tried=("CLUSTER == 1 or clusters",),
     )
     SPLIT_K: int = parameter(
@@ -146,11 +146,11 @@ class Hopper(Point):
             return ()
         depth, size = units.depth(problem), types_of(problem).operand.itemsize
         made = []
-        for name, across, tile in (("a", "m", self.rows), ("b", "n", self.columns // self.CLUSTER)):
+        for name, across, tile, shares in (("a", "m", self.rows, 1), ("b", "n", self.columns, self.CLUSTER)):
             place = places[name]
-            sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile)
+            sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile // shares)
             if not units.along(problem, name, fragments=True):
-                sides, box = sides[::-1], (units.LINE // size, depth)
+                sides, box = sides[::-1], (units.LINE // size, depth // shares)
             role: Role = "in" if place.buffer == name else "temporary"
             stack = (place.count, place.step * size) if place.step else (0, 0)
             found = TensorMap(size, *sides, place.layout.strides[0] * size, *box, place.layout.offset * size, *stack)
