@@ -20,7 +20,7 @@ from portatile.records import DeviceInfo, Launch, Plan, Problem, Source
 from portatile.workload import Inputs
 
 _LONG = 4 << 30  # bytes of the copy, a millisecond at least
-_MOST = 150  # launches that are queued meanwhile
+_MOST = 100  # launches that are queued meanwhile
 _DRAWN = 1 << 22  # random numbers, which come again in large operands
 _BURSTS = 7
 

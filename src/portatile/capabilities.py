@@ -105,10 +105,10 @@ def of_nvidia(architecture: str) -> Capabilities:
     )
 
 
-def warp_groups(architecture: str, host: bool = True) -> dict[str, bool]:
-    """What Capabilities say of warp groups; ``host``: whether tensor maps and clusters are within a launch's reach."""
+def warp_groups(architecture: str, clusters: bool = True) -> dict[str, bool]:
+    """What Capabilities say of warp groups; ``clusters``: whether a launch may have any."""
     has = architecture.rstrip("af") == "sm_90"  # as sm_90a
-    return {"warp_groups": has, "tensor_maps": has and host, "clusters": has and host}
+    return {"warp_groups": has, "tensor_maps": has, "clusters": has and clusters}
 
 
 def declared_by_nvidia(architecture: str, local_memory: int) -> int:

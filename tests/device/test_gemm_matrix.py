@@ -42,7 +42,8 @@ GROUPS: dict[str, Point] = {
     "turned, two blocks of rows each, split k": replace(hopper.tile(256, 128, 4, blocks=2), TURN=True, SPLIT_K=2),
     "maps made by the host": replace(hopper.tile(64, 128, 4), MAPS=1),
     "maps made by the host, turned": replace(hopper.tile(128, 128, 4), MAPS=1, TURN=True),
-    "maps made by the host, of a cluster": replace(hopper.tile(64, 128, 6, cluster=2), MAPS=1),
+    "a cluster": hopper.tile(128, 256, 4, cluster=2),
+    "maps made by the host, for a cluster": replace(hopper.tile(64, 128, 6, cluster=4), MAPS=1),
     "maps made by the host, split k": replace(hopper.tile(128, 64, 8), MAPS=1, SPLIT_K=2, RASTER=0),
 }
 
@@ -50,7 +51,7 @@ GROUPS: dict[str, Point] = {
 def groups(device: Device) -> dict[str, Point]:
     """The points for warp groups that the device takes."""
     can = device.info.can
-    return {name: point for name, point in GROUPS.items() if can.warp_groups and (can.tensor_maps or not point.values()["MAPS"])}
+    return {name: point for name, point in GROUPS.items() if can.warp_groups and (can.clusters or point.CLUSTER == 1)}
 
 
 def promoting(point: Point, dtype: str) -> Point:
@@ -93,7 +94,7 @@ def test_the_matrix_form_is_right(device: Device, dtype: str) -> None:
 @pytest.mark.parametrize("name", GROUPS)
 def test_warp_groups_are_right(device: Device, dtype: str, name: str) -> None:
     if name not in groups(device):
-        pytest.skip("no warp groups multiply here, or the host makes no maps")
+        pytest.skip("no warp groups multiply here, or no clusters run")
     rng = np.random.default_rng(new_seed(f"{dtype} {name}"))
     for _ in range(4):
         right(device, GROUPS[name], dtype, rng)

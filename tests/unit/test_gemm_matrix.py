@@ -28,7 +28,7 @@ from support.seeds import new_seed
 WORKLOAD = workloads.get("gemm")
 HOPPER = replace(on_paper("gpu"), capabilities=capabilities("sm_90"))
 AMPERE = replace(on_paper("gpu", "sm_80"), capabilities=capabilities("sm_80"))
-OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=replace(of_nvidia("sm_90"), **warp_groups("sm_90", host=False)))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=replace(of_nvidia("sm_90"), **warp_groups("sm_90", clusters=False)))
 
 
 def problem(size: int, dtype: str, trans: str = "NN") -> Problem:
@@ -152,8 +152,10 @@ def test_the_host_makes_maps_of_operands_and_of_stacks_of_them() -> None:
         assert binary.resources["gemm"].spill_stores == 0
         assert "serialized" not in binary.log
         assert [parameter.name for parameter in binary.entries[0].parameters if parameter.kind == "tensor_map"] == ["a_map", "b_map"]
-    with pytest.raises(ArgumentError, match="neither maps of the host nor clusters"):
-        WORKLOAD.plan(case, point.config(), OPENCL)
+    with pytest.raises(ArgumentError, match="MAPS must be 0"):
+        WORKLOAD.plan(case, point.config(), replace(OPENCL, capabilities=replace(OPENCL.can, tensor_maps=False)))
+    with pytest.raises(ArgumentError, match="CLUSTER must be 1"):
+        WORKLOAD.plan(case, hopper.tile(128, 256, 4, cluster=2).config(), OPENCL)
 
 
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")

@@ -14,7 +14,7 @@ from portatile.records import Launch
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from support.devices import on_paper
 
-OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=replace(of_nvidia("sm_90"), **warp_groups("sm_90", host=False)))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=replace(of_nvidia("sm_90"), **warp_groups("sm_90", clusters=False)))
 GIVEN = """.version {version}
 .target sm_90, texmode_independent
 .address_size 64
@@ -41,6 +41,13 @@ def test_comments_become_instructions_of_sm_90a(version: str, expected: str) -> 
     assert "// inline asm" in lines[lines.index("{") + 1]
 
 
+def test_parameters_are_found_by_their_place() -> None:
+    maps = ",\n".join(f"\t.param .align 128 .b8 gemm_param_{place}[128]" for place in (1, 2))
+    text = GIVEN.format(version="9.0").replace("gemm_param_0\n", f"gemm_param_0,\n{maps}\n")
+    text = text.replace("wgmma.fence.sync.aligned;", "parameter 1 %rd7;")
+    assert "\tcvta.param.u64 %rd7, gemm_param_2;" in later.instructions(text).splitlines()
+
+
 def test_other_texts_stay_as_they_are() -> None:
     text = GIVEN.format(version="7.8").replace(later.MARK, "// ")
     assert later.instructions(text) == text
@@ -50,10 +57,11 @@ def test_only_texts_for_warp_groups_have_the_header() -> None:
     assert later.MARK not in dialect.opencl("__kernel void f(void) { }", "f.cl")
 
 
-def test_a_product_by_warp_groups_leaves_no_such_instruction_to_the_compiler() -> None:
+@pytest.mark.parametrize("maps", [0, 1])
+def test_a_product_by_warp_groups_leaves_no_such_instruction_to_the_compiler(maps: int) -> None:
     workload = workloads.get("gemm")
     case = workload.problem(dict.fromkeys("mnk", 1000), "bfloat16")
-    (step,) = workload.plan(case, hopper.tile(128, 256, 4).config(), OPENCL).steps
+    (step,) = workload.plan(case, replace(hopper.tile(128, 256, 4), MAPS=maps).config(), OPENCL).steps
     assert isinstance(step, Launch)
     text = dialect.opencl(step.source.text, step.source.file)
     assembled = re.findall(r"asm(?: volatile)?\(([^;]*?)\"([^\"]*)\"", text)

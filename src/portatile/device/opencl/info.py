@@ -70,7 +70,7 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
     """The capabilities of a device, from its extensions and, for NVIDIA's, from its compute capability; ``survived``: a CPU compiler's."""
     if "cl_nv_device_attribute_query" in extensions:
         declared = declared_by_nvidia(architecture, device.local_mem_size)
-        return replace(of_nvidia(architecture), static_local=declared, **warp_groups(architecture, host=False))
+        return replace(of_nvidia(architecture), static_local=declared, **warp_groups(architecture, clusters=False))
     if survived is None:
         return Capabilities()
     return Capabilities(

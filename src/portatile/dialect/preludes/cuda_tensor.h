@@ -17,11 +17,13 @@
                                          lies outside of the operand is zeros. Row r of the box lies 128 r bytes on, its 16-byte chunks as
                                          MATRIX_AT says
    tensor_map_t                          of a kernel's parameter: a map that the host made
+   TENSOR_AT(map, place)                 the address, of type tensor_at_t, of the kernel's first or second such parameter: `place` is 0 or 1
    tensor_copy_by(to, map, column, row, b)    tensor_copy by such a map; tensor_copy_by_3d(to, map, column, row, plane, b) by one of a stack of
                                          matrices; tensor_prefetch(map) has it fetched
    tensor_copy_to_all(to, map, column, row, b, groups)    the same to every group of a cluster whose bit is set in `groups`, at the same
                                          address of each, and for its barrier; tensor_copy_by_to_all, tensor_copy_by_3d_to_all
-   mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank
+   mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank; what was written before need not
+                                         be seen there, for which all memory would have to be waited for
    cluster_rank(), cluster_barrier()     a group's place in its cluster; all work-items of a cluster that have not ended wait for each other
    store_fragment(to, a, b, c, d)        16 x 16 elements of 16 bits to rows of local memory: a and b are rows 0 .. 7 and 8 .. 15 of the first
                                          eight columns, two neighbours to a work-item as the products have them, c and d of the others.
@@ -89,6 +91,7 @@ INLINE void tensor_copy(uint to, const volatile void *map, int column, int row, 
 }
 struct __align__(64) portatile_map { ulong words[16]; };
 typedef const portatile_map *tensor_map_t;
+typedef tensor_map_t tensor_at_t;
 INLINE void tensor_prefetch(tensor_map_t map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 INLINE void tensor_copy_by(uint to, tensor_map_t map, int column, int row, uint b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
@@ -114,7 +117,7 @@ INLINE void tensor_copy_by_3d_to_all(uint to, tensor_map_t map, int column, int 
                :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(plane), "r"(b), "h"(groups) : "memory");
 }
 INLINE void mbarrier_arrive_at(uint b, uint rank) {
-  asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }"
+  asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [a]; }"
                :: "r"(b), "r"(rank) : "memory");
 }
 INLINE uint cluster_rank() { uint r; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }

@@ -1,4 +1,4 @@
-/* Hopper's matrix products and copies in OpenCL C: the names that cuda_tensor.h explains, without those of host's maps and of clusters.
+/* Hopper's matrix products and copies in OpenCL C: the names that cuda_tensor.h explains, without those of clusters.
 
    NVIDIA's OpenCL C compiles for sm_90, which lacks instructions of sm_90a. An instruction here is a comment in the PTX that it gives,
    behind PORTATILE_LATER: device/opencl/later.py makes it an instruction of a text for sm_90a. Each stands in a line of its own. */
@@ -24,14 +24,15 @@ static inline void mbarrier_wait(uint b, uint parity) {
 }
 #define PORTATILE_MAP_FIELD(name, ord, width, value, letter) \
   asm volatile(PORTATILE_LATER "tensormap.replace.tile." name ".shared::cta.b1024." width " [%0], " ord "%1;" :: "r"(space), letter(value) : "memory")
-static inline void tensor_map(uint space, __global uchar *map, __global const void *base, uint bytes, uint columns, uint rows, ulong pitch,
-                              uint wide, uint high) {
+/* tensor_map of a stack of so many `planes`, `step` bytes apart; of one matrix where there are none */
+static inline void tensor_map_3d(uint space, __global uchar *map, __global const void *base, uint bytes, uint columns, uint rows, ulong pitch,
+                                 uint planes, ulong step, uint wide, uint high) {
   const uint lane = (uint)get_local_id(0) % 32;
   asm volatile("st.shared.u32 [%0], 0;" :: "r"(space + 4 * lane) : "memory");
   WARP_BARRIER();
   if (lane == 0) {
     PORTATILE_MAP_FIELD("global_address", "", "b64", (ulong)base, "l");
-    PORTATILE_MAP_FIELD("rank", "", "b32", 1, "r");  // less one
+    PORTATILE_MAP_FIELD("rank", "", "b32", planes ? 2 : 1, "r");  // less one
     PORTATILE_MAP_FIELD("box_dim", "0, ", "b32", wide, "r");
     PORTATILE_MAP_FIELD("box_dim", "1, ", "b32", high, "r");
     PORTATILE_MAP_FIELD("global_dim", "0, ", "b32", columns, "r");
@@ -39,6 +40,12 @@ static inline void tensor_map(uint space, __global uchar *map, __global const vo
     PORTATILE_MAP_FIELD("global_stride", "0, ", "b64", pitch, "l");
     PORTATILE_MAP_FIELD("element_stride", "0, ", "b32", 1, "r");
     PORTATILE_MAP_FIELD("element_stride", "1, ", "b32", 1, "r");
+    if (planes) {
+      PORTATILE_MAP_FIELD("box_dim", "2, ", "b32", 1, "r");
+      PORTATILE_MAP_FIELD("global_dim", "2, ", "b32", planes, "r");
+      PORTATILE_MAP_FIELD("global_stride", "1, ", "b64", step, "l");
+      PORTATILE_MAP_FIELD("element_stride", "2, ", "b32", 1, "r");
+    }
     if (bytes == 1) PORTATILE_MAP_FIELD("elemtype", "", "b32", 0, "n");
     else if (bytes == 2) PORTATILE_MAP_FIELD("elemtype", "", "b32", 1, "n");
     else PORTATILE_MAP_FIELD("elemtype", "", "b32", 2, "n");
@@ -50,6 +57,25 @@ static inline void tensor_map(uint space, __global uchar *map, __global const vo
   asm volatile(PORTATILE_LATER "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;"
                :: "l"(map), "r"(space) : "memory");
   asm volatile(PORTATILE_LATER "fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
+}
+static inline void tensor_map(uint space, __global uchar *map, __global const void *base, uint bytes, uint columns, uint rows, ulong pitch,
+                              uint wide, uint high) {
+  tensor_map_3d(space, map, base, bytes, columns, rows, pitch, 0, 0, wide, high);
+}
+/* a parameter's address; the first and the second of 128 bytes are told apart by their place */
+typedef ulong16 tensor_map_t;
+typedef ulong tensor_at_t;
+#define TENSOR_AT(map, place) portatile_tensor_at_##place()
+static inline ulong portatile_tensor_at_0(void) { ulong at; asm volatile(PORTATILE_LATER "parameter 0 %0;" : "=l"(at)); return at; }
+static inline ulong portatile_tensor_at_1(void) { ulong at; asm volatile(PORTATILE_LATER "parameter 1 %0;" : "=l"(at)); return at; }
+static inline void tensor_prefetch(tensor_at_t map) { asm volatile(PORTATILE_LATER "prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
+static inline void tensor_copy_by(uint to, tensor_at_t map, int column, int row, uint b) {
+  asm volatile(PORTATILE_LATER "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(b) : "memory");
+}
+static inline void tensor_copy_by_3d(uint to, tensor_at_t map, int column, int row, int plane, uint b) {
+  asm volatile(PORTATILE_LATER "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(plane), "r"(b) : "memory");
 }
 static inline void tensor_copy(uint to, __global uchar *map, int column, int row, uint b) {
   asm volatile(PORTATILE_LATER "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"

@@ -216,6 +216,13 @@ class Point:
         """Work-groups that share C, without those that share its k; the problem is transposed already where the point asks for it."""
         return -(-problem.sizes["m"] // self.rows) * -(-problem.sizes["n"] // self.columns)
 
+    def resident(self, units: int) -> int:
+        """The groups of a persistent form that run at the same time, one on each of so many compute units: whole clusters.
+
+        Clusters of more than two leave over what is left of each of some 8 clusters of multiprocessors that the device has.
+        """
+        return max((units - (8 if self.CLUSTER > 2 else 0)) // self.CLUSTER, 1) * self.CLUSTER
+
     def passes(self, k: int) -> Passes:
         """The division of ``k`` steps."""
         share = -(-k // self.SPLIT_K)

@@ -193,7 +193,7 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% for term in range(TERMS) %}
 {% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ box * depth * 128 + term * wide * 128 }}, {{ x ~ "_map" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
 {% endfor %}
 {% endfor %}
                     phase ^= slot == {{ STAGES - 1 }};
@@ -261,8 +261,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         mbarrier_init_done();
     }
 {% if MAPS %}
+    const tensor_at_t a_at = TENSOR_AT(a_map, 0), b_at = TENSOR_AT(b_map, 1);
     if (item == {{ 128 * TBR }} || item == {{ 128 * TBR + 32 }})
-        tensor_prefetch(item == {{ 128 * TBR }} ? a_map : b_map);
+        tensor_prefetch(item == {{ 128 * TBR }} ? a_at : b_at);
 {% else %}
     // what lies past the last step of this group's k is zeros, too
     __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);

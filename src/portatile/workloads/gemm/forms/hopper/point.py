@@ -176,8 +176,10 @@ class Hopper(Point):
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands. Raises ArgumentError for what the device does not take."""
-        if (self.MAPS and not device.can.tensor_maps) or (self.CLUSTER > 1 and not device.can.clusters):
-            raise ArgumentError(f"gemm: {device.name} takes neither maps of the host nor clusters: MAPS must be 0, CLUSTER 1")
+        if self.MAPS and not device.can.tensor_maps:
+            raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}: MAPS must be 0")
+        if self.CLUSTER > 1 and not device.can.clusters:
+            raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
         tile = self.rows * self.CLUSTER, self.columns
         found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, turned=self.TURN)
         return {**found, "local_bytes": self.local_bytes(4)}
