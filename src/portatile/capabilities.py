@@ -105,10 +105,10 @@ def of_nvidia(architecture: str) -> Capabilities:
     )
 
 
-def warp_groups(architecture: str, clusters: bool = True) -> dict[str, bool]:
-    """What Capabilities say of warp groups; ``clusters``: whether a launch may have any."""
+def with_warp_groups(known: Capabilities, architecture: str, clusters: bool = True) -> Capabilities:
+    """``known`` with what is true of warp groups on an architecture; ``clusters``: whether a launch may have any."""
     has = architecture.rstrip("af") == "sm_90"  # as sm_90a
-    return {"warp_groups": has, "tensor_maps": has, "clusters": has and clusters}
+    return replace(known, warp_groups=has, tensor_maps=has, clusters=has and clusters)
 
 
 def declared_by_nvidia(architecture: str, local_memory: int) -> int:
@@ -126,5 +126,5 @@ def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memo
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":
         bounds = replace(known, language="CUDA C++", static_local=_STATIC_LOCAL)
-        return replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0, **warp_groups(architecture))
+        return with_warp_groups(replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0), architecture)
     return replace(known, static_local=declared_by_nvidia(architecture, local_memory) if nvidia else 0)

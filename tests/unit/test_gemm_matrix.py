@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from portatile import workloads
-from portatile.capabilities import of_nvidia, warp_groups
+from portatile.capabilities import of_nvidia, with_warp_groups
 from portatile.device.amdgcn import compiler as amd
 from portatile.device.base import Memory, Slot
 from portatile.device.cuda import compiler, packed
@@ -28,7 +28,7 @@ from support.seeds import new_seed
 WORKLOAD = workloads.get("gemm")
 HOPPER = replace(on_paper("gpu"), capabilities=capabilities("sm_90"))
 AMPERE = replace(on_paper("gpu", "sm_80"), capabilities=capabilities("sm_80"))
-OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=replace(of_nvidia("sm_90"), **warp_groups("sm_90", clusters=False)))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_groups(of_nvidia("sm_90"), "sm_90", clusters=False))
 
 
 def problem(size: int, dtype: str, trans: str = "NN") -> Problem:

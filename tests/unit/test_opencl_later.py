@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from portatile import dialect, workloads
-from portatile.capabilities import of_nvidia, warp_groups
+from portatile.capabilities import of_nvidia, with_warp_groups
 from portatile.device.opencl import later
 from portatile.records import Launch
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from support.devices import on_paper
 
-OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=replace(of_nvidia("sm_90"), **warp_groups("sm_90", clusters=False)))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_groups(of_nvidia("sm_90"), "sm_90", clusters=False))
 GIVEN = """.version {version}
 .target sm_90, texmode_independent
 .address_size 64

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from portatile.capabilities import Capabilities, of_nvidia, warp_groups
+from portatile.capabilities import Capabilities, of_nvidia, with_warp_groups
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.driver import call, driver
@@ -27,7 +27,7 @@ def _driver_release() -> str:
 
 def capabilities(architecture: str) -> Capabilities:
     """The capabilities of a GPU through CUDA."""
-    return replace(
+    known = replace(
         of_nvidia(architecture),
         language="CUDA C++",
         static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
@@ -35,8 +35,8 @@ def capabilities(architecture: str) -> Capabilities:
         carveout=True,
         addresses=True,
         launch_us=5.0,
-        **warp_groups(architecture),
     )
+    return with_warp_groups(known, architecture)
 
 
 def describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:

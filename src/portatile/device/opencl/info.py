@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, Literal
 
-from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia, warp_groups
+from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia, with_warp_groups
 from portatile.device.opencl.caches import data_caches
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.probe import promising, survives
@@ -70,7 +70,7 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
     """The capabilities of a device, from its extensions and, for NVIDIA's, from its compute capability; ``survived``: a CPU compiler's."""
     if "cl_nv_device_attribute_query" in extensions:
         declared = declared_by_nvidia(architecture, device.local_mem_size)
-        return replace(of_nvidia(architecture), static_local=declared, **warp_groups(architecture, clusters=False))
+        return with_warp_groups(replace(of_nvidia(architecture), static_local=declared), architecture, clusters=False)
     if survived is None:
         return Capabilities()
     return Capabilities(

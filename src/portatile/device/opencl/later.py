@@ -18,7 +18,8 @@ _LEAST = (8, 6)  # of the PTX ISA in which strides of tensor maps count bytes
 def instructions(text: str) -> str:
     """PTX for sm_90 as the driver gives it, with such comments as PTX for sm_90a; any other text as it is.
 
-    ``parameter 0 %rd1`` becomes the address of the kernel's first parameter of 128 bytes. Each kernel is told that one group of it on a multiprocessor suffices, without which registers cannot pass between its sub-groups.
+    ``parameter 0 %rd1`` becomes the address of the kernel's first parameter of 128 bytes. Each kernel is told that one group of it on a
+    multiprocessor suffices, without which registers cannot pass between its sub-groups.
     """
     if MARK not in text:
         return text

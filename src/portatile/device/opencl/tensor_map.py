@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,10 @@ void encode(__global const uchar* base, const uint itemsize, const uint columns,
 class Buffer(cl.Buffer):  # type: ignore[misc]
     """A ``pyopencl.Buffer`` that keeps the maps of it."""
 
+    def __init__(self, context: Any, flags: int, nbytes: int) -> None:
+        super().__init__(context, flags, nbytes)
+        self.maps: dict[TensorMap, np.void] = {}
+
 
 class TensorMaps:
     """Makes maps of the memory of a device. A buffer's is made once, unless other devices may move it."""
@@ -44,10 +49,9 @@ class TensorMaps:
         """The map of the matrix in ``memory``."""
         if not isinstance(memory.buffer, Buffer) or self._device.peers:
             return self._made(memory, form)
-        known: dict[TensorMap, np.void] = memory.buffer.__dict__
-        if form not in known:
-            known[form] = self._made(memory, form)
-        return known[form]
+        if form not in memory.buffer.maps:
+            memory.buffer.maps[form] = self._made(memory, form)
+        return memory.buffer.maps[form]
 
     def release(self) -> None:
         """Give the kernel and its queue back."""
