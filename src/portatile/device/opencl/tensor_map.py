@@ -47,11 +47,12 @@ class TensorMaps:
 
     def of(self, memory: ClMemory, form: TensorMap) -> np.void:
         """The map of the matrix in ``memory``."""
-        if not isinstance(memory.buffer, Buffer) or self._device.peers:
+        if self._device.peers:
             return self._made(memory, form)
-        if form not in memory.buffer.maps:
-            memory.buffer.maps[form] = self._made(memory, form)
-        return memory.buffer.maps[form]
+        known = memory.buffer.maps if isinstance(memory.buffer, Buffer) else memory.maps  # of a part of a buffer
+        if form not in known:
+            known[form] = self._made(memory, form)
+        return known[form]
 
     def release(self) -> None:
         """Give the kernel and its queue back."""
