@@ -122,8 +122,9 @@ def _inputs(problem: Problem) -> Inputs:
         element = types.result if name == "c" else types.operand
         layout = problem.layout[name]
         count = layout.offset + sum((size - 1) * stride for size, stride in zip(shape, layout.strides, strict=True)) + 1
-        drawn = rng.integers(-100, 100, _DRAWN) if not element.unit else rng.standard_normal(_DRAWN)
         if name == "c" and element.unit:
-            drawn = np.full(1, np.nan)
+            operands[name] = np.full(count, np.nan, element.numpy)
+            continue
+        drawn = rng.integers(-100, 100, _DRAWN) if not element.unit else rng.standard_normal(_DRAWN)
         operands[name] = np.resize(drawn.astype(element.numpy), count)
     return Inputs(operands, {"alpha": 1.0, "beta": 0.0})

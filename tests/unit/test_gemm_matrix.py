@@ -175,6 +175,17 @@ def test_of_four_bytes_one_operand_with_slow_k_goes_to_registers(trans: str) -> 
     assert "serialized" not in binary.log
 
 
+def test_groups_share_what_they_read_where_rows_are_less_aligned() -> None:
+    """1,000 numbers of 16 bits are no whole sectors of 32 bytes."""
+    for size, device, cluster in ((1000, HOPPER, 2), (1008, HOPPER, 1), (1001, HOPPER, 1), (1000, OPENCL, 1)):
+        config = WORKLOAD.default(problem(size, "bfloat16"), device)
+        assert config["CLUSTER"] == cluster
+        assert WORKLOAD.space(problem(size, "bfloat16"), device).violated(config) is None
+    stored = Layout((1024, 1))
+    padded = replace(problem(1000, "bfloat16"), layout=dict.fromkeys("abc", stored))
+    assert WORKLOAD.default(padded, HOPPER)["CLUSTER"] == 1
+
+
 def test_packed_launches_make_tensor_maps_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     form = TensorMap(2, 8, 8, 16, 64, 8)
     monkeypatch.setattr(packed, "encoded", lambda address, form: bytes([address]) * packed.SIZE)

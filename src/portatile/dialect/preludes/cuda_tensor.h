@@ -24,7 +24,8 @@
                                          address of each, and for its barrier; tensor_copy_by_to_all, tensor_copy_by_3d_to_all
    mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank; what was written before need not
                                          be seen there, for which all memory would have to be waited for
-   cluster_rank(), cluster_barrier()     a group's place in its cluster; all work-items of a cluster that have not ended wait for each other
+   cluster_rank(), cluster_barrier()     a group's place in its cluster; all work-items of a cluster that have not ended wait for each other,
+                                         and see what mbarrier_init made of each other's barriers, but nothing else that was written
    store_fragment(to, a, b, c, d)        16 x 16 elements of 16 bits to rows of local memory: a and b are rows 0 .. 7 and 8 .. 15 of the first
                                          eight columns, two neighbours to a work-item as the products have them, c and d of the others.
                                          Work-item l gives the address of row l % 16, columns 8 (l / 16) .., aligned to 16
@@ -122,7 +123,7 @@ INLINE void mbarrier_arrive_at(uint b, uint rank) {
 }
 INLINE uint cluster_rank() { uint r; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
 INLINE void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 INLINE void store_fragment(uint to, uint a, uint b, uint c, uint d) {

@@ -11,7 +11,7 @@ from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import EIGHT_BITS, for_units, moduli, types_of
-from portatile.workloads.gemm.storage import k_fast
+from portatile.workloads.gemm.storage import k_fast, transposed
 
 KINDS: Mapping[str, str] = {
     "float16": "F16",
@@ -39,6 +39,8 @@ _RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
 _ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
 _SECOND = 3.0  # a second launch
 _PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
+_UNALIGNED = 2.4e-3  # a row of 128 bytes not aligned to 32, of which five sectors are read
+_SECTOR = 32  # bytes of memory that are read together
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
@@ -186,15 +188,29 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
     ranked: list[tuple[float, int, Point]] = []
     for place, tile in enumerate(tiles):
         point = tile.point
-        groups = batch * -(-m // point.rows) * -(-n // point.columns)
+        groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
+        copied = _unaligned_rows(problem, point) * _UNALIGNED / depth(problem)
         for split in (1, 2, 4, 8, 16, 32, 64):
             if split > 1 and (k < split * _LEAST or groups * split > units):
                 break
             steps = -(-k // split // depth(problem)) * depth(problem)
-            each = point.rows * point.columns * (steps / (tile.rate * _RATES[size]) + _ENDED)
+            area = point.rows * point.columns
+            each = max(area / (tile.rate * _RATES[size]), copied) * steps + area * _ENDED
             took = tile.launch + -(-groups * split // units) * each
             if split > 1:
                 took += _SECOND + split * m * n * batch / units * _PLANE
             ranked.append((took, place, replace(point, SPLIT_K=split)))  # type: ignore[type-var]
     took, _, best = min(ranked, key=lambda one: one[:2])
     return took, best
+
+
+def unaligned(problem: Problem, name: str) -> bool:
+    """Whether rows of A or B that are copied as they lie begin in the middle of what memory reads together."""
+    size, layout = types_of(problem).operand.itemsize, problem.layout[name]
+    return direct(problem, name, fragments=True) and (layout.offset * size % _SECTOR or layout.strides[0] * size % _SECTOR) != 0
+
+
+def _unaligned_rows(problem: Problem, point: Point) -> int:
+    """The rows not so aligned that a group has copied for each tile along k."""
+    seen = transposed(problem) if point.transposes else problem
+    return unaligned(seen, "a") * point.rows + unaligned(seen, "b") * point.columns // point.CLUSTER
