@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from portatile import dialect, workloads
 from portatile.capabilities import of_nvidia, with_warp_groups
 from portatile.device.opencl import later
+from portatile.device.opencl.info import _capabilities
 from portatile.records import Launch
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from support.devices import on_paper
@@ -46,6 +48,13 @@ def test_parameters_are_found_by_their_place() -> None:
     text = GIVEN.format(version="9.0").replace("gemm_param_0\n", f"gemm_param_0,\n{maps}\n")
     text = text.replace("wgmma.fence.sync.aligned;", "parameter 1 %rd7;")
     assert "\tcvta.param.u64 %rd7, gemm_param_2;" in later.instructions(text).splitlines()
+
+
+@pytest.mark.parametrize(("driver", "takes"), [("580.159.04", True), ("570.86", True), ("550.54", False), ("unknown", False)])
+def test_drivers_that_are_too_old_for_the_text_have_no_warp_groups(driver: str, takes: bool) -> None:
+    device = SimpleNamespace(driver_version=driver, local_mem_size=48 << 10)
+    found = _capabilities(device, {"cl_nv_device_attribute_query"}, "sm_90", None)
+    assert (found.warp_groups, found.tensor_maps, found.clusters) == (takes, takes, False)
 
 
 def test_other_texts_stay_as_they_are() -> None:
