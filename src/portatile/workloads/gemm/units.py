@@ -39,7 +39,7 @@ _RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
 _ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
 _SECOND = 3.0  # a second launch
 _PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
-_UNALIGNED = 2.4e-3  # a row of 128 bytes not aligned to 32, of which five sectors are read
+_UNALIGNED = 7.3e-4, 1.3e-5  # a row of 128 bytes not aligned to 32, of which five sectors are read; for each group that reads too
 _SECTOR = 32  # bytes of memory that are read together
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
@@ -189,12 +189,12 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
     for place, tile in enumerate(tiles):
         point = tile.point
         groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
-        copied = _unaligned_rows(problem, point) * _UNALIGNED / depth(problem)
+        rows = _unaligned_rows(problem, point) / depth(problem)
         for split in (1, 2, 4, 8, 16, 32, 64):
             if split > 1 and (k < split * _LEAST or groups * split > units):
                 break
             steps = -(-k // split // depth(problem)) * depth(problem)
-            area = point.rows * point.columns
+            area, copied = point.rows * point.columns, rows * (_UNALIGNED[0] + _UNALIGNED[1] * min(groups * split, units))
             each = max(area / (tile.rate * _RATES[size]), copied) * steps + area * _ENDED
             took = tile.launch + -(-groups * split // units) * each
             if split > 1:
