@@ -4,6 +4,7 @@
    behind PORTATILE_LATER: device/opencl/later.py makes it an instruction of a text for sm_90a. Each stands in a line of its own. */
 #define PORTATILE_LATER "//portatile: "
 #define WARP_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
+#define WARP_GROUP_BARRIER(group) asm volatile("bar.sync %0, 128;" :: "r"((group) + 1) : "memory")
 static inline void mbarrier_init(uint b, uint count) {
   asm volatile(PORTATILE_LATER "mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(count) : "memory");
 }

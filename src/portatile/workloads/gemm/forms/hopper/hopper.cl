@@ -34,7 +34,7 @@
 {% set tiles = "down * across" ~ (" * problems" if spans_batch) %}
 {% set local_argument = (", const int problems" if spans_batch) ~ (", tensor_map_t a_map, tensor_map_t b_map" if MAPS else ", __global uchar* maps") ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set fragments = itemsize == 4 and not A_ALONG %}
-{% set pitch = 20 if TURN else 40 %}
+{% set pitch = 68 if TURN else 40 %}
 {% set halves = 144 %}
 {% set exchanged = 640 %}
 {% set spaces = STAGES * stage + TBR * 4 * exchanged * 4 %}
@@ -284,7 +284,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if TBR == 2 %}
     warp_registers_more();
 {% endif %}
-    __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ exchanged }};
+    __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + {{ "team * %d" % (4 * exchanged) if TURN else "item / 32 * %d" % exchanged }};
     int slot = 0, phase = 0;
     for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
@@ -398,29 +398,30 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
             for (int c = 0; c < {{ bn }}; c += 32) {
-                WARP_BARRIER();
-#pragma unroll
-                for (int e = 0; e < 16; e += 2)
 {% if TURN %}
-{# rows of C lie along the exchange's, those of fragments in the order of C's columns #}
-                    for (int x = 0; x < 2; ++x)
-                        exchange[(e / 4 * 8 + lane % 4 * 2 + x) * {{ pitch }} + {{ "lane / 16 * 8 + lane / 4 % 4 + e / 2 % 2 * 4" if fragments else "lane / 4 + e / 2 % 2 * 8" }}] = sums[r][c / 2 + e + x];
-{% else %}
-                    *(__local {{ real }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
-{% endif %}
-                WARP_BARRIER();
+                // a warp group's 64 columns of C and 32 rows, one below the other
+                WARP_GROUP_BARRIER(team);
 #pragma unroll
-                for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
-{% if TURN %}
-                    const int i = c + place / 16, across_c = team * {{ 64 * TRR }} + r * 64, at_c = place % 16;
-                    const int j = across_c + {{ "item / 64 % 2 * 32 + item / 32 % 2 * 8 + at_c % 8 + at_c / 8 * 16" if fragments else "item / 32 % 4 * 16 + at_c" }};
+                for (int e = 0; e < 16; ++e)
+                    exchange[(e / 4 * 8 + lane % 4 * 2 + e % 2) * {{ pitch }} + {{ row_of("(item / 32 % 4)", "(lane / 4 + e / 2 % 2 * 8)") }}] = sums[r][c / 2 + e];
+                WARP_GROUP_BARRIER(team);
+#pragma unroll
+                for (int place = item % 128 * {{ WIDE }}; place < 2048; place += {{ 128 * WIDE }}) {
+                    const int i = c + place / 64, j = team * {{ 64 * TRR }} + r * 64 + place % 64;
                     if ({{ "row0 + j < m && col0 + i < n" if C_EDGE else "1" }}) {
+                        __local const {{ real }}* from = exchange + place / 64 * {{ pitch }} + place % 64;
 {% if ENDS %}
                         const int of_columns = row0, of_rows = col0;
                         { const int row0 = of_rows, col0 = of_columns;
 {% endif %}
-                        __local const {{ real }}* from = exchange + place / 16 * {{ pitch }} + at_c;
 {% else %}
+                WARP_BARRIER();
+#pragma unroll
+                for (int e = 0; e < 16; e += 2)
+                    *(__local {{ real }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
+                WARP_BARRIER();
+#pragma unroll
+                for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
                     const int i = team * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "place / 32") }}, j = c + place % 32;
                     if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }}) {
                         __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
