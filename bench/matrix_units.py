@@ -1,6 +1,7 @@
 """Products on matrix units beside cuBLAS: points of the forms, compiled in parallel, checked against PyTorch, timed by replayed graphs.
 
-Needs a CUDA device and PyTorch. Every point runs in a child that is killed where it hangs. `default` is what a user gets without tuning.
+Needs a CUDA device and PyTorch. Every point runs in a child that is killed where it hangs. `default` is what a user gets without tuning,
+`OpenCL` the same through the GPU's OpenCL, with `--opencl`.
 Beside floats of eight bits runs `torch._scaled_mm` with precise sums; beside int8 with scales `_int_mm` and the scaling in PyTorch; beside
 bfloat16 with bias and GELU `addmm` and `gelu`.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import in_opencl
 import in_torch
 from measure import facts, parser, save, slug
 from portatile import workloads
@@ -92,26 +94,28 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Job:
-    """A shape of a kind in KINDS, and the point that multiplies it: a name in POINTS or PROMOTED, ``default``, or ``cuBLAS``.
+    """A shape of a kind in KINDS, and the point that multiplies it: a name in POINTS or PROMOTED, ``default``, ``OpenCL``, or ``cuBLAS``.
 
-    ``pad``: elements past each row.
+    ``sizes``: m, n and k, of a stack behind the number of its problems. ``pad``: elements past each row, none in a stack.
     """
 
     name: str
     kind: str
     trans: str
-    sizes: tuple[int, int, int]
+    sizes: tuple[int, ...]
     timed: bool = True
     pad: int = 0
 
     @property
     def workload(self) -> Workload:
-        return workloads.get(KINDS[self.kind].workload)
+        return workloads.get("gemm_batched" if len(self.sizes) == 4 else KINDS[self.kind].workload)
 
     def problem(self) -> Problem:
         kind = KINDS[self.kind]
         options = {"trans_a": self.trans[0], "trans_b": self.trans[1], **kind.epilogue}
-        sizes = dict(zip("mnk", self.sizes, strict=True))
+        sizes = dict(zip(("batch", "m", "n", "k")[-len(self.sizes) :], self.sizes, strict=True))
+        if len(self.sizes) == 4:
+            return self.workload.problem(sizes, kind.dtype, options)
         bare = self.workload.problem(sizes, kind.dtype, options)
         layout = {name: Layout((shape[1] + (self.pad if name in "abc" else 0), 1), 0) for name, shape in self.workload.shapes(bare).items()}
         return self.workload.problem(sizes, kind.dtype, options, layout)
@@ -129,9 +133,10 @@ def main() -> None:
     options = parser(__doc__, device="")
     options.add_argument("--kinds", default=",".join(KINDS))
     options.add_argument("--sizes", default="512,1000,1024,2048,4096,8192")
-    options.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536", help="timed by the default only")
+    options.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536,32x512x512x512", help="timed by the default only")
     options.add_argument("--trans", default="NN,NT,TN,TT")
     options.add_argument("--points", default=",".join((*POINTS, *PROMOTED)))
+    options.add_argument("--opencl", action="store_true", help="defaults through OpenCL too")
     options.add_argument("--limit", type=float, default=140.0, help="seconds")
     asked = options.parse_args()
     begin = time.perf_counter()
@@ -142,6 +147,8 @@ def main() -> None:
     slow = sum("serialized" in binary.log or any(r.spill_stores > 0 for r in binary.resources.values()) for binary in built.values())
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
     results = _measured(jobs, built, begin + asked.limit)
+    if asked.opencl:
+        results |= _through_opencl([job for job in results if job.name == "default"], begin + asked.limit)
     _show(results)
     rows = [{**asdict(job), "tflops": value} for job, value in results.items() if job.timed]
     document = {"bench": "matrix_units", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
@@ -171,10 +178,10 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
     for kind in asked.kinds.split(","):
         bytewise = KINDS[kind].held in ("int8", "float8_e4m3fn")
         for shape in filter(None, asked.shapes.split(",")):
-            m, n, k = map(int, shape.split("x"))
+            sizes = tuple(map(int, shape.split("x")))
             for name in ("cuBLAS", "default"):
-                if _peer(name, kind, (m, n, k)):
-                    yield Job(name, kind, "NT" if bytewise else "NN", (m, n, k))
+                if (len(sizes) == 3 or not (bytewise or KINDS[kind].epilogue)) and _peer(name, kind, sizes):
+                    yield Job(name, kind, "NT" if bytewise else "NN", sizes)
 
 
 def _peer(name: str, kind: str, sizes: tuple[int, ...]) -> bool:
@@ -197,6 +204,23 @@ def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float) -> dic
     return results
 
 
+def _through_opencl(defaults: list[Job], deadline: float) -> dict[Job, float]:
+    """Tflop/s of the same products through the GPU's OpenCL; none where it has no OpenCL."""
+    found = in_opencl.opened()
+    if found is None:
+        print("no GPU through OpenCL")
+        return {}
+    print(*in_opencl.compiled([job.problem() for job in defaults], found.info), sep="\n")
+    results: dict[Job, float] = {}
+    jobs = [replace(job, name="OpenCL") for job in defaults]
+    for job, answer in in_torch.answers(jobs, in_opencl.serve, (), deadline, patience=30):
+        if isinstance(answer, float):
+            results[job] = answer
+        else:
+            print("wrong:", job, answer)
+    return results
+
+
 def serve(end: Any, built: dict[str, Binary]) -> None:
     """The child: answers a job with a number, or with what is wrong."""
     import torch
@@ -206,13 +230,13 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
 
 
 def _run(torch: Any, job: Job, built: dict[str, Binary]) -> float:
-    m, n, k = job.sizes
-    problem, flops = job.problem(), 2.0 * m * n * k
+    problem, flops = job.problem(), 2.0 * float(np.prod(job.sizes))
+    m, n = int(np.prod(job.sizes[:-2])), job.sizes[-2]
     operands = {name: _operand(torch, job, problem, name) for name in problem.layout if name != "c"}
     result = getattr(torch, KINDS[job.kind].result)
     if job.name == "cuBLAS":
         return flops / _seconds(torch, _theirs(torch, job, operands), flops) / 1e12
-    pitch = problem.layout["c"].strides[0]
+    pitch = problem.layout["c"].strides[-2]
     for alpha, beta in ((1, 0),) if job.timed else ((1, 0), (2, -1)):
         kept = torch.randint(-90, 90, (m * pitch + 4096,), device="cuda").to(result)
         c = kept.clone()
@@ -228,7 +252,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary]) -> float:
 
 def _theirs(torch: Any, job: Job, operands: dict[str, Any]) -> Callable[[], Any]:
     """What a user of PyTorch calls."""
-    x, y = (operands[name].t() if trans == "T" else operands[name] for name, trans in zip("ab", job.trans, strict=True))
+    x, y = (operands[name].mT if trans == "T" else operands[name] for name, trans in zip("ab", job.trans, strict=True))
     if job.kind.startswith("float8"):  # one factor for all: what PyTorch offers of blocks depends on its version
         one = torch.ones((), device="cuda")
         return lambda: torch._scaled_mm(x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=False)
@@ -240,9 +264,9 @@ def _theirs(torch: Any, job: Job, operands: dict[str, Any]) -> Callable[[], Any]
     if job.kind == "bfloat16-gelu":
         bias = operands["bias"].reshape(-1).to(torch.bfloat16)
         return lambda: torch.nn.functional.gelu(torch.addmm(bias, x, y))
-    out = torch.empty((job.sizes[0], job.sizes[1]), device="cuda", dtype=getattr(torch, KINDS[job.kind].result))
+    out = torch.empty(job.sizes[:-1], device="cuda", dtype=getattr(torch, KINDS[job.kind].result))
     torch.backends.cuda.matmul.allow_tf32 = job.kind == "tfloat32"
-    return lambda: torch.mm(x, y, out=out)
+    return lambda: torch.matmul(x, y, out=out)
 
 
 def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
@@ -251,36 +275,37 @@ def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
     torch.manual_seed(sum(map(ord, name)))
     if name not in "ab":
         return torch.rand((shape[0], max(shape[1], 1)), device="cuda") / (100 if name.startswith("scale") else 1)
-    held, pitch = getattr(torch, KINDS[job.kind].held), problem.layout[name].strides[0]
+    held, stored = getattr(torch, KINDS[job.kind].held), (*shape[:-1], problem.layout[name].strides[-2])
     if held == torch.int8:
-        whole = torch.randint(-128, 128, (shape[0], pitch), device="cuda", dtype=torch.int8)
+        whole = torch.randint(-128, 128, stored, device="cuda", dtype=torch.int8)
     else:
-        wide = torch.randn((shape[0], pitch), device="cuda")
-        wide[:, shape[1] :] = float("nan")
+        wide = torch.randn(stored, device="cuda")
+        wide[..., shape[-1] :] = float("nan")
         whole = wide.to(held)
-    return whole[:, : shape[1]]
+    return whole[..., : shape[-1]]
 
 
 def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, factors: tuple[int, int], pitch: int) -> None:
     """Raise ValueError where C is wrong, or what lies beside it changed; of a large C some rows are compared."""
-    m, n, _ = job.sizes
+    m, n = int(np.prod(job.sizes[:-2])), job.sizes[-2]
     alpha, beta = factors
     got, old = c[: m * pitch].reshape(m, pitch), kept[: m * pitch].reshape(m, pitch)
     if not torch.equal(c[m * pitch :], kept[m * pitch :]) or not torch.equal(got[:, n:], old[:, n:]):
         raise ValueError("wrote past C")
     if bool(torch.isnan(got.float()).any()):
         raise ValueError("C holds NaN")
-    rows = torch.arange(m, device="cuda") if m <= 1024 else torch.randint(0, m, (64,), device="cuda")
+    stack = len(job.sizes) == 4
+    rows = torch.arange(m, device="cuda") if m <= 1024 or stack else torch.randint(0, m, (64,), device="cuda")
     kind = KINDS[job.kind]
-    x, y = (operands[name].double().t() if trans == "T" else operands[name].double() for name, trans in zip("ab", job.trans, strict=True))
-    x = x[rows]
+    x, y = (operands[name].double().mT if trans == "T" else operands[name].double() for name, trans in zip("ab", job.trans, strict=True))
+    x = x if stack else x[rows]
     if kind.workload == "gemm_blocks":
         of_step = torch.arange(x.shape[1], device="cuda") // BLOCK
         x, y = x * operands["scale_a"][rows][:, of_step].double(), y * operands["scale_b"][of_step].double()
     if "scale_a" in kind.epilogue:
         x, y = x * operands["scale_a"][0, rows].double().reshape(-1, 1), y * operands["scale_b"].double()
-    expected = alpha * (x @ y) + beta * old[rows][:, :n].double()
-    scale = abs(alpha) * (x.abs() @ y.abs()) + abs(beta) * 90
+    expected = alpha * (x @ y).reshape(-1, n) + beta * old[rows][:, :n].double()
+    scale = abs(alpha) * (x.abs() @ y.abs()).reshape(-1, n) + abs(beta) * 90
     if "bias" in kind.epilogue:
         expected, scale = expected + operands["bias"].double(), scale + 1
     if "activation" in kind.epilogue:
@@ -330,6 +355,7 @@ def _show(results: dict[Job, float]) -> None:
             print(f"  {name}".ljust(18), *cells)
         for label, names in (
             ("default/cuBLAS", ["default"]),
+            ("OpenCL/cuBLAS", ["OpenCL"]),
             ("best/cuBLAS", list(dict.fromkeys(name for name, _ in these if name != "cuBLAS"))),
         ):
             best = [max(these.get((name, size), 0.0) for name in names) / these.get(("cuBLAS", size), float("inf")) for size in sizes]

@@ -40,11 +40,11 @@ def _of(recorded: list[Run], rows_of: Any, name: str, title: str) -> Iterator[Ta
         yield Table(f"{name}-{'-'.join(device.lower().split())}", f"cuBLAS by {peers}.\n\n{text}", files, f"{title}, {device}")
 
 
-_UNITS = ("type", "m x n x k", "stored", "Top/s", "cuBLAS", "over cuBLAS")
+_UNITS = ("type", "m x n x k", "stored", "Top/s", "cuBLAS", "over cuBLAS", "OpenCL", "over cuBLAS")
 
 
 def _units(run: Run) -> dict[Key, list[str]]:
-    """By type, shape and transposition: portatile's rate, cuBLAS's, and their ratio."""
+    """By type, shape and transposition: portatile's rate, cuBLAS's, and their ratio; the same through OpenCL."""
     rates: dict[Key, dict[str, float]] = {}
     for row in run.document["rows"]:
         key = KINDS.get(row["kind"], row["kind"]), _shape(row["sizes"]), row["trans"]
@@ -53,8 +53,13 @@ def _units(run: Run) -> dict[Key, list[str]]:
     for key, rate in rates.items():
         if "default" in rate:
             peer = rate.get("cuBLAS")
-            cells[key] = [f"{rate['default']:.0f}", f"{peer:.0f}" if peer else "", f"{rate['default'] / peer:.2f}" if peer else ""]
+            ours, other = ((f"{rate[name]:.0f}", _over(rate[name], peer)) if name in rate else ("", "") for name in ("default", "OpenCL"))
+            cells[key] = [ours[0], f"{peer:.0f}" if peer else "", ours[1], *other]
     return cells
+
+
+def _over(rate: float, peer: float | None) -> str:
+    return f"{rate / peer:.2f}" if peer else ""
 
 
 _EMULATED = ("type", "m x n x k", "operands", "emulated, Tflop/s", "native", "cuBLAS", "over cuBLAS", "largest error", "native", "cuBLAS")

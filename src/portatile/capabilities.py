@@ -50,7 +50,8 @@ class Capabilities:
     calculates faster than plain ones do. ``matrix_types``: operands of which a sub-group multiplies fragments in one instruction.
     ``dot_types``: operands of which a processor adds the products of two or four neighbours along k to each lane of a vector in one
     instruction, named in kernel text. ``half_vectors``: a processor converts vectors of float16 to float32 in one instruction, named in
-    kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills.
+    kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills;
+    ``tensor_maps``: the host may tell it where; ``clusters``: neighbouring work-groups fill each other's.
     ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no
     work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them
     can finish their work). ``launch_bounds``: the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say
@@ -70,6 +71,8 @@ class Capabilities:
     dot_types: tuple[str, ...] = ()
     half_vectors: bool = False
     warp_groups: bool = False
+    tensor_maps: bool = False
+    clusters: bool = False
     asynchronous_copies: bool = False
     read_only_loads: bool = False
     ordered_groups: bool = False
@@ -102,6 +105,12 @@ def of_nvidia(architecture: str) -> Capabilities:
     )
 
 
+def with_warp_groups(known: Capabilities, architecture: str, clusters: bool = True) -> Capabilities:
+    """``known`` with what is true of warp groups on an architecture; ``clusters``: whether a launch may have any."""
+    has = architecture.rstrip("af") == "sm_90"  # as sm_90a
+    return replace(known, warp_groups=has, tensor_maps=has, clusters=has and clusters)
+
+
 def declared_by_nvidia(architecture: str, local_memory: int) -> int:
     """Bytes of local memory that NVIDIA's compiler of OpenCL C takes in a text, 0 where it is no more than a launch may ask for.
 
@@ -117,7 +126,5 @@ def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memo
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":
         bounds = replace(known, language="CUDA C++", static_local=_STATIC_LOCAL)
-        return replace(
-            bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0, warp_groups=architecture.rstrip("af") == "sm_90"
-        )
+        return with_warp_groups(replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0), architecture)
     return replace(known, static_local=declared_by_nvidia(architecture, local_memory) if nvidia else 0)

@@ -38,9 +38,20 @@ GROUPS: dict[str, Point] = {
     "two blocks of rows each": hopper.tile(256, 128, 4, blocks=2),
     "192 columns": replace(hopper.tile(128, 192, 4), RASTER=0),
     "split k": replace(hopper.tile(64, 64, 4), SPLIT_K=3, RASTER=1),
+    "turned": replace(hopper.tile(128, 256, 4), TURN=True),
+    "turned, two blocks of rows each, split k": replace(hopper.tile(256, 128, 4, blocks=2), TURN=True, SPLIT_K=2),
     "maps made by the host": replace(hopper.tile(64, 128, 4), MAPS=1),
+    "maps made by the host, turned": replace(hopper.tile(128, 128, 4), MAPS=1, TURN=True),
+    "a cluster": hopper.tile(128, 256, 4, cluster=2),
+    "maps made by the host, for a cluster": replace(hopper.tile(64, 128, 6, cluster=4), MAPS=1),
     "maps made by the host, split k": replace(hopper.tile(128, 64, 8), MAPS=1, SPLIT_K=2, RASTER=0),
 }
+
+
+def groups(device: Device) -> dict[str, Point]:
+    """The points for warp groups that the device takes."""
+    can = device.info.can
+    return {name: point for name, point in GROUPS.items() if can.warp_groups and (can.clusters or point.CLUSTER == 1)}
 
 
 def promoting(point: Point, dtype: str) -> Point:
@@ -82,8 +93,8 @@ def test_the_matrix_form_is_right(device: Device, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", GROUPS)
 def test_warp_groups_are_right(device: Device, dtype: str, name: str) -> None:
-    if not device.info.can.warp_groups:
-        pytest.skip("no warp groups multiply here")
+    if name not in groups(device):
+        pytest.skip("no warp groups multiply here, or no clusters run")
     rng = np.random.default_rng(new_seed(f"{dtype} {name}"))
     for _ in range(4):
         right(device, GROUPS[name], dtype, rng)
@@ -127,7 +138,7 @@ def test_batches_are_right(device: Device) -> None:
     """Stacks whose matrices share one operand or lie apart, copied first or not."""
     rng = np.random.default_rng(new_seed("matrix batch"))
     batched = workloads.get("gemm_batched")
-    points = [SMALL, *(GROUPS.values() if device.info.can.warp_groups else ())]
+    points = [SMALL, *groups(device).values()]
     for dtype in ("bfloat16", "int8"):
         options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
         cases = batched.awkward(batched.problem({"batch": 1, "m": 1, "n": 1, "k": 1}, dtype, options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import portatile
 from portatile import Buffer, dtypes, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
+from support.checking import check
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
@@ -206,3 +208,15 @@ def test_three_real_products_give_a_complex_one(device: Device, trans: str) -> N
     close(Got(portatile.matmul(stack, across, precision="3m", device=device.info.id), "complex64", device), stack, across)
     with pytest.raises(ArgumentError, match="complex64 and complex128"):
         called(a.real.copy(), b.real.copy())
+
+
+def test_planes_of_complex_numbers_may_be_transposed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As GPUs read them; here every device computes with them, of conjugates too."""
+    rng = np.random.default_rng(new_seed("planes"))
+    workload = workloads.get("gemm3m")
+    monkeypatch.setattr(sys.modules[type(workload).__module__], "_turns", lambda problem, name, device: True)
+    for dtype in COMPLEX:
+        options = {"trans_a": str(rng.choice(["N", "C"])), "trans_b": str(rng.choice(["T", "R"]))}
+        case = workload.problem({"m": 70, "n": 45, "k": 33}, dtype, options)
+        verdict = check(device, workload, case, workload.default(case, device.info), rng)
+        assert verdict.ok, f"{options}: {verdict.message}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from portatile import workloads
-from portatile.capabilities import of_nvidia
+from portatile.capabilities import of_nvidia, with_warp_groups
 from portatile.device.amdgcn import compiler as amd
 from portatile.device.base import Memory, Slot
 from portatile.device.cuda import compiler, packed
@@ -28,7 +28,7 @@ from support.seeds import new_seed
 WORKLOAD = workloads.get("gemm")
 HOPPER = replace(on_paper("gpu"), capabilities=capabilities("sm_90"))
 AMPERE = replace(on_paper("gpu", "sm_80"), capabilities=capabilities("sm_80"))
-OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=of_nvidia("sm_90"))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_groups(of_nvidia("sm_90"), "sm_90", clusters=False))
 
 
 def problem(size: int, dtype: str, trans: str = "NN") -> Problem:
@@ -152,8 +152,38 @@ def test_the_host_makes_maps_of_operands_and_of_stacks_of_them() -> None:
         assert binary.resources["gemm"].spill_stores == 0
         assert "serialized" not in binary.log
         assert [parameter.name for parameter in binary.entries[0].parameters if parameter.kind == "tensor_map"] == ["a_map", "b_map"]
-    with pytest.raises(ArgumentError):
-        WORKLOAD.plan(problem(512, "bfloat16"), replace(hopper.tile(128, 128, 6, cluster=2), MAPS=1).config(), HOPPER)
+    with pytest.raises(ArgumentError, match="MAPS must be 0"):
+        WORKLOAD.plan(case, point.config(), replace(OPENCL, capabilities=replace(OPENCL.can, tensor_maps=False)))
+    with pytest.raises(ArgumentError, match="CLUSTER must be 1"):
+        WORKLOAD.plan(case, hopper.tile(128, 256, 4, cluster=2).config(), OPENCL)
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize("trans", ["NN", "TT", "TN"])
+def test_of_four_bytes_one_operand_with_slow_k_goes_to_registers(trans: str) -> None:
+    """So that no copy of it is made first; of a B with slow k the transpose is computed."""
+    case = problem(1000, "tfloat32", trans)
+    config = WORKLOAD.default(case, HOPPER)
+    assert config["TURN"] == (trans == "NN")
+    assert WORKLOAD.space(case, HOPPER).violated(config) is None
+    steps = [step for step in WORKLOAD.plan(case, config, HOPPER).steps if isinstance(step, Launch)]
+    assert [step.kernel for step in steps] == ["gemm_lines"] * (trans == "TN") + ["gemm"]
+    source = product(case, hopper.Hopper(**{**hopper.tile(128, 256, 4).values(), "TURN": config["TURN"]}), HOPPER).source  # type: ignore[arg-type]
+    target = compiler.target("sm_90")
+    binary = target.compile(*target.lower(source))
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "serialized" not in binary.log
+
+
+def test_groups_share_what_they_read_where_rows_are_less_aligned() -> None:
+    """1,000 numbers of 16 bits are no whole sectors of 32 bytes."""
+    for size, device, cluster in ((1000, HOPPER, 2), (1008, HOPPER, 1), (1001, HOPPER, 1), (1000, OPENCL, 1)):
+        config = WORKLOAD.default(problem(size, "bfloat16"), device)
+        assert config["CLUSTER"] == cluster
+        assert WORKLOAD.space(problem(size, "bfloat16"), device).violated(config) is None
+    stored = Layout((1024, 1))
+    padded = replace(problem(1000, "bfloat16"), layout=dict.fromkeys("abc", stored))
+    assert WORKLOAD.default(padded, HOPPER)["CLUSTER"] == 1
 
 
 def test_packed_launches_make_tensor_maps_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +201,7 @@ def test_groups_go_from_tile_to_tile() -> None:
 def test_a_default_is_legal_and_uses_what_the_device_has() -> None:
     for dtype, size in itertools.product(("bfloat16", "float16:float32", "int8"), (64, 500, 1024, 4096)):
         case = problem(size, dtype, "NT")
-        for device, expected in ((HOPPER, {"hopper", "matrix"}), (AMPERE, {"matrix"}), (OPENCL, {"matrix"})):
+        for device, expected in ((HOPPER, {"hopper", "matrix"}), (AMPERE, {"matrix"}), (OPENCL, {"hopper", "matrix"})):
             config = WORKLOAD.default(case, device)
             assert config["FORM"] in expected
             assert WORKLOAD.space(case, device).violated(config) is None

@@ -59,8 +59,7 @@ class Target(Protocol):
 
         Raises CompileError with file and line for what the dialect does not support.
         """
-        text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{dialect.with_headers(source.text, source.file)}'
-        return replace(source, text=text), ()
+        return replace(source, text=dialect.opencl(source.text, source.file)), ()
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Build a lowered source; raises CompileError with the compiler's log in the lines and words of the text before it was lowered.

@@ -46,8 +46,16 @@ VERSION = _version()
 PRELUDE_OPENCL = (_HERE / "preludes" / "opencl.h").read_text()
 _USES_MATRIX = re.compile(r"\bMATRIX_(?:LOAD_[AB]|MULTIPLY_ADD_|STORE_[FS]32|PAIR_B?F16|(?:LOW|HIGH)_B?F16)")
 _MATRIX = (_HERE / "preludes" / "matrix.h").read_text()
+_USES_TENSOR = re.compile(r"\b(?:WGMMA_WAIT|tensor_map\w*)\b")
+_TENSOR = (_HERE / "preludes" / "tensor.h").read_text()
 
 
 def with_headers(text: str, file: str) -> str:
     """``text`` behind the headers in OpenCL C that only texts with such names in them pay for; the lines of ``file`` keep their numbers."""
     return f'#line 1 "portatile/matrix.h"\n{_MATRIX}\n#line 1 "{file}"\n{text}' if _USES_MATRIX.search(text) else text
+
+
+def opencl(text: str, file: str) -> str:
+    """``text`` as OpenCL C of its own: behind the prelude and the headers whose names are in it."""
+    tensor = f'#line 1 "portatile/tensor.h"\n{_TENSOR}\n' if _USES_TENSOR.search(text) else ""
+    return f'{PRELUDE_OPENCL}\n{tensor}#line 1 "{file}"\n{with_headers(text, file)}'

@@ -52,7 +52,7 @@ class ShippedItem:
             raise UsageError(f"NumPy has no {' and no '.join(foreign)}: programs without portatile could not pass such arrays")
         info, shipped = _elsewhere(self.info), self
         if info is not self.info and workload.space(self.problem, info).violated(self.config) is not None:
-            shipped = replace(self, config=workload.default(self.problem, info), why="the default for any processor")
+            shipped = replace(self, config=workload.default(self.problem, info), why="the default for any such device")
         plan = execute.flatten(workload.plan(self.problem, shipped.config, info), resolver(info, known_results()))
         return described(shipped, plan, _operands(workload, self.problem), workload.scalars, programs)
 
@@ -109,8 +109,11 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
 
 
 def _elsewhere(info: DeviceInfo) -> DeviceInfo:
-    """The device without instructions that a processor like it may lack: another one's would end the process that runs them."""
-    bare = replace(info.can, dot_types=(), half_vectors=False)
+    """The device without instructions that a processor like it may lack: another one's would end the process that runs them; and through
+    OpenCL without warp groups, of which a driver does not build the text as it stands.
+    """
+    can = info.can
+    bare = replace(can, dot_types=(), half_vectors=False, warp_groups=can.warp_groups and can.language != "OpenCL C")
     return info if bare == info.can else replace(info, capabilities=bare)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from portatile.capabilities import Capabilities, of_nvidia
+from portatile.capabilities import Capabilities, of_nvidia, with_warp_groups
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.driver import call, driver
@@ -27,16 +27,16 @@ def _driver_release() -> str:
 
 def capabilities(architecture: str) -> Capabilities:
     """The capabilities of a GPU through CUDA."""
-    return replace(
+    known = replace(
         of_nvidia(architecture),
         language="CUDA C++",
         static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
         launch_bounds=True,
-        warp_groups=architecture.rstrip("af") == "sm_90",  # as sm_90a, which NVIDIA's OpenCL C does not build for
         carveout=True,
         addresses=True,
         launch_us=5.0,
     )
+    return with_warp_groups(known, architecture)
 
 
 def describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:

@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from portatile.device import ptx, ptxas, x86
+from portatile.device.opencl import later
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
@@ -112,7 +113,8 @@ class ClTarget(Target):
         device = self._device
         # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
         defines = "".join(f"#define {name} {value}\n" for name, value in source.defines)
-        options = [*for_compiler(source.options), "-cl-kernel-arg-info"]
+        given = [option for option in for_compiler(source.options) if not option.startswith("-arch=")]
+        options = [*given, "-cl-kernel-arg-info"]
         if device.nvidia:
             options.append("-cl-nv-verbose")
         text = f'{defines}#line 1 "{source.file}"\n{source.text}'
@@ -126,9 +128,23 @@ class ClTarget(Target):
         if not kernels:  # some drivers build such a text all the same
             raise CompileError(f"{source.file}: there is no kernel in it", log)
         declared = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
+        if device.nvidia and later.MARK in text:
+            program = self._again(program, f"{source.file} does not build for {device.info.name} with instructions of sm_90a")
+            kernels, log = program.all_kernels(), log_of(program, device)
         reported = ptxas.parse(log)
         resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
         return program, Binary(b"", "opencl", declared, resources, log)
+
+    def _again(self, program: Any, message: str) -> Any:
+        """The program of the PTX of ``program``, with the instructions that were comments in it."""
+        device = self._device
+        try:
+            text = later.instructions(binary_of(program).rstrip(b"\0").decode())
+            made = cl.Program(device.context, [device.cl_device], [text.encode()])
+        except (cl.Error, UnicodeDecodeError) as error:
+            raise CompileError(message, str(error)) from None
+        construct(made, ["-cl-nv-verbose"], device, message)
+        return made
 
     def _sealed(self, program: Any, log: str, file: str) -> bytes:
         """The driver's binary of a built program, as devices load it."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Device, Image, Memory, Queue, VendorBlas
 from portatile.device.copies import address
-from portatile.device.module import Module
+from portatile.device.module import Kernel, Module
 from portatile.device.opencl.borrow import Borrowed
 from portatile.device.opencl.compiler import ClTarget, Programs
 from portatile.device.opencl.context import ClContext
@@ -19,11 +19,12 @@ from portatile.device.opencl.image import description, pixel
 from portatile.device.opencl.kernel import ClModule
 from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned
 from portatile.device.opencl.queue import ClQueue
+from portatile.device.opencl.tensor_map import Buffer, TensorMaps
 from portatile.device.opencl.vendor_blas import Clblast
 from portatile.device.pool import Pool
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
-from portatile.records import Binary
+from portatile.records import Binary, Source, TensorMap
 
 
 class ClDevice(ClContext):
@@ -38,6 +39,7 @@ class ClDevice(ClContext):
         self._share_alignment: int | None = None
         self._borrowed = Borrowed(self.share)
         self._pool = Pool(self.info.global_memory)
+        self._maps = TensorMaps(self, self._loaded)
 
     def load(self, binary: Binary) -> Module:
         if binary.kind != "opencl":
@@ -55,7 +57,7 @@ class ClDevice(ClContext):
         buffer = pool.take(nbytes)
         while buffer is None:
             try:
-                buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
+                buffer = Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
             except cl.Error as error:
                 if not pool.clear() and not self.spare():
                     raise DeviceError(f"{message}, and {error}") from None
@@ -95,6 +97,15 @@ class ClDevice(ClContext):
             copied.copied = True
             return copied
         return ClImage(self, handle, form, memory.buffer, own=False)
+
+    def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
+        if not self.info.can.tensor_maps:
+            return super().tensor_map(memory, form)
+        assert isinstance(memory, ClMemory)
+        return self._maps.of(memory, form)
+
+    def _loaded(self, source: Source) -> Kernel:
+        return self.load(self.target.compile(*self.target.lower(source))).kernel("encode")
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         if not self.info.unified_memory or array.nbytes == 0 or not array.flags.c_contiguous:
@@ -163,6 +174,7 @@ class ClDevice(ClContext):
             if self._default is not None:
                 self._default.release()
             self._borrowed.release()
+            self._maps.release()
             self._pool.close()
             self._pool = Pool(self.info.global_memory)
             self._default = self._context = self._share_alignment = None

@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 from typing import Any, Literal
 
-from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia
+from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia, with_warp_groups
 from portatile.device.opencl.caches import data_caches
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.probe import promising, survives
 from portatile.records import DeviceInfo
 
+_LATER_PTX = 570  # the release of NVIDIA's driver, of CUDA 12.8, from which on it takes the PTX that later.py writes
 _DOTS = ("bfloat16", "int8")  # operands of which processors add up products of neighbours
 
 
@@ -70,7 +71,8 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
     """The capabilities of a device, from its extensions and, for NVIDIA's, from its compute capability; ``survived``: a CPU compiler's."""
     if "cl_nv_device_attribute_query" in extensions:
         declared = declared_by_nvidia(architecture, device.local_mem_size)
-        return replace(of_nvidia(architecture), static_local=declared)
+        known = replace(of_nvidia(architecture), static_local=declared)
+        return with_warp_groups(known, architecture, clusters=False) if _release(device) >= _LATER_PTX else known
     if survived is None:
         return Capabilities()
     return Capabilities(
@@ -81,6 +83,12 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
         dot_types=tuple(kind for kind in _DOTS if f"dot_{kind}" in survived),
         half_vectors="half_vectors" in survived,
     )
+
+
+def _release(device: Any) -> int:
+    """The number before the first dot of a driver's version; 0 where there is none."""
+    first = str(device.driver_version).strip().partition(".")[0]
+    return int(first) if first.isdigit() else 0
 
 
 def _buffer_pixels(device: Any) -> int:

@@ -13,12 +13,15 @@ from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure
 from portatile.device.pool import Pool
 from portatile.images import ImageForm
+from portatile.records import TensorMap
 
 _serials = count(1)
 
 
 class ClMemory(Memory):
-    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end."""
+    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end. ``maps``:
+    tensor maps of a buffer that keeps none itself.
+    """
 
     pool: Pool | None = None
     whole: Memory | None = None
@@ -31,6 +34,7 @@ class ClMemory(Memory):
         self.array = array
         self.buffer = buffer
         self.pool = pool
+        self.maps: dict[TensorMap, np.void] = {}
         self.serial = next(_serials)
 
     @property

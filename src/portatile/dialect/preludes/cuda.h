@@ -24,6 +24,9 @@
 #define RSQRT_APPROX(x) portatile_rsqrt_approx(x)
 #define WARP_BARRIER() portatile_warp_barrier()
 #define WGMMA_WAIT(n) wgmma_wait<(n)>()
+#define PORTATILE_LATER ""
+#define WARP_GROUP_BARRIER(group) portatile_warp_group_barrier(group)
+#define TENSOR_AT(map, place) (map)
 #define MIN_GROUPS(n) __attribute__((min_groups(n)))
 #define CLUSTER(n) __attribute__((cluster_groups(n)))
 

@@ -17,17 +17,21 @@
                                          lies outside of the operand is zeros. Row r of the box lies 128 r bytes on, its 16-byte chunks as
                                          MATRIX_AT says
    tensor_map_t                          of a kernel's parameter: a map that the host made
+   TENSOR_AT(map, place)                 the address, of type tensor_at_t, of the kernel's first or second such parameter: `place` is 0 or 1
    tensor_copy_by(to, map, column, row, b)    tensor_copy by such a map; tensor_copy_by_3d(to, map, column, row, plane, b) by one of a stack of
                                          matrices; tensor_prefetch(map) has it fetched
    tensor_copy_to_all(to, map, column, row, b, groups)    the same to every group of a cluster whose bit is set in `groups`, at the same
-                                         address of each, and for its barrier
-   mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank
-   cluster_rank(), cluster_barrier()     a group's place in its cluster; all work-items of a cluster that have not ended wait for each other
+                                         address of each, and for its barrier; tensor_copy_by_to_all, tensor_copy_by_3d_to_all
+   mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank; what was written before need not
+                                         be seen there, for which all memory would have to be waited for
+   cluster_rank(), cluster_barrier()     a group's place in its cluster; all work-items of a cluster that have not ended wait for each other,
+                                         and see what mbarrier_init made of each other's barriers, but nothing else that was written
    store_fragment(to, a, b, c, d)        16 x 16 elements of 16 bits to rows of local memory: a and b are rows 0 .. 7 and 8 .. 15 of the first
                                          eight columns, two neighbours to a work-item as the products have them, c and d of the others.
                                          Work-item l gives the address of row l % 16, columns 8 (l / 16) .., aligned to 16
    wgmma_operand(address, leading, stride)    how a product finds its tile: along k, `stride` is from 8 rows to the next; across k, from 8
                                          steps of k to the next, and `leading` from 64 elements across to the next
+   WARP_GROUP_BARRIER(group)             the work-items of a warp group wait for each other
    wgmma_fence(), wgmma_commit()         before products and after them
    wgmma_wait<n>()                       until at most n committed groups of products are under way: WGMMA_WAIT(n) in kernel text
    warp_registers_less(), warp_registers_more()   a warp group of three gives registers back, so that each of the others may have 232
@@ -50,6 +54,7 @@ INLINE void mbarrier_wait(uint b, uint parity) {
   while (!done);
 }
 INLINE void portatile_warp_barrier() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+INLINE void portatile_warp_group_barrier(int group) { asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory"); }
 INLINE void tensor_map(uint space, const volatile void *map, const volatile void *base, uint bytes, uint columns, uint rows, ulong pitch,
                        uint wide, uint high) {
   const uint lane = threadIdx.x % 32;
@@ -89,6 +94,7 @@ INLINE void tensor_copy(uint to, const volatile void *map, int column, int row, 
 }
 struct __align__(64) portatile_map { ulong words[16]; };
 typedef const portatile_map *tensor_map_t;
+typedef tensor_map_t tensor_at_t;
 INLINE void tensor_prefetch(tensor_map_t map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 INLINE void tensor_copy_by(uint to, tensor_map_t map, int column, int row, uint b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
@@ -103,13 +109,23 @@ INLINE void tensor_copy_to_all(uint to, const volatile void *map, int column, in
                " [%0], [%1, {%2, %3}], [%4], %5;"
                :: "r"(to), "l"(__cvta_generic_to_global((const void *)map)), "r"(column), "r"(row), "r"(b), "h"(groups) : "memory");
 }
+INLINE void tensor_copy_by_to_all(uint to, tensor_map_t map, int column, int row, uint b, ushort groups) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+               " [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(b), "h"(groups) : "memory");
+}
+INLINE void tensor_copy_by_3d_to_all(uint to, tensor_map_t map, int column, int row, int plane, uint b, ushort groups) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+               " [%0], [%1, {%2, %3, %4}], [%5], %6;"
+               :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(plane), "r"(b), "h"(groups) : "memory");
+}
 INLINE void mbarrier_arrive_at(uint b, uint rank) {
-  asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }"
+  asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [a]; }"
                :: "r"(b), "r"(rank) : "memory");
 }
 INLINE uint cluster_rank() { uint r; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
 INLINE void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 INLINE void store_fragment(uint to, uint a, uint b, uint c, uint d) {

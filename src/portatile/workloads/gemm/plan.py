@@ -175,7 +175,7 @@ class _Steps:
         spans_batch = self.batch is not None and self.point.spans_batch()
         groups = self.point.groups(self.problem) * (self.count if spans_batch else 1)
         if self.point.PERSISTENT:
-            groups = min(groups, max(self.device.compute_units // self.point.CLUSTER, 1) * self.point.CLUSTER)
+            groups = min(groups, self.point.resident(self.device.compute_units))
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
         size = (groups * local[0], self.parts * local[1], 1 if spans_batch else self.count)

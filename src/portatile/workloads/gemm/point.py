@@ -11,6 +11,7 @@ from portatile.records import Arg, DeviceInfo, Launch, Layout, Problem, Temporar
 from portatile.space.constraint import Constraint
 from portatile.workloads.gemm.reals import computed
 
+_PARTITION = 16  # multiprocessors, at least, among which clusters of groups are placed
 _PARAMETER = "parameter"  # of a field's metadata
 
 SHARES_K = "SPLIT_K == 1 or (SPLIT_K * 64 <= k and tiles * SPLIT_K <= 4 * compute_units)"
@@ -215,6 +216,14 @@ class Point:
     def groups(self, problem: Problem) -> int:
         """Work-groups that share C, without those that share its k; the problem is transposed already where the point asks for it."""
         return -(-problem.sizes["m"] // self.rows) * -(-problem.sizes["n"] // self.columns)
+
+    def resident(self, units: int) -> int:
+        """The groups of a persistent form that run at the same time, one on each of so many compute units: whole clusters.
+
+        A cluster of more than two lies within one of the device's partitions of 16 to 18 multiprocessors, which leaves the odd ones over.
+        """
+        whole = units // _PARTITION * _PARTITION if self.CLUSTER > 2 else units
+        return max(whole // self.CLUSTER, 1) * self.CLUSTER
 
     def passes(self, k: int) -> Passes:
         """The division of ``k`` steps."""

@@ -11,7 +11,7 @@ from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import EIGHT_BITS, for_units, moduli, types_of
-from portatile.workloads.gemm.storage import k_fast
+from portatile.workloads.gemm.storage import k_fast, transposed
 
 KINDS: Mapping[str, str] = {
     "float16": "F16",
@@ -39,6 +39,8 @@ _RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
 _ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
 _SECOND = 3.0  # a second launch
 _PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
+_UNALIGNED = 7.3e-4, 1.3e-5  # a row of 128 bytes not aligned to 32, of which five sectors are read; for each group that reads too
+_SECTOR = 32  # bytes of memory that are read together
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
@@ -59,32 +61,45 @@ def depth(problem: Problem) -> int:
     return LINE // types_of(problem).operand.itemsize
 
 
-def direct(problem: Problem, name: str) -> bool:
+def direct(problem: Problem, name: str, fragments: bool = False) -> bool:
     """Whether A or B is copied to local memory as it lies: rows aligned to 16 bytes, and, where k is slow, elements of two bytes, which
-    fragments are loaded of either way.
+    are multiplied either way; with ``fragments`` also A's of four bytes, which are loaded to registers one by one.
     """
     size = types_of(problem).operand.itemsize
-    return problem.layout[name].vector_width(size) * size >= _CHUNK and (k_fast(problem, name) or size == 2)
+    either = size == 2 or (fragments and name == "a" and size == 4)
+    return problem.layout[name].vector_width(size) * size >= _CHUNK and (k_fast(problem, name) or either)
 
 
-def pitch(problem: Problem, name: str) -> int:
+def pitch(problem: Problem, name: str, fragments: bool = False) -> int:
     """The row stride of the copy with k fast that is made of A or B first; 0 where it is copied as it lies."""
-    return 0 if direct(problem, name) else -(-problem.sizes["k"] // depth(problem)) * depth(problem)
+    return 0 if direct(problem, name, fragments) else -(-problem.sizes["k"] // depth(problem)) * depth(problem)
 
 
-def along(problem: Problem, name: str) -> bool:
+def along(problem: Problem, name: str, fragments: bool = False) -> bool:
     """Whether rows of A's or B's tile lie along k."""
-    return k_fast(problem, name) or not direct(problem, name)
+    return k_fast(problem, name) or not direct(problem, name, fragments)
 
 
-def facts(problem: Problem, device: DeviceInfo, tile: tuple[int, int], bare_sums: bool, terms: int = 1) -> dict[str, Value]:
-    """What the texts are told of a problem, whose operands are sums of so many ``terms``, and a tile of C of so many rows and columns."""
+def facts(
+    problem: Problem,
+    device: DeviceInfo,
+    tile: tuple[int, int],
+    bare_sums: bool,
+    terms: int = 1,
+    fragments: bool = False,
+    turned: bool = False,
+) -> dict[str, Value]:
+    """What the texts are told of a problem, whose operands are sums of so many ``terms``, and a tile of C of so many rows and columns.
+
+    ``turned``: the problem is the transpose of one whose C is stored.
+    """
     m, n, k = (problem.sizes[s] for s in "mnk")
     types = types_of(problem)
     values: dict[str, Value] = {"KIND": kind(problem, device), "itemsize": types.operand.itemsize, "TERMS": terms}
-    values |= {f"{name.upper()}_ALONG": along(problem, name) for name in "ab"}
+    values |= {f"{name.upper()}_ALONG": along(problem, name, fragments) for name in "ab"}
     values |= {"A_EDGE": m % tile[0] != 0, "B_EDGE": n % tile[1] != 0, "K_EDGE": k % depth(problem) != 0}
     values["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0
+    m, n = (n, m) if turned else (m, n)
     size = 4 if bare_sums else types.result.itemsize
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
     wide = _REMAINDERS if size == 1 else _CHUNK // size
@@ -103,7 +118,16 @@ def _aligned(vector: Layout) -> bool:
 
 def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     """What rules read: whether the device has an instruction for the problem's types, of sub-groups and of warp groups."""
-    return {"unit": unit(problem, device), "warp_groups": unit(problem, device) and device.can.warp_groups}
+    can = device.can
+    facts: dict[str, Value] = {"unit": unit(problem, device), "warp_groups": unit(problem, device) and can.warp_groups}
+    return {**facts, "turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
+
+
+def turns(problem: Problem) -> bool:
+    """Whether the transpose is the product to compute: of elements of four bytes, B with k slow is then copied as it lies."""
+    size = types_of(problem).operand.itemsize
+    slow = k_fast(problem, "a") and not k_fast(problem, "b")
+    return size == 4 and slow and problem.layout["b"].vector_width(size) * size >= _CHUNK
 
 
 def unit(problem: Problem, device: DeviceInfo) -> bool:
@@ -164,15 +188,29 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
     ranked: list[tuple[float, int, Point]] = []
     for place, tile in enumerate(tiles):
         point = tile.point
-        groups = batch * -(-m // point.rows) * -(-n // point.columns)
+        groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
+        rows = _unaligned_rows(problem, point) / depth(problem)
         for split in (1, 2, 4, 8, 16, 32, 64):
             if split > 1 and (k < split * _LEAST or groups * split > units):
                 break
             steps = -(-k // split // depth(problem)) * depth(problem)
-            each = point.rows * point.columns * (steps / (tile.rate * _RATES[size]) + _ENDED)
+            area, copied = point.rows * point.columns, rows * (_UNALIGNED[0] + _UNALIGNED[1] * min(groups * split, units))
+            each = max(area / (tile.rate * _RATES[size]), copied) * steps + area * _ENDED
             took = tile.launch + -(-groups * split // units) * each
             if split > 1:
                 took += _SECOND + split * m * n * batch / units * _PLANE
             ranked.append((took, place, replace(point, SPLIT_K=split)))  # type: ignore[type-var]
     took, _, best = min(ranked, key=lambda one: one[:2])
     return took, best
+
+
+def unaligned(problem: Problem, name: str) -> bool:
+    """Whether rows of A or B that are copied as they lie begin in the middle of what memory reads together."""
+    size, layout = types_of(problem).operand.itemsize, problem.layout[name]
+    return direct(problem, name, fragments=True) and (layout.offset * size % _SECTOR or layout.strides[0] * size % _SECTOR) != 0
+
+
+def _unaligned_rows(problem: Problem, point: Point) -> int:
+    """The rows not so aligned that a group has copied for each tile along k."""
+    seen = transposed(problem) if point.transposes else problem
+    return unaligned(seen, "a") * point.rows + unaligned(seen, "b") * point.columns // point.CLUSTER

@@ -13,6 +13,7 @@ from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm.reals import TRANSPOSED
 
 _PLANES = 3  # real parts, imaginary parts, and their sums; the products of each
+_SQUARE = 32  # rows and columns that a group transposes
 _PARTS = {"complex64": ("float32", "float", 4), "complex128": ("float64", "double", 8)}
 
 
@@ -46,18 +47,20 @@ class Gemm3m(Product):
             return Plan(())
         real, _, itemsize = _PARTS[problem.dtype]
         shapes, stored, temporaries = operand_shapes(problem), {}, []
+        letters: dict[str, Value] = {name: TRANSPOSED[str(problem.options[name])] for name in ("trans_a", "trans_b")}
+        turned = {name for name in "ab" if _turns(problem, name, device)}
         for name in ("a", "b", "c"):
-            rows, columns = shapes[name]
+            rows, columns = shapes[name][::-1] if name in turned else shapes[name]
             pitch = blocks.padded(columns)
             stored[name] = Layout((max(rows, 1) * pitch, pitch, 1))
             temporaries.append(Temporary(f"{name}_planes", _PLANES * max(rows, 1) * max(pitch, 1) * itemsize))
-        letters: dict[str, Value] = {name: TRANSPOSED[str(problem.options[name])] for name in ("trans_a", "trans_b")}
+        letters |= {f"trans_{name}": "N" if letters[f"trans_{name}"] == "T" else "T" for name in turned}
         sizes = {"batch": _PLANES, **problem.sizes}
         products = get("gemm_batched").problem(sizes, real, letters, stored)
         names = {name: f"{name}_planes" for name in stored}
         return Plan(
             (
-                *(_taken_apart(problem, name, stored[name], group) for name in "ab" if 0 not in shapes[name]),
+                *(_taken_apart(problem, name, stored[name], group, name in turned) for name in "ab" if 0 not in shapes[name]),
                 Call(products, names, {"alpha": 1.0, "beta": 0.0}),
                 _put_together(problem, stored["c"], group),
             ),
@@ -80,11 +83,17 @@ def _types(problem: Problem) -> dict[str, Value]:
     return {**blocks.types(problem), "PART": _PARTS[problem.dtype][1]}
 
 
-def _taken_apart(problem: Problem, name: str, planes: Layout, group: int) -> Launch:
-    """The planes of op(A) or op(B), stored as the operand is."""
+def _turns(problem: Problem, name: str, device: DeviceInfo) -> bool:
+    """Whether the planes of A or B are transposed: GPUs read operands of float32 with k slow as they lie, and pack others first."""
+    fast = TRANSPOSED[str(problem.options[f"trans_{name}"])] == ("N" if name == "a" else "T")
+    return fast and device.kind == "gpu" and problem.dtype == "complex64"
+
+
+def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, turned: bool) -> Launch:
+    """The planes of op(A) or op(B), stored as the operand is, or with ``turned`` as its transpose."""
     rows, columns = operand_shapes(problem)[name]
     conjugated = problem.options[f"trans_{name}"] in ("C", "R")
-    source = load(__file__, "planes.cl", {**_types(problem), "WGS": group}, COMPLEX=True, CONJUGATED=conjugated)
+    source = load(__file__, "planes.cl", {**_types(problem), "WGS": group}, COMPLEX=True, CONJUGATED=conjugated, TURNED=turned)
     args = (
         blocks.integer("rows", rows),
         blocks.integer("columns", columns),
@@ -94,7 +103,9 @@ def _taken_apart(problem: Problem, name: str, planes: Layout, group: int) -> Lau
         blocks.long_integer("plane", planes.strides[0]),
         blocks.long_integer("pitch", planes.strides[1]),
     )
-    return Launch(source, "gemm3m_planes", *blocks.lines(problem, rows, columns, group), args)
+    squares = -(-rows // _SQUARE) * -(-columns // _SQUARE)
+    size = ((_SQUARE * squares, 8, 1), (_SQUARE, 8, 1)) if turned else blocks.lines(problem, rows, columns, group)
+    return Launch(source, "gemm3m_planes", *size, args)
 
 
 def _put_together(problem: Problem, planes: Layout, group: int) -> Launch:

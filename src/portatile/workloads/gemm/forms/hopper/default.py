@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from portatile.records import DeviceInfo, Problem
+from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
@@ -28,6 +28,7 @@ _PROMOTED = (  # of floats of eight bits
     Tile(replace(tile(64, 64, 12), PROMOTE=units.PROMOTED), 0.4, 2.4),
 )
 _SCALED = _PROMOTED[2:]  # beside factors of blocks of k
+_JOINED = 0.5  # microseconds that a cluster's groups wait for each other
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
@@ -52,8 +53,17 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Poi
 
 
 def _fitting(problem: Problem, device: DeviceInfo) -> list[Tile]:
-    """The tiles for the problem's types that the device has instructions and local memory for."""
+    """The tiles for the problem's types that the device has instructions and local memory for; where memory is read less well, clusters
+    of groups that share what they read, too.
+    """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
     tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
-    return [replace(one, point=replace(one.point, MAPS=1)) for one in tiles if units.fits(one.point, device)]  # type: ignore[type-var]
+    if device.can.clusters and any(units.unaligned(problem, name) for name in "ab"):
+        tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED) for one in tiles))
+    known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
+    return [_with(one, **known) for one in tiles if units.fits(one.point, device)]
+
+
+def _with(one: Tile, **values: Value) -> Tile:
+    return replace(one, point=replace(one.point, **values))  # type: ignore[type-var]

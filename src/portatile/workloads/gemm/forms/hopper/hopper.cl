@@ -33,9 +33,11 @@
 {% set problem_of_c = " + (long)problem * c_batch" if spans_batch else "" %}
 {% set tiles = "down * across" ~ (" * problems" if spans_batch) %}
 {% set local_argument = (", const int problems" if spans_batch) ~ (", tensor_map_t a_map, tensor_map_t b_map" if MAPS else ", __global uchar* maps") ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
-{% set pitch = 40 %}
+{% set fragments = itemsize == 4 and not A_ALONG %}
+{% set pitch = 68 if TURN else 40 %}
 {% set halves = 144 %}
-{% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
+{% set exchanged = 640 %}
+{% set spaces = STAGES * stage + TBR * 4 * exchanged * 4 %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
@@ -47,8 +49,24 @@ wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
 wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {%- endif %}
 {% endmacro %}
+{# row `line` of 16 of a warp's, within the 64 of its warp group: where A's fragments are loaded, four rows from each half of 32 by turns,
+   so that a load of them meets all banks of local memory #}
+{% macro row_of(warp, line) %}
+{% if fragments %}
+{{ warp }} / 2 * 32 + {{ warp }} % 2 * 8 + ({{ line }}) / 8 * 4 + ({{ line }}) % 4 + ({{ line }}) / 4 % 2 * 16
+{%- else %}
+{{ warp }} * 16 + {{ line }}
+{%- endif %}
+{% endmacro %}
+{# a step's products of A's fragments in registers #}
+{% macro multiply_fragments(r) %}
+                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 5 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k8.f32.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, {% raw %}{{% endraw %}%{{ count }}, %{{ count + 1 }}, %{{ count + 2 }}, %{{ count + 3 }}}, %{{ count + 4 }}, p, 1, 1; }"
+                    : {% for e in range(count) %}"+f"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %}
+
+                    : {% for w in range(4) %}"r"(a[step][{{ r }}][{{ w }}]), {% endfor %}"l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
+{% endmacro %}
 {% macro multiply(r, into="sums[%d]" % r, first="tile + step", a="a_tile", b="b_tile") %}
-                asm volatile("{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
+                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
                     : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ into }}[{{ e }}]){{ ", " if not loop.last }}{% endfor %}
 
                     : "l"({{ operand("a", A_ALONG, "%s + %d" % (a, r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, b, "step") }}), "r"({{ first }}));
@@ -140,7 +158,25 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
                 for (int e = 0; e < {{ count }}; ++e)
                     sums[i][e] += high[i][e];
 {% endmacro %}
-{# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 64 across it else #}
+{# the products of a tile by fragments of A: those of a step are loaded while three others are multiplied #}
+{% macro by_fragments() %}
+#pragma unroll
+            for (int step = 0; step < {{ steps }}; ++step) {
+                WGMMA_WAIT(3);
+                if (step == 3 && tile > 0{{ freed() }})  // the products of the tile before this one have ended
+                    {{ free() }};
+#pragma unroll
+                for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+                    for (int w = 0; w < 4; ++w)
+                        a[step][r][w] = LDS((__local const uint*)(tiles + slot * {{ stage }} + (team * {{ TRR }} + r) * 8192 + step * 1024 + w / 2 * 512 + (fragment ^ w % 2 * 16 ^ w / 2 * 64)));
+                wgmma_fence();
+{% for r in range(TRR) %}
+{{ multiply_fragments(r) }}{% endfor %}
+                wgmma_commit();
+            }
+{% endmacro %}
+{# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 128 bytes across it else #}
 {% macro copier(warp, x, along, wide, place, at) %}
         if (item == {{ 32 * warp }}) {
             int slot = 0, phase = 1;
@@ -151,13 +187,13 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
                     mbarrier_wait(empty + slot * 8, phase);
                     mbarrier_expect(full + slot * 8, {{ TERMS * wide * 128 }});
 {% set shared = x == "b" and CLUSTER > 1 %}
-{% set boxes = wide // (CLUSTER if shared else 1) // (wide // (CLUSTER if shared else 1) if along else 64) %}
-{% set part = "rank * %d" % (wide // CLUSTER) if shared else "0" %}
+{% set boxes = 1 if along else wide * itemsize // 128 %}
+{% set part = "(int)rank * %d" % ((wide if along else depth) // CLUSTER) if shared else "0" %}
 {% set planes = spans_batch and (A_PLANES if x == "a" else B_PLANES) %}
 {% for term in range(TERMS) %}
 {% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ "tensor_copy_to_all" if shared else ("tensor_copy_by_3d" if planes else "tensor_copy_by") if MAPS else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 + term * wide * 128 }}, {{ x ~ "_map" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
 {% endfor %}
 {% endfor %}
                     phase ^= slot == {{ STAGES - 1 }};
@@ -202,12 +238,12 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ tile_of() }}
             for (int place = item; place < {{ bm * bn }}; place += {{ items }}) {
                 const int i = row0 + place / {{ bn }}, j = col0 + place % {{ bn }};
-                __global {{ real if SPLIT else stored_c }}* to = c_base + c_offset + (long)i * ldc + j{{ problem_of_c }};
+                __global {{ real if SPLIT else stored_c }}* to = c_base + c_offset + (long){{ "j * ldc + i" if TURN else "i * ldc + j" }}{{ problem_of_c }};
                 if (i < m && j < n)
 {% if SPLIT %}
                     to[(long)get_group_id(1) * m * n] = 0;
 {% elif ENDS %}
-                    put(to, 0, alpha, beta{{ vectors_of("i", "j") }});
+                    put(to, 0, alpha, beta{{ vectors_of("j", "i") if TURN else vectors_of("i", "j") }});
 {% elif OUT in ("F16", "BF16") %}
                     *to = beta == 0 ? 0 : ({{ stored_c }})MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
 {% else %}
@@ -225,15 +261,16 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         mbarrier_init_done();
     }
 {% if MAPS %}
+    const tensor_at_t a_at = TENSOR_AT(a_map, 0), b_at = TENSOR_AT(b_map, 1);
     if (item == {{ 128 * TBR }} || item == {{ 128 * TBR + 32 }})
-        tensor_prefetch(item == {{ 128 * TBR }} ? a_map : b_map);
+        tensor_prefetch(item == {{ 128 * TBR }} ? a_at : b_at);
 {% else %}
     // what lies past the last step of this group's k is zeros, too
     __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
     if (item / 32 == {{ 4 * TBR }})
-        tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m%s" % (" * 2" if TERMS > 1) if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
+        tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m%s" % (" * 2" if TERMS > 1) if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "%d, %d" % (128 // itemsize, depth) }});
     if (item / 32 == {{ 4 * TBR + 1 }})
-        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "64, %d" % depth }});
+        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "%d, %d" % (128 // itemsize, depth // CLUSTER) }});
 {% endif %}
     {{ "cluster_barrier()" if CLUSTER > 1 else "barrier(CLK_LOCAL_MEM_FENCE)" }};
 
@@ -247,7 +284,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if TBR == 2 %}
     warp_registers_more();
 {% endif %}
-    __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ 16 * pitch }};
+    __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + {{ "team * %d" % (4 * exchanged) if TURN else "item / 32 * %d" % exchanged }};
     int slot = 0, phase = 0;
     for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
@@ -271,6 +308,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int e = 0; e < {{ count }}; ++e)
             part[e] = 0;
 {% endif %}
+{% if fragments %}
+        uint a[{{ steps }}][{{ TRR }}][4];
+        // of this work-item, within the rows of 128 bytes of eight steps of k: the first of two rows, four steps apart, and of two columns
+        const int fragment = item / 64 % 2 * 4096 + lane % 4 * 128 + ((item / 32 % 2 * 2 + lane / 16 * 4 ^ lane % 4) * 16 + lane / 4 % 4 * 4);
+{% endif %}
         int before = 0;
         int tile = 0;
 #pragma unroll 1
@@ -279,6 +321,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             const uint a_tile = first + slot * {{ stage }} + team * {{ TRR * 8192 }}, b_tile = first + slot * {{ stage }} + {{ TERMS * bm * 128 }};
 {% if PROMOTE %}
 {{ promoted() }}
+{%- elif fragments %}
+{{ by_fragments() }}            before = slot;
 {%- else %}
             wgmma_fence();
 {% if TERMS > 1 %}
@@ -316,15 +360,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             {{ free() }};
 {% endif %}
 
-        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
-{% set fast = OUT in ("F16", "BF16") and WIDE == 8 %}
+        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long){{ "col0 * ldc + row0" if TURN else "row0 * ldc + col0" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
+{% set fast = OUT in ("F16", "BF16") and WIDE == 8 and not TURN %}
 {% if fast %}
         if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
 #pragma unroll
             for (int r = 0; r < {{ TRR }}; ++r) {
 {% for name, along in vectors if along == "rows" %}
-                const int {{ name }}_at = row0 + team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + lane / 4;
-                const float2 {{ name }}_rows = (float2)({{ name }}[{{ name }}_offset + min({{ name }}_at, m - 1)], {{ name }}[{{ name }}_offset + min({{ name }}_at + 8, m - 1)]);
+                const int {{ name }}_at = row0 + team * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "lane / 4") }};
+                const float2 {{ name }}_rows = (float2)({{ name }}[{{ name }}_offset + min({{ name }}_at, m - 1)], {{ name }}[{{ name }}_offset + min({{ name }}_at + {{ 4 if fragments else 8 }}, m - 1)]);
 {% endfor %}
 #pragma unroll
                 for (int c = 0; c < {{ bn }}; c += 64) {
@@ -341,7 +385,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                     WARP_BARRIER();
 #pragma unroll
                     for (int line = lane / 8; line < 16; line += 4) {
-                        const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + line, j = c + lane % 8 * 8;
+                        const int i = team * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }}, j = c + lane % 8 * 8;
                         if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }})
                             *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
                     }
@@ -354,6 +398,23 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
             for (int c = 0; c < {{ bn }}; c += 32) {
+{% if TURN %}
+                // a warp group's 64 columns of C and 32 rows, one below the other
+                WARP_GROUP_BARRIER(team);
+#pragma unroll
+                for (int e = 0; e < 16; ++e)
+                    exchange[(e / 4 * 8 + lane % 4 * 2 + e % 2) * {{ pitch }} + {{ row_of("(item / 32 % 4)", "(lane / 4 + e / 2 % 2 * 8)") }}] = sums[r][c / 2 + e];
+                WARP_GROUP_BARRIER(team);
+#pragma unroll
+                for (int place = item % 128 * {{ WIDE }}; place < 2048; place += {{ 128 * WIDE }}) {
+                    const int i = c + place / 64, j = team * {{ 64 * TRR }} + r * 64 + place % 64;
+                    if ({{ "row0 + j < m && col0 + i < n" if C_EDGE else "1" }}) {
+                        __local const {{ real }}* from = exchange + place / 64 * {{ pitch }} + place % 64;
+{% if ENDS %}
+                        const int of_columns = row0, of_rows = col0;
+                        { const int row0 = of_rows, col0 = of_columns;
+{% endif %}
+{% else %}
                 WARP_BARRIER();
 #pragma unroll
                 for (int e = 0; e < 16; e += 2)
@@ -361,11 +422,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 WARP_BARRIER();
 #pragma unroll
                 for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
-                    const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + place / 32, j = c + place % 32;
+                    const int i = team * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "place / 32") }}, j = c + place % 32;
                     if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }}) {
                         __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
+{% endif %}
                         __global {{ real if SPLIT else stored_c }}* to = c_at + (long)i * ldc + j;
 {{ store() }}
+{% if TURN and ENDS %}
+                        }
+{% endif %}
                     }
                 }
             }

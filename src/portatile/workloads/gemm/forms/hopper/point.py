@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.point import SHARES_K, Place, Point, parameter
@@ -54,9 +55,10 @@ class Hopper(Point):
     )
     CLUSTER: int = parameter(
         1,
-        (1, 2),
+        (1, 2, 4),
         "Neighbouring groups, one below the other, that bring each other shares of their tile of B.",
-        must={"one group or two share B": "CLUSTER in (1, 2)", "a group's share of B must be whole 64s": "CLUSTER == 1 or TCR % 8 == 0"},
+        must={"one, two or four groups share B": "CLUSTER in (1, 2, 4)"},
+        tried=("CLUSTER == 1 or clusters",),
     )
     SPLIT_K: int = parameter(
         1,
@@ -68,7 +70,8 @@ class Hopper(Point):
         0,
         (0, 1),
         "Who makes the tensor maps of A and B: 0 each group, in global memory; 1 the host, which passes them to the kernel.",
-        must={"a cluster's groups make their maps themselves": "MAPS == 0 or CLUSTER == 1", "MAPS must be 0 or 1": "MAPS in (0, 1)"},
+        must={"MAPS must be 0 or 1": "MAPS in (0, 1)"},
+        tried=("MAPS == 0 or tensor_maps",),
         later=True,
     )
     PROMOTE: int = parameter(
@@ -82,9 +85,21 @@ class Hopper(Point):
         },
         later=True,
     )
+    TURN: bool = parameter(
+        False,
+        (False, True),
+        "C is computed transposed: rows and columns, A and B change places in all of this.",
+        tried=("not TURN or turns",),
+        later=True,
+    )
     RASTER: int = parameter(
         1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER <= 8 or tiles >= 64",)
     )
+
+    @property
+    def transposes(self) -> bool:
+        """Whether C^T = op(B)^T op(A)^T is computed."""
+        return self.TURN
 
     @property
     def rows(self) -> int:
@@ -131,11 +146,11 @@ class Hopper(Point):
             return ()
         depth, size = units.depth(problem), types_of(problem).operand.itemsize
         made = []
-        for name, across, tile in (("a", "m", self.rows), ("b", "n", self.columns)):
+        for name, across, tile, shares in (("a", "m", self.rows, 1), ("b", "n", self.columns, self.CLUSTER)):
             place = places[name]
-            sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile)
-            if not units.along(problem, name):
-                sides, box = sides[::-1], (64, depth)
+            sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile // shares)
+            if not units.along(problem, name, fragments=True):
+                sides, box = sides[::-1], (units.LINE // size, depth // shares)
             role: Role = "in" if place.buffer == name else "temporary"
             stack = (place.count, place.step * size) if place.step else (0, 0)
             found = TensorMap(size, *sides, place.layout.strides[0] * size, *box, place.layout.offset * size, *stack)
@@ -152,7 +167,7 @@ class Hopper(Point):
 
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
-        return units.pitch(problem, name)
+        return units.pitch(problem, name, fragments=True)
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, sums on their way to C, tensor maps and barriers."""
@@ -160,8 +175,13 @@ class Hopper(Point):
         return _ALIGNMENT + stages + self.TBR * _EXCHANGE + 2 * _MAP + 16 * self.STAGES
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """How the operands' tiles lie, and whether they divide the operands."""
-        found = units.facts(problem, device, (self.rows * self.CLUSTER, self.columns), bare_sums, self.TERMS)
+        """How the operands' tiles lie, and whether they divide the operands. Raises ArgumentError for what the device does not take."""
+        if self.MAPS and not device.can.tensor_maps:
+            raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}: MAPS must be 0")
+        if self.CLUSTER > 1 and not device.can.clusters:
+            raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
+        tile = self.rows * self.CLUSTER, self.columns
+        found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, turned=self.TURN)
         return {**found, "local_bytes": self.local_bytes(4)}
 
 
