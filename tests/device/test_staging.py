@@ -16,6 +16,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import DeviceError
 from portatile.runtime.broadcast import Broadcast
+from portatile.wavelets import batch
 from support.seeds import new_seed
 
 
@@ -110,13 +111,15 @@ def test_a_failure_gives_the_blocks_back(device: Device, monkeypatch: pytest.Mon
         assert np.array_equal(there.numpy(), array[::-1])
 
 
-def test_orbitals_are_fetched_by_a_thread_of_its_own(twins: tuple[Device, Device], both: list[str]) -> None:
-    """Every result lies at its place; what fails in the thread is raised here."""
+def test_orbitals_are_moved_by_several_threads(twins: tuple[Device, Device], both: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every result lies at its place; what fails in one of them is raised here, and the others end."""
+    monkeypatch.setattr(batch, "_SMALL", 0)
+    monkeypatch.setattr(staging, "threads", lambda copies=1: 4)
     psi = np.random.default_rng(new_seed("orbitals")).random((7, 16, 12, 20))
     expected = [wavelets.magicfilter3d(one, device=both[0]) for one in psi]
     np.testing.assert_allclose(wavelets.magicfilter3d(psi, device=both[1]), expected, rtol=1e-13, atol=1e-13)
 
-    def failing(*args: object) -> None:
+    def failing(*args: object, **rest: object) -> None:
         raise DeviceError("the link is broken")
 
     with pytest.MonkeyPatch.context() as patched:

@@ -2,6 +2,7 @@
 
 A driver that is given pageable memory does so too, by one thread: 10 GB/s, and 5 into pages that are new, of a link's 55. Each thread has a
 stripe of the array for itself, whose blocks it copies and sends one after another: threads that met at every block would mostly wake up.
+Blocks are large, because Python lets one thread at a time ask the driver for something.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from portatile.device.copies import contiguous, fits
 from portatile.device.event import Event
 
 _LARGE = 1 << 23  # bytes from which on it pays
-_BLOCK = 1 << 22  # of those that are kept
-_BLOCKS = 32  # at most: two for each thread of a copy, either way
+_BLOCK = 1 << 23  # of those that are kept
+_BLOCKS = 16  # at most: two for each thread of a copy
 _COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
 _SHARE = 1 << 21  # bytes for which another thread pays
 _LINKS = 4  # such copies for whose threads there is room: of several devices, either way
@@ -79,10 +80,11 @@ _kept: dict[Device, _Staging] = {}
 _making = threading.Lock()
 
 
-def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True) -> None:
+def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, most: int = 0) -> None:
     """Copy a C-contiguous host array into device memory, ``offset`` bytes into it.
 
-    The array may change when this returns; if it need not be ``blocking``, only when the queue has finished.
+    The array may change when this returns; if it need not be ``blocking``, only when the queue has finished. ``most``: threads at most; as
+    many as pay, where it is 0.
     """
     if not pays(queue.device, array):
         queue.upload(target, array, offset, blocking)
@@ -103,11 +105,14 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
             finally:
                 staging.give(block)
 
-    _in_stripes(raw.nbytes, send)
+    _in_stripes(raw.nbytes, most, send)
 
 
-def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
-    """Copy device memory, from byte ``offset`` on, into a C-contiguous host array; waits for what the queue holds."""
+def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0, most: int = 0) -> None:
+    """Copy device memory, from byte ``offset`` on, into a C-contiguous host array; waits for what the queue holds.
+
+    ``most``: threads at most, as of ``upload``.
+    """
     if not pays(queue.device, array):
         queue.download(array, source, offset)
         return
@@ -136,7 +141,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0)
             for block, _ in crossing:
                 staging.give(block)
 
-    _in_stripes(raw.nbytes, fetch)
+    _in_stripes(raw.nbytes, most, fetch)
 
 
 def _empty(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]]) -> None:
@@ -168,21 +173,21 @@ def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
 
     ``most``: threads at most; as many as there are cores, but not more than pay, where it is 0.
     """
-    threads = min(most or _threads(), target.nbytes // _SHARE, len(target))
-    if threads < 2:
+    count = min(most or threads(), target.nbytes // _SHARE, len(target))
+    if count < 2:
         target[...] = source
         return
-    _side_by_side(len(target), threads, lambda low, high: np.copyto(target[low:high], source[low:high]))
+    _side_by_side(len(target), count, lambda low, high: np.copyto(target[low:high], source[low:high]))
 
 
-def _in_stripes(nbytes: int, run: Callable[[int, int], None]) -> None:
-    """``run(low, high)`` for the bytes of an array, by as many threads as pay."""
-    _side_by_side(nbytes, max(min(_threads(), nbytes // _SHARE), 1), run)
+def _in_stripes(nbytes: int, most: int, run: Callable[[int, int], None]) -> None:
+    """``run(low, high)`` for the bytes of an array, by as many threads as pay, and ``most`` at most unless that is 0."""
+    _side_by_side(nbytes, max(min(most or threads(), nbytes // _SHARE), 1), run)
 
 
-def _side_by_side(size: int, threads: int, run: Callable[[int, int], None]) -> None:
-    """``run(low, high)`` for even parts of a size, all but the last by other threads. Raises what one did, when all have ended."""
-    parts = list(pairwise(size * each // threads for each in range(threads + 1)))
+def _side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:
+    """``run(low, high)`` for ``count`` even parts of a size, all but the last by other threads. Raises what one did, when all ended."""
+    parts = list(pairwise(size * each // count for each in range(count + 1)))
     others = [_copiers().submit(run, low, high) for low, high in parts[:-1]]
     try:
         run(*parts[-1])
@@ -192,7 +197,7 @@ def _side_by_side(size: int, threads: int, run: Callable[[int, int], None]) -> N
         other.result()
 
 
-def _threads(copies: int = 1) -> int:
+def threads(copies: int = 1) -> int:
     """Threads at most for so many copies at once."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(_COPIERS * copies, cores)
@@ -200,4 +205,4 @@ def _threads(copies: int = 1) -> int:
 
 @cache
 def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_threads(_LINKS), "portatile-copy")
+    return ThreadPoolExecutor(threads(_LINKS), "portatile-copy")

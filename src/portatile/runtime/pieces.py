@@ -81,11 +81,8 @@ class Pieces:
             self._since[device] = self._clock()
             rate, was_cold = self._rates.get(device, 0.0), device in self._cold
             if seconds > 0 and steps and (was_cold or not (cold and rate)):
-                if not rate or (was_cold and not cold):
-                    before = 0.0, 0.0
-                else:
-                    lasted = max(seconds, steps / rate)
-                    before = self._sums.get(device, (rate * lasted, lasted))
+                anew = not rate or (was_cold and not cold)
+                before = (0.0, 0.0) if anew else self._sums.get(device, (rate * seconds, seconds))
                 self._sums[device] = _KEPT * before[0] + steps, _KEPT * before[1] + seconds
                 self._rates[device] = self._sums[device][0] / self._sums[device][1]
                 (self._cold.add if cold else self._cold.discard)(device)

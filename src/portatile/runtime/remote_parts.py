@@ -182,12 +182,13 @@ class RemoteParts:
         """An operand that is copied once, as it lies: a part's view of it."""
         matrix = self._task.matrices[name]
         if name not in self._whole:
-            nbytes = matrix.extent * matrix.array.dtype.itemsize
+            began, nbytes = time.perf_counter(), matrix.extent * matrix.array.dtype.itemsize
             memory = self._device.allocate(max(nbytes, 1))
             self._whole[name] = matrix._replace(array=_over(memory, matrix), offset=0, alignment=alignment(_over(memory, matrix)))
             if matrix.read and nbytes:
                 self._carry(lane.queue, memory, 0, matrix, nbytes)
                 lane.queue.finish()  # the other lane reads it too
+            self._since += time.perf_counter() - began  # it says nothing of a part's rate
         whole = self._whole[name]
         return stored._replace(array=whole.array, offset=stored.offset - matrix.offset, alignment=whole.alignment)
 

@@ -174,15 +174,22 @@ class Considered(NamedTuple):
     note: str = ""
 
 
-def considered(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Considered:
-    """What ``settled`` and ``perform`` need to know."""
-    task = forecast.shared(named, problem, matrices)
-    if len(named) == 1:
-        return Considered(named, named, task, Forecast(None, {}))
-    devices, note = forecast.worthwhile(named, task)
-    if devices is not named:
-        task = forecast.shared(devices, problem, matrices)
-    return Considered(named, devices, task, forecast.of(devices, task), note)
+Taking = tuple[Sequence[Device], str]
+"""The devices that do enough of a problem to take part, and a line of the others."""
+
+
+def taking(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Taking:
+    """Who takes part of several devices."""
+    return (named, "") if len(named) <= FEWEST else forecast.worthwhile(named, forecast.shared(named, problem, matrices))
+
+
+def considered(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], known: Taking | None = None) -> Considered:
+    """What ``settled`` and ``perform`` need to know; ``known``: who takes part, where that was asked of the problem in another form."""
+    before, left_out = known or (named, "")
+    devices, note = taking(before, problem, matrices)
+    task = forecast.shared(devices, problem, matrices)
+    told = forecast.of(devices, task) if len(named) > 1 else Forecast(None, {})
+    return Considered(named, devices, task, told, "; ".join(filter(None, (left_out, note))))
 
 
 def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from math import prod
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,8 @@ from portatile import device as devices
 from portatile.arguments.axes import AXES
 from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
-from portatile.device.base import Device
-from portatile.device.buffer import Buffer
-from portatile.device.event import Event
+from portatile.device.base import Device, Queue
+from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
 from portatile.runtime import batches, forecast, memory_limit, perform, several
 from portatile.runtime.forecast import Forecast
@@ -29,8 +29,10 @@ from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
 
 _FREE = 16  # points by which an axis grows at most
-_AHEAD = 2  # results that wait until they are fetched, while the next one is computed
-_FLYING = 6 + _AHEAD  # arrays of an orbital that a device holds at once: what is sent, computed and fetched, and between the passes
+_AT_ONCE = 6  # orbitals that a device processes at once
+_ARRAYS = 3  # of an orbital that it holds then: what was sent, what lies between the passes, the result
+_FLYING = 2 * _ARRAYS  # such arrays that it must hold, or nothing is sent there as a whole
+_SMALL = 1 << 20  # bytes of an orbital for which a second thread does not pay
 _MOST = 4096
 _settled: dict[tuple[object, ...], str] = {}
 """The device that computes a batch alone from now on, by the devices that were named, what is computed, and where the batch lies."""
@@ -42,9 +44,14 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
     if not isinstance(psi, np.ndarray):
         return False
     chosen = devices.get(device)
+    arrays = (*(other.nbytes for other in others), *[_largest(psi)] * _FLYING)
+    return not chosen.info.unified_memory and not memory_limit.too_large(chosen, arrays)
+
+
+def _largest(psi: NDArray[Any]) -> int:
+    """Bytes of an orbital, or of what a transform makes of it, at most."""
     shape = psi.shape[-AXES:]
-    most = psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape))
-    return not chosen.info.unified_memory and not memory_limit.too_large(chosen, (*(other.nbytes for other in others), *[most] * _FLYING))
+    return int(psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape)))
 
 
 def stays(orbitals: Any, device: str | None) -> bool:
@@ -245,7 +252,7 @@ def each(psi: Any, apply: Callable[[Any, Any], Any], others: tuple[Any, ...], de
     """``apply(orbital, out)`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between.
 
     ``apply`` may write to ``out``, a NumPy array or None, or give another array. The result of a batch of NumPy arrays lies where
-    ``into`` says. While the device computes one orbital, the next one is sent and the result before it is fetched.
+    ``into`` says. While the device computes one orbital, others are sent and results are fetched.
     """
     orbitals = [psi] if psi.ndim == AXES else [psi[place] for place in range(psi.shape[0])]
     if not orbitals:
@@ -275,45 +282,69 @@ def each(psi: Any, apply: Callable[[Any, Any], Any], others: tuple[Any, ...], de
 def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], device: Device, into: Into | None) -> NDArray[Any]:
     """``apply`` to NumPy orbitals in the device's memory; of a single one, where ``into`` is None, the result has its shape.
 
-    A thread of its own fetches large results, so that the host fills pinned memory for the link while it empties other.
+    Several threads each bring an orbital there, and its result back, so that the link moves some while the host copies others.
     """
     if into is None:
         (orbital,) = orbitals
         found: NDArray[Any] = apply(Buffer.from_numpy(orbital, device), None).numpy()
         return found
     whole: NDArray[Any] | None = None
-    coming: deque[tuple[int, Buffer, Event]] = deque()
-    begun: deque[Future[None]] = deque()
-    large = staging.pays(device, orbitals[0])
-    with device.queue() as back, ThreadPoolExecutor(1, "portatile-fetch") as thread:
+    making, places = threading.Lock(), SimpleQueue[int]()
+    for place in range(len(orbitals)):
+        places.put(place)
 
-        def fetch() -> None:
-            """Bring the next result back, beside what the default queue holds by now."""
-            assert whole is not None
-            place, one, done = coming.popleft()
-            back.wait_for(done)
-            if is_packed(one):
-                staging.download(back, whole[place], one.memory, one.offset)
-            else:
-                whole[place] = one.numpy(back)
-
-        for place, orbital in enumerate(orbitals):
-            one = apply(Buffer.from_numpy(orbital, device), None)
-            done = device.default_queue().marker()
-            device.default_queue().flush()
+    def move(place: int, back: Queue) -> None:
+        nonlocal whole
+        refuse_masks(orbitals[place], "the array")
+        orbital = np.ascontiguousarray(orbitals[place])
+        sent = Buffer.empty(orbital.shape, orbital.dtype, device)
+        staging.upload(device.default_queue(), sent.memory, orbital, most=1)
+        one = apply(sent, None)
+        back.wait_for(device.default_queue().marker())
+        device.default_queue().flush()
+        with making:
             if whole is None:
                 whole = into((len(orbitals), *one.shape), one.dtype)
-            coming.append((place, one, done))
-            del one
-            if large:
-                begun.append(thread.submit(fetch))
-            elif len(coming) > 1:
-                fetch()
-            if len(begun) > _AHEAD:
-                begun.popleft().result()
-        for one_begun in begun:
-            one_begun.result()
-        while coming:
-            fetch()
+        if is_packed(one):
+            staging.download(back, whole[place], one.memory, one.offset, most=1)
+        else:
+            whole[place] = one.numpy(back)
+
+    def work() -> None:
+        with device.queue() as back:
+            try:
+                while True:
+                    move(places.get_nowait(), back)
+            except Empty:
+                return
+            except BaseException:
+                with suppress(Empty):  # nothing is left for the others, who end then
+                    while True:
+                        places.get_nowait()
+                raise
+
+    _at_once(work, min(_beside(device, orbitals[0]), len(orbitals)))
     assert whole is not None
     return whole
+
+
+def _beside(device: Device, orbital: NDArray[Any]) -> int:
+    """The number of orbitals that a device processes at once: as many as pay, and as it has the memory for."""
+    if orbital.nbytes < _SMALL:
+        return 1
+    count = min(staging.threads(), _AT_ONCE if staging.pays(device, orbital) else 2)
+    while count > 2 and memory_limit.too_large(device, (_largest(orbital),) * (_ARRAYS * count)):
+        count -= 1
+    return count
+
+
+def _at_once(work: Callable[[], None], count: int) -> None:
+    """``work`` in so many threads, this one counted; raises what one of them did, when all have ended."""
+    if count == 1:
+        work()
+        return
+    with ThreadPoolExecutor(count - 1, "portatile-orbitals") as pool:
+        others = [pool.submit(work) for _ in range(count - 1)]
+        work()
+    for other in others:
+        other.result()
