@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import portatile
+from portatile import wavelets
 from portatile.device import staging
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
+from portatile.errors import DeviceError
 from support.seeds import new_seed
 
 
@@ -20,7 +22,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Of 4 KiB, for all arrays that have something in them, on devices too that need none."""
     staging._kept.clear()
     monkeypatch.setattr(staging, "_BLOCK", 1 << 12)
-    monkeypatch.setattr(staging, "_pays", lambda device, array: array.nbytes > 0)
+    monkeypatch.setattr(staging, "pays", lambda device, array: array.nbytes > 0)
     yield
     staging._kept.clear()
 
@@ -79,3 +81,57 @@ def test_a_released_device_stages_anew(device: Device) -> None:
         with Buffer.from_numpy(array, device) as there:
             assert np.array_equal(there.numpy(), array)
         device.release()
+
+
+def test_arrays_arrive_one_after_another(device: Device) -> None:
+    """Several on their way at once, more than there are blocks, and by two threads that need the same ones."""
+    rng = np.random.default_rng(new_seed("after"))
+    arrays = [rng.random(size) for size in (3, 900, 5001, 512, 1, 700)]
+    there = [Buffer.from_numpy(array, device) for array in arrays]
+    found = [[np.full(array.shape, np.nan) for array in arrays] for _ in range(2)]
+
+    def fetched(into: list[np.ndarray]) -> None:
+        with device.queue() as queue, staging.Downloads(queue) as downloads:
+            for array, buffer in zip(into, there, strict=True):
+                downloads.add(array, buffer.memory, buffer.offset)
+
+    device.default_queue().finish()
+    threads = [Thread(target=fetched, args=(into,)) for into in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for into in found:
+        for array, came in zip(arrays, into, strict=True):
+            np.testing.assert_array_equal(came, array)
+
+
+def test_a_failure_gives_the_blocks_back(device: Device) -> None:
+    array = np.random.default_rng(new_seed("failure")).random(2000)
+
+    def fails(there: Buffer) -> None:
+        with device.queue() as queue, staging.Downloads(queue) as downloads:
+            downloads.add(np.empty_like(array), there.memory)
+            raise ValueError("on the way")
+
+    with Buffer.from_numpy(array, device) as there:
+        for _ in range(2 * staging._BLOCKS):
+            with pytest.raises(ValueError, match="on the way"):
+                fails(there)
+        assert np.array_equal(there.numpy(), array)
+
+
+def test_orbitals_are_fetched_by_a_thread_of_its_own(twins: tuple[Device, Device], both: list[str]) -> None:
+    """Every result lies at its place; what fails in the thread is raised here."""
+    psi = np.random.default_rng(new_seed("orbitals")).random((7, 16, 12, 20))
+    expected = [wavelets.magicfilter3d(one, device=both[0]) for one in psi]
+    np.testing.assert_allclose(wavelets.magicfilter3d(psi, device=both[1]), expected, rtol=1e-13, atol=1e-13)
+
+    def failing(*args: object) -> None:
+        raise DeviceError("the link is broken")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(staging.Downloads, "add", failing)
+        with pytest.raises(DeviceError, match="the link is broken"):
+            wavelets.magicfilter3d(psi, device=both[1])
+    np.testing.assert_allclose(wavelets.kinetic(psi, device=both[1])[3], wavelets.kinetic(psi[3], device=both[0]), rtol=1e-12, atol=1e-12)

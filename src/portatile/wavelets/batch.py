@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from math import prod
 from typing import Any
@@ -26,7 +28,8 @@ from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
 
 _FREE = 16  # points by which an axis grows at most
-_FLYING = 6  # arrays of an orbital that a device holds at once: what is sent, computed and fetched, and what lies between the passes
+_AHEAD = 2  # results that wait until they are fetched, while the next one is computed
+_FLYING = 6 + _AHEAD  # arrays of an orbital that a device holds at once: what is sent, computed and fetched, and between the passes
 _MOST = 4096
 _settled: dict[tuple[object, ...], str] = {}
 """The device that computes a batch alone from now on, by the devices that were named, what is computed, and where the batch lies."""
@@ -235,23 +238,31 @@ def each(psi: Any, apply: Callable[[Any, Any], Any], others: tuple[Any, ...], de
 
 
 def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], device: Device, into: Into | None) -> NDArray[Any]:
-    """``apply`` to NumPy orbitals in the device's memory; of a single one, where ``into`` is None, the result has its shape."""
+    """``apply`` to NumPy orbitals in the device's memory; of a single one, where ``into`` is None, the result has its shape.
+
+    A thread of its own fetches large results, so that the host fills pinned memory for the link while it empties other.
+    """
     if into is None:
         (orbital,) = orbitals
         found: NDArray[Any] = apply(Buffer.from_numpy(orbital, device), None).numpy()
         return found
     whole: NDArray[Any] | None = None
-    waiting: tuple[int, Buffer, Event] | None = None
-    with device.queue() as back_queue:
+    coming: deque[tuple[int, Buffer, Event]] = deque()
+    begun: deque[Future[None]] = deque()
+    large = staging.pays(device, orbitals[0])
+    with device.queue() as back, staging.Downloads(back) as downloads, ThreadPoolExecutor(1, "portatile-fetch") as thread:
 
-        def fetch(place: int, one: Buffer, done: Event) -> None:
-            """Bring a result back, beside what the default queue holds by now."""
+        def fetch() -> None:
+            """Bring the next result back, beside what the default queue holds by now."""
             assert whole is not None
-            back_queue.wait_for(done)
+            place, one, done = coming.popleft()
+            back.wait_for(done)
             if is_packed(one):
-                staging.download(back_queue, whole[place], one.memory, one.offset)
+                downloads.add(whole[place], one.memory, one.offset)
             else:
-                whole[place] = one.numpy(back_queue)
+                whole[place] = one.numpy(back)
+            if not coming:
+                downloads.finish()
 
         for place, orbital in enumerate(orbitals):
             one = apply(Buffer.from_numpy(orbital, device), None)
@@ -259,11 +270,17 @@ def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], d
             device.default_queue().flush()
             if whole is None:
                 whole = into((len(orbitals), *one.shape), one.dtype)
-            if waiting is not None:
-                fetch(*waiting)
-            waiting = place, one, done
+            coming.append((place, one, done))
             del one
-        assert whole is not None
-        assert waiting is not None
-        fetch(*waiting)
+            if large:
+                begun.append(thread.submit(fetch))
+            elif len(coming) > 1:
+                fetch()
+            if len(begun) > _AHEAD:
+                begun.popleft().result()
+        for one_begun in begun:
+            one_begun.result()
+        while coming:
+            fetch()
+    assert whole is not None
     return whole
