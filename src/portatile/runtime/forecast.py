@@ -17,7 +17,7 @@ from portatile.formatting import duration
 from portatile.records import Problem
 from portatile.runtime import rates, triangles
 from portatile.runtime.engine import Engine, engine_of
-from portatile.runtime.pieces import about_in_time
+from portatile.runtime.pieces import FEWEST, about_in_time
 from portatile.workload import Cut
 
 Places = Mapping[str, Matrix]
@@ -151,16 +151,7 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     if task.tiny:
         return _of_tiny(devices, task)
     measured = rates.seconds(devices[0].info, task.problem, task.all)
-    alone: dict[str, Expected] = {}
-    for device in devices:
-        name = device.info.id
-        seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
-        if seconds is not None:
-            alone[name] = Expected(seconds, True)
-        elif shown := task.shown(device):
-            alone[name] = Expected(task.work / shown)
-        elif measured is not None:  # it came too late for a piece
-            alone[name] = Expected(measured)
+    alone = _each_alone(devices, task, measured)
     little = _little(alone) if len(alone) == len(devices) else 0.0
     if measured is not None:
         quickest = _quickest(Expected(measured, True), alone)
@@ -179,6 +170,40 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     if little:
         return Forecast(together, alone, min(alone, key=lambda name: alone[name].seconds), little=little)
     return Forecast(together, alone, _quickest(best, alone))
+
+
+def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, Expected]:
+    """What each device takes alone, as far as that is known. ``together``: measured seconds of all."""
+    alone: dict[str, Expected] = {}
+    for device in devices:
+        name = device.info.id
+        seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
+        if seconds is not None:
+            alone[name] = Expected(seconds, True)
+        elif shown := task.shown(device):
+            alone[name] = Expected(task.work / shown)
+        elif together is not None:  # it came too late for a piece
+            alone[name] = Expected(together)
+    return alone
+
+
+def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str]:
+    """The devices that do enough of it to take part, where those are several of more, and a line of the others; else all of them.
+
+    Who does but little costs the others more: its threads take the cores that feed them, and everybody waits for its last piece.
+    """
+    if task.tiny or len(devices) <= FEWEST:
+        return devices, ""
+    alone = _each_alone(devices, task, rates.seconds(devices[0].info, task.problem, task.all))
+    if len(alone) < len(devices):
+        return devices, ""
+    total = sum(1 / max(one.seconds, 1e-12) for one in alone.values())
+    parts = {name: 1 / max(one.seconds, 1e-12) / total for name, one in alone.items()}
+    taking = [device for device in devices if parts[device.info.id] >= _LITTLE]
+    if not FEWEST <= len(taking) < len(devices):
+        return devices, ""
+    others = [f"{name} ({100 * part:.2g} %)" for name, part in parts.items() if part < _LITTLE]
+    return taking, f"left out for doing too little of it: {', '.join(others)}"
 
 
 def _little(alone: Mapping[str, Expected]) -> float:

@@ -128,15 +128,16 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
     work = _work(problem, cut)
+    devices, left_out = forecast.worthwhile(devices, forecast.shared(devices, problem))
     known = {device.info.id: forecast.known(engine_of(device), problem) / work for device in devices}
     told = forecast.of(devices, forecast.shared(devices, problem))
-    return expected_split(told, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known)
+    return expected_split(told, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known, left_out)
 
 
-def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float]) -> Split:
+def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float], left_out: str = "") -> Split:
     """The split that a forecast says. ``steps``: the size that is cut, its steps, and of how many a piece is a multiple.
 
-    ``known``: the rate of each device, in steps a second; 0 for nothing known.
+    ``known``: the rate of each device, in steps a second; 0 for nothing known. ``left_out``: who takes no part, and why.
     """
     name, size, period = steps
     if told.quickest:
@@ -146,7 +147,8 @@ def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int]
     unknown = ", ".join(device for device, rate in known.items() if not rate)
     if told.together is not None:
         seconds = told.together.seconds
-    return Split(problem, name, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True, forecast=told)
+    note = f"no rate is known of {unknown}" if unknown else left_out
+    return Split(problem, name, seconds, shares, note, True, forecast=told)
 
 
 def _of_one(told: Forecast, problem: Problem, steps: int) -> Split:
@@ -161,17 +163,24 @@ def _work(problem: Problem, cut: Cut) -> float:
 
 
 class Considered(NamedTuple):
-    """A problem where its operands lie, and what is expected of several devices that are to compute it."""
+    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough."""
 
+    named: Sequence[Device]
     devices: Sequence[Device]
     task: forecast.Shared
     told: Forecast
+    note: str = ""
 
 
-def considered(devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Considered:
+def considered(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Considered:
     """What ``settled`` and ``perform`` need to know."""
-    task = forecast.shared(devices, problem, matrices)
-    return Considered(devices, task, forecast.of(devices, task) if len(devices) > 1 else Forecast(None, {}))
+    task = forecast.shared(named, problem, matrices)
+    if len(named) == 1:
+        return Considered(named, named, task, Forecast(None, {}))
+    devices, note = forecast.worthwhile(named, task)
+    if devices is not named:
+        task = forecast.shared(devices, problem, matrices)
+    return Considered(named, devices, task, forecast.of(devices, task), note)
 
 
 def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
@@ -181,7 +190,7 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    devices, task, told = what
+    named, devices, task, told, left_out = what
     if len(devices) == 1:
         return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
     alone = next((device for device in devices if device.info.id == told.quickest), None)
@@ -189,16 +198,16 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     if len(workers) < FEWEST:
         split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
-        split = _shared(devices, workers, task, start, note)
-    return keep(devices, replace(split, forecast=told))
+        split = _shared(devices, workers, task, start, "; ".join(filter(None, (note, left_out))))
+    return keep(named, replace(split, forecast=told))
 
 
 def settled(what: Considered) -> str:
     """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
-    devices, task, told = what
+    named, _, task, told, _ = what
     if not told.settled or task.places[told.quickest] == forecast.REMOTE:
         return ""
-    keep(devices, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
+    keep(named, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
     return told.quickest
 
 

@@ -78,17 +78,19 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
     kind = named, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
     if (alone := _settled.get(kind)) is not None:
         return compute(slice(None), alone, np.empty)
-    chosen = devices.several(device)
-    if len(chosen) == 1 or psi.ndim <= AXES or psi.shape[0] < len(chosen):
-        return back(compute(slice(None), chosen[0].info.id, np.empty), psi)
-    task = batches.task(batches.problem(what, psi.shape, psi.dtype.name), chosen, psi.device if isinstance(psi, Buffer) else None)
+    every = devices.several(device)
+    if len(every) == 1 or psi.ndim <= AXES or psi.shape[0] < len(every):
+        return back(compute(slice(None), every[0].info.id, np.empty), psi)
+    problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
+    chosen, left_out = forecast.worthwhile(every, batches.task(problem, every, own))
+    task = batches.task(problem, chosen, own)
     told = forecast.of(chosen, task)
     if told.settled and task.places[told.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
             _settled.clear()
         _settled[kind] = told.quickest
         seconds = told.alone[told.quickest].seconds
-        keep(chosen, Split(task.problem, "", seconds, (Share(told.quickest, psi.shape[0], 1, seconds),), told.why, True, forecast=told))
+        keep(every, Split(task.problem, "", seconds, (Share(told.quickest, psi.shape[0], 1, seconds),), told.why, True, forecast=told))
         return compute(slice(None), told.quickest, np.empty)
     if isinstance(psi, Buffer):
         psi.device.default_queue().finish()
@@ -98,7 +100,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
         seconds = time.perf_counter() - began
         forecast.learn_alone(next(one for one in chosen if one.info.id == told.quickest), task, seconds)
         share = Share(told.quickest, psi.shape[0], 1, seconds)
-        keep(chosen, Split(task.problem, "", seconds, (share,), told.why, forecast=told))
+        keep(every, Split(task.problem, "", seconds, (share,), told.why, forecast=told))
         return found
     result = _Result(psi, add)
     known_devices = {one.info.id: one for one in chosen}
@@ -128,7 +130,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
     shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
         forecast.learn_together(chosen, task, seconds, shown, about_in_time(psi.shape[0], 1, pieces.rates))
-    keep(chosen, Split(task.problem, batches.ORBITALS, seconds, shares, forecast=told))
+    keep(every, Split(task.problem, batches.ORBITALS, seconds, shares, left_out, forecast=told))
     return whole
 
 
