@@ -16,6 +16,7 @@ from portatile import device as devices
 from portatile import wavelets, workloads
 from portatile.cli import main
 from portatile.device.base import Device
+from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import Problem
@@ -143,7 +144,8 @@ def test_who_would_do_too_little_is_left_out_of_several(
     """Two share what a third, of two per cent of their rates, would only hinder; whoever takes part is told, and why not all."""
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(forecast, "_LITTLE", 0.03)
-    slow = type(twins[0])("opencl:9:1", twins[0].cl_device)
+    assert isinstance(twins[0], ClDevice)
+    slow = ClDevice("opencl:9:1", twins[0].cl_device)
     slow.info = replace(slow.info, driver="another", physical_id="another")
     chosen = (*twins, slow)
     monkeypatch.setattr(devices, "several", lambda selector: chosen)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.errors import ArgumentError
 from portatile.runtime import batches, forecast, memory_limit, perform, several
+from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
@@ -65,7 +66,11 @@ Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Gives the host memory of a shape and dtype that a batch's result is written to, such as ``np.empty``."""
 
 
-def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str, Into], Any], what: str, add: bool = False) -> Any:
+Compute = Callable[[slice, str, Into], Any]
+"""Computes these orbitals on a device; the result may lie where ``Into`` says."""
+
+
+def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str, add: bool = False) -> Any:
     """``compute(orbitals, device, into)`` for parts of a batch of orbitals, on several devices at once; their results one after another.
 
     ``add``: the results are sums over orbitals, and are added up. A single orbital is computed by the first device. Each device takes as
@@ -74,39 +79,67 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
     beside which the result lies.
     """
     assert device is not None
-    named = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
-    kind = named, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
+    selector = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
+    kind = selector, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
     if (alone := _settled.get(kind)) is not None:
         return compute(slice(None), alone, np.empty)
-    every = devices.several(device)
-    if len(every) == 1 or psi.ndim <= AXES or psi.shape[0] < len(every):
-        return back(compute(slice(None), every[0].info.id, np.empty), psi)
-    problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
-    chosen, left_out = forecast.worthwhile(every, batches.task(problem, every, own))
-    task = batches.task(problem, chosen, own)
-    told = forecast.of(chosen, task)
-    if told.settled and task.places[told.quickest] != forecast.REMOTE:
+    named = devices.several(device)
+    if len(named) == 1 or psi.ndim <= AXES or psi.shape[0] < len(named):
+        return back(compute(slice(None), named[0].info.id, np.empty), psi)
+    asked = _asked(psi, named, what)
+    if asked.told.settled and asked.task.places[asked.told.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
             _settled.clear()
-        _settled[kind] = told.quickest
-        seconds = told.alone[told.quickest].seconds
-        keep(every, Split(task.problem, "", seconds, (Share(told.quickest, psi.shape[0], 1, seconds),), told.why, True, forecast=told))
-        return compute(slice(None), told.quickest, np.empty)
+        _settled[kind] = asked.told.quickest
+        keep(named, asked.by_one(asked.told.alone[asked.told.quickest].seconds, True))
+        return compute(slice(None), asked.told.quickest, np.empty)
     if isinstance(psi, Buffer):
         psi.device.default_queue().finish()
+    if not asked.told.quickest:
+        return _shared(psi, asked, compute, add)
     began = time.perf_counter()
-    if told.quickest:
-        found = back(compute(slice(None), told.quickest, np.empty), psi)
-        seconds = time.perf_counter() - began
-        forecast.learn_alone(next(one for one in chosen if one.info.id == told.quickest), task, seconds)
-        share = Share(told.quickest, psi.shape[0], 1, seconds)
-        keep(every, Split(task.problem, "", seconds, (share,), told.why, forecast=told))
-        return found
-    result = _Result(psi, add)
-    known_devices = {one.info.id: one for one in chosen}
+    found = back(compute(slice(None), asked.told.quickest, np.empty), psi)
+    seconds = time.perf_counter() - began
+    forecast.learn_alone(next(one for one in named if one.info.id == asked.told.quickest), asked.task, seconds)
+    keep(named, asked.by_one(seconds))
+    return found
+
+
+class _Asked(NamedTuple):
+    """A batch that several devices may share: those that were ``named``, those that take part, and what is expected of them."""
+
+    named: Sequence[Device]
+    devices: Sequence[Device]
+    task: forecast.Shared
+    told: Forecast
+    left_out: str
+
+    @property
+    def orbitals(self) -> int:
+        """The number of orbitals."""
+        return self.task.problem.sizes[batches.ORBITALS]
+
+    def by_one(self, seconds: float, expected: bool = False) -> Split:
+        """The split that is none: the quickest device computes all."""
+        share = Share(self.told.quickest, self.orbitals, 1, seconds)
+        return Split(self.task.problem, "", seconds, (share,), self.told.why, expected, forecast=self.told)
+
+
+def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
+    """What is expected of the devices."""
+    problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
+    taking, left_out = forecast.worthwhile(named, batches.task(problem, named, own))
+    task = batches.task(problem, taking, own)
+    return _Asked(named, taking, task, forecast.of(taking, task), left_out)
+
+
+def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
+    """All devices that take part, each in a thread of its own."""
+    began, result, task = time.perf_counter(), _Result(psi, add), asked.task
+    by_id = {one.info.id: one for one in asked.devices}
 
     def run(share: Share, pieces: Pieces) -> None:
-        while (piece := pieces.take(share.device, psi.shape[0])) is not None:
+        while (piece := pieces.take(share.device, asked.orbitals)) is not None:
             started = time.perf_counter()
             try:
                 result.take(piece[0], compute(slice(*piece), share.device, result.into(piece[0])))
@@ -116,21 +149,21 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
             share.seconds += time.perf_counter() - started
             share.steps += piece[1] - piece[0]
             share.pieces += 1
-            cold = forecast.is_first(known_devices[share.device], task.problem)
+            cold = forecast.is_first(by_id[share.device], task.problem)
             pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - started, cold)
 
-    shares = tuple(Share(one.info.id) for one in chosen)
-    step = task.work / psi.shape[0]
-    known = {name: task.work / one.seconds / step for name, one in told.alone.items()}
-    pieces = Pieces(psi.shape[0], 1, {share.device: known.get(share.device, 0.0) for share in shares})
+    shares = tuple(Share(name) for name in by_id)
+    step = task.work / asked.orbitals
+    known = {name: task.work / one.seconds / step for name, one in asked.told.alone.items()}
+    pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
     several.together([Part(share, partial(run, share)) for share in shares], pieces)
     whole = result.whole()
     seconds = time.perf_counter() - began
     warm = pieces.shown
     shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
-        forecast.learn_together(chosen, task, seconds, shown, about_in_time(psi.shape[0], 1, pieces.rates))
-    keep(every, Split(task.problem, batches.ORBITALS, seconds, shares, left_out, forecast=told))
+        forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates))
+    keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.told))
     return whole
 
 
