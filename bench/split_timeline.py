@@ -5,7 +5,7 @@ python3 bench/split_timeline.py --device cuda:0 --device opencl:0:0 --only magic
 
 Prints for each case the seconds of each device alone, of a call that must share (in steady state), and of one that may choose, with what it
 chose; then the seconds of the last shared call in each kind of step, by thread. Steps may contain others: ``upload`` holds a ``copy``.
-Kinds of steps that wait for the device: ``fetch``, ``arrive``, ``collect``, ``kernels in place``. Takes less than a minute on a GPU.
+A kind of steps that waits for the device: ``fetch``, ``collect``, ``kernels in place``. Takes less than a minute on a GPU.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ _STEPS = (  # the kind of step, and the function that does it
     ("collect", slabs, "_collect"),
     ("kernels in place", perform, "start"),
     ("upload", staging, "upload"),
-    ("fetch", staging.Downloads, "add"),
-    ("arrive", staging.Downloads, "_arrive"),
+    ("fetch", staging, "download"),
     ("copy", staging, "copied"),
     ("take a part", batch._Result, "take"),
 )

@@ -14,6 +14,7 @@ from portatile import Buffer, wavelets
 from portatile import device as devices
 from portatile.device.base import Device
 from portatile.runtime import forecast
+from portatile.studies import contexts
 from portatile.wavelets import batch
 from support.seeds import new_seed
 
@@ -141,3 +142,14 @@ def test_tensors_on_both(gpus: list[Device], which: tuple[int, int]) -> None:
         found = portatile.matmul(*there, device=[one.info.id for one in gpus])
         assert found.device == there[0].device
         np.testing.assert_allclose(found.cpu().numpy(), a @ b, rtol=2e-4, atol=1e-4)
+
+
+def test_a_context_of_both(gpus: list[Device]) -> None:
+    """Programs from source and from binary, events and memory of one serve the other."""
+    found = [one for one in devices.devices() if one.info.kind == "gpu" and one.info.backend == "opencl"]
+    pair = list({one.info.physical_id or one.info.id: one for one in found}.values())[:2]
+    if len(pair) < 2:
+        pytest.skip("OpenCL reaches no two GPUs")
+    for kind, queues in ((contexts.SHARED, contexts.TWO), (contexts.SHARED, contexts.OUT_OF_ORDER), (contexts.ONE_EACH, contexts.IN_ORDER)):
+        row = contexts._measured(contexts.ContextsRow("both", 2, "", kind, queues, contexts.PINNED, 4, 3), pair, 1)
+        assert row.status == "ok"

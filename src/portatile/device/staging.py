@@ -1,6 +1,7 @@
 """Large host arrays cross a link through pinned memory that is kept: several threads fill or empty it while the link moves the rest.
 
-A driver that is given pageable memory does so too, by one thread: 10 GB/s, and 5 into pages that are new, of a link's 55.
+A driver that is given pageable memory does so too, by one thread: 10 GB/s, and 5 into pages that are new, of a link's 55. Each thread has a
+stripe of the array for itself, whose blocks it copies and sends one after another: threads that met at every block would mostly wake up.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ from portatile.device.copies import contiguous, fits
 from portatile.device.event import Event
 
 _LARGE = 1 << 23  # bytes from which on it pays
-_BLOCK = 1 << 24  # of those that are kept
-_BLOCKS = 4  # two for either way
+_BLOCK = 1 << 22  # of those that are kept
+_BLOCKS = 32  # at most: two for each thread of a copy, either way
 _COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
 _SHARE = 1 << 21  # bytes for which another thread pays
 _LINKS = 4  # such copies for whose threads there is room: of several devices, either way
@@ -33,28 +34,38 @@ _LINKS = 4  # such copies for whose threads there is room: of several devices, e
 
 @dataclass
 class _Block:
-    """Pinned memory, and the copy that is the last to read it."""
+    """Pinned memory, and the copy that is the last to use it."""
 
     memory: NDArray[np.uint8]
-    read: Event | None = None
+    used: Event | None = None
 
 
 class _Staging:
     """The pinned memory of a device. A block belongs to who took it until it is given back."""
 
     def __init__(self, device: Device) -> None:
-        self.generation = device.generation
+        self._device, self.generation = device, device.generation
         self._free: SimpleQueue[_Block] = SimpleQueue()
-        for _ in range(_BLOCKS):
-            self._free.put(_Block(device.pinned(_BLOCK)))
+        self._lock = threading.Lock()
+        self._made = 0
 
     def take(self, wait: bool = True) -> _Block | None:
-        """The block that was given back first, which nobody reads any more; without ``wait`` None where others have all."""
+        """The block that was given back first, which no copy uses any more; without ``wait`` None where others have all."""
+        with self._lock:
+            more = self._made < _BLOCKS and self._free.empty()
+            self._made += more
+        if more:
+            try:
+                return _Block(self._device.pinned(_BLOCK))
+            except BaseException:
+                with self._lock:
+                    self._made -= 1
+                raise
         try:
             block = self._free.get(wait)
         except Empty:
             return None
-        event, block.read = block.read, None
+        event, block.used = block.used, None
         if event is not None:
             event.wait()
         return block
@@ -79,97 +90,64 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
     contiguous(array)
     fits(target, offset, array.nbytes)
     staging, raw = _staging(queue.device), array.reshape(-1).view(np.uint8)
-    for low, piece in _pieces(raw):
-        block = staging.take()
-        assert block is not None
-        try:
-            copied(block.memory[: piece.nbytes], piece)
-            block.read = queue.upload(target, block.memory[: piece.nbytes], offset + low, blocking=False)
-            queue.flush()
-        finally:
-            staging.give(block)
+
+    def send(low: int, high: int) -> None:
+        for first in range(low, high, _BLOCK):
+            piece = raw[first : min(first + _BLOCK, high)]
+            block = staging.take()
+            assert block is not None
+            try:
+                np.copyto(block.memory[: piece.nbytes], piece)
+                block.used = queue.upload(target, block.memory[: piece.nbytes], offset + first, blocking=False)
+                queue.flush()
+            finally:
+                staging.give(block)
+
+    _in_stripes(raw.nbytes, send)
 
 
 def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
     """Copy device memory, from byte ``offset`` on, into a C-contiguous host array; waits for what the queue holds."""
-    with Downloads(queue) as downloads:
-        downloads.add(array, source, offset)
+    if not pays(queue.device, array):
+        queue.download(array, source, offset)
+        return
+    contiguous(array)
+    fits(source, offset, array.nbytes)
+    staging, raw = _staging(queue.device), array.reshape(-1).view(np.uint8)
 
-
-class _Crossing(NamedTuple):
-    """A piece of an array that is on its way from ``source`` to a block."""
-
-    done: Event
-    piece: NDArray[np.uint8]
-    block: _Block
-    staging: _Staging
-    source: Memory
-
-
-class Downloads:
-    """Arrays that come from a device through a queue one after another: while one is emptied out of pinned memory the next one crosses.
-
-    A context manager: what was added is there when it ends.
-    """
-
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-        self._crossing: deque[_Crossing] = deque()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+    def fetch(low: int, high: int) -> None:
+        crossing: deque[tuple[_Block, NDArray[np.uint8]]] = deque()
         try:
-            if kind is None:
-                self.finish()
-        finally:
-            for one in self._crossing:  # after a failure: others may have them once nobody writes there
-                one.block.read = one.done
-                one.staging.give(one.block)
-            self._crossing.clear()
-
-    def add(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
-        """Copy device memory, from byte ``offset`` on, into a C-contiguous host array, after what the queue holds.
-
-        Until ``finish`` the array belongs to this; ``source`` is kept. Who waits for anything else meanwhile calls ``finish`` before:
-        this holds pinned memory that others may need.
-        """
-        device = self._queue.device
-        if not pays(device, array):
-            self._queue.download(array, source, offset)
-            return
-        contiguous(array)
-        fits(source, offset, array.nbytes)
-        staging, raw = _staging(device), array.reshape(-1).view(np.uint8)
-        for low, piece in _pieces(raw):
-            while len(self._crossing) >= _BLOCKS // 2:
-                self._arrive()
-            block = staging.take(wait=not self._crossing)
-            if block is None:  # others have all, and may be waiting for these
-                self._arrive()
-                block = staging.take()
-            assert block is not None
-            try:
-                done = self._queue.download(block.memory[: piece.nbytes], source, offset + low, blocking=False)
-                self._queue.flush()
-            except BaseException:
+            for first in range(low, high, _BLOCK):
+                if len(crossing) > 1:
+                    _empty(staging, crossing)
+                block = staging.take(wait=not crossing)
+                if block is None:  # others have all, and may be waiting for these
+                    _empty(staging, crossing)
+                    block = staging.take()
+                assert block is not None
+                piece = raw[first : min(first + _BLOCK, high)]
+                crossing.append((block, piece))
+                block.used = queue.download(block.memory[: piece.nbytes], source, offset + first, blocking=False)
+                queue.flush()
+            while crossing:
+                _empty(staging, crossing)
+        finally:  # after a failure: others may have them once nobody writes there
+            for block, _ in crossing:
                 staging.give(block)
-                raise
-            self._crossing.append(_Crossing(done, piece, block, staging, source))
 
-    def finish(self) -> None:
-        """Wait until all that was added is there."""
-        while self._crossing:
-            self._arrive()
+    _in_stripes(raw.nbytes, fetch)
 
-    def _arrive(self) -> None:
-        """Empty the block that was sent first."""
-        first = self._crossing[0]
-        first.done.wait()
-        copied(first.piece, first.block.memory[: first.piece.nbytes])
-        self._crossing.popleft()
-        first.staging.give(first.block)
+
+def _empty(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]]) -> None:
+    """Copy the block that was sent first to where it belongs, once it is there, and give it back."""
+    block, piece = crossing[0]
+    if block.used is not None:
+        block.used.wait()
+        block.used = None
+    np.copyto(piece, block.memory[: piece.nbytes])
+    crossing.popleft()
+    staging.give(block)
 
 
 def pays(device: Device, array: NDArray[Any]) -> bool:
@@ -185,12 +163,6 @@ def _staging(device: Device) -> _Staging:
         return staging
 
 
-def _pieces(raw: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """The pieces of a copy, each with its first byte."""
-    for low in range(0, raw.nbytes, _BLOCK):
-        yield low, raw[low : low + _BLOCK]
-
-
 def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
     """Copy one host array into another of its shape, large ones by several threads, each some of the first axis.
 
@@ -200,9 +172,24 @@ def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
     if threads < 2:
         target[...] = source
         return
-    bounds = [len(target) * each // threads for each in range(threads + 1)]
-    parts = [slice(low, high) for low, high in pairwise(bounds)]
-    list(_copiers().map(lambda part: np.copyto(target[part], source[part]), parts))
+    _side_by_side(len(target), threads, lambda low, high: np.copyto(target[low:high], source[low:high]))
+
+
+def _in_stripes(nbytes: int, run: Callable[[int, int], None]) -> None:
+    """``run(low, high)`` for the bytes of an array, by as many threads as pay."""
+    _side_by_side(nbytes, max(min(_threads(), nbytes // _SHARE), 1), run)
+
+
+def _side_by_side(size: int, threads: int, run: Callable[[int, int], None]) -> None:
+    """``run(low, high)`` for even parts of a size, all but the last by other threads. Raises what one did, when all have ended."""
+    parts = list(pairwise(size * each // threads for each in range(threads + 1)))
+    others = [_copiers().submit(run, low, high) for low, high in parts[:-1]]
+    try:
+        run(*parts[-1])
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
 
 
 def _threads(copies: int = 1) -> int:

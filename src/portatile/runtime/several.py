@@ -91,13 +91,14 @@ class _Worker:
         """Pieces that cross the link, two at a time."""
         taken: list[tuple[int, int]] = []
 
-        def ranges(first: tuple[int, int]) -> Iterator[tuple[int, int]]:
-            """What is free at once: pieces of this device that are not collected yet must not be waited for."""
+        def ranges(first: tuple[int, int]) -> Iterator[tuple[int, int] | None]:
+            """What is free: while pieces of this device are under way nothing is waited for, but they are collected."""
             piece: tuple[int, int] | None = first
-            while piece is not None:
-                taken.append(piece)
+            while piece is not None or taken:
+                if piece is not None:
+                    taken.append(piece)
                 yield piece
-                piece = pieces.take(self.share.device, self.most, wait=False)
+                piece = pieces.take(self.share.device, self.most, wait=not taken)
 
         def collected(low: int, high: int, seconds: float) -> None:
             taken.remove((low, high))
@@ -113,7 +114,7 @@ class _Worker:
 
     def _count(self, pieces: Pieces, piece: tuple[int, int], seconds: float) -> None:
         steps = piece[1] - piece[0]
-        pieces.done(self.share.device, steps, seconds, forecast.is_first(self.engine.device, self.task.whole))
+        pieces.done(self.share.device, steps, seconds, forecast.is_first(self.engine.device, self.task.whole, self.where))
         self.share.steps += steps
         self.share.pieces += 1
         self.share.seconds += seconds

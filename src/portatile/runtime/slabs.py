@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import cycle
 from math import lcm
 from typing import Any
 
@@ -176,9 +176,9 @@ def _packed(problem: Problem, shared: Collection[str]) -> Problem:
 
 def _prepared(engine: Engine, slab: Task) -> Prepared:
     """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
-    space = workloads.get(slab.problem.workload).space(slab.problem, engine.device.info)
-    legal = space.violated(slab.choice.config) is None
-    return engine.prepare(slab.problem, slab.choice, slab.whole) if legal else engine.prepare(slab.problem)
+    if engine.is_legal(slab.choice, slab.problem):
+        return engine.prepare(slab.problem, slab.choice, slab.whole)
+    return engine.prepare(slab.problem)
 
 
 def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
@@ -233,23 +233,24 @@ def pipeline(
     task: Task,
     cut: Cut,
     width: int,
-    ranges: Iterable[tuple[int, int]],
+    ranges: Iterable[tuple[int, int] | None],
     collected: Callable[[int, int, float], None] = lambda low, high, seconds: None,
 ) -> None:
     """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded.
 
-    ``ranges`` are the steps of each slab, ``width`` of them at most. ``collected`` is told of each slab whose result is in the caller's
-    array, and of the seconds since the one before it, without those that making kernels ready took.
+    ``ranges`` are the steps of each slab, ``width`` of them at most; at None the oldest result is collected. ``collected`` is told of each
+    slab whose result is in the caller's array, and of the seconds since the one before it, without those that making kernels ready took.
     """
     device = engine.device
     prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
-    shared, lanes = _Shared(), []
+    shared, lanes = _Shared(), list[_Lane]()
     with engine.lock:
         try:
             for which in range(2):
                 lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
             ready = _place(device, lanes[0].queue, task, cut, shared)
             lanes[1].queue.wait_for(ready)
+            idle, busy = lanes.copy(), deque[_Lane]()
             since = time.perf_counter()
 
             def collect(lane: _Lane) -> None:
@@ -261,9 +262,14 @@ def pipeline(
                     collected(low, high, now - since)
                     since = now
 
-            for (low, high), lane in zip(ranges, cycle(lanes), strict=False):
-                collect(lane)
-                slab = part(task, cut, low, high)
+            for steps in ranges:
+                if busy and (steps is None or not idle):
+                    collect(busy[0])
+                    idle.append(busy.popleft())
+                if steps is None:
+                    continue
+                since = since if busy else time.perf_counter()  # it may have waited for the piece
+                lane, slab = idle.pop(), part(task, cut, *steps)
                 extent = slab.problem.sizes[cut.size]
                 if extent not in prepared:
                     began = time.perf_counter()
@@ -273,8 +279,9 @@ def pipeline(
                 prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, slab.scalars)
                 done = lane.queue.download(_staged(lane, slab, task.output), lane.device[task.output], blocking=False)
                 lane.queue.flush()
-                lane.pending, lane.steps = (slab, done), (low, high)
-            for lane in sorted(lanes, key=lambda lane: lane.steps):
+                lane.pending, lane.steps = (slab, done), steps
+                busy.append(lane)
+            for lane in busy:
                 collect(lane)
         finally:
             for lane in lanes:

@@ -149,7 +149,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
             share.seconds += time.perf_counter() - started
             share.steps += piece[1] - piece[0]
             share.pieces += 1
-            cold = forecast.is_first(by_id[share.device], task.problem)
+            cold = forecast.is_first(by_id[share.device], task.problem, task.places[share.device])
             pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - started, cold)
 
     shares = tuple(Share(name) for name in by_id)
@@ -285,7 +285,7 @@ def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], d
     coming: deque[tuple[int, Buffer, Event]] = deque()
     begun: deque[Future[None]] = deque()
     large = staging.pays(device, orbitals[0])
-    with device.queue() as back, staging.Downloads(back) as downloads, ThreadPoolExecutor(1, "portatile-fetch") as thread:
+    with device.queue() as back, ThreadPoolExecutor(1, "portatile-fetch") as thread:
 
         def fetch() -> None:
             """Bring the next result back, beside what the default queue holds by now."""
@@ -293,11 +293,9 @@ def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], d
             place, one, done = coming.popleft()
             back.wait_for(done)
             if is_packed(one):
-                downloads.add(whole[place], one.memory, one.offset)
+                staging.download(back, whole[place], one.memory, one.offset)
             else:
                 whole[place] = one.numpy(back)
-            if not coming:
-                downloads.finish()
 
         for place, orbital in enumerate(orbitals):
             one = apply(Buffer.from_numpy(orbital, device), None)

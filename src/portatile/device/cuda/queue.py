@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
+from threading import Lock
 from typing import Any
 
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class CudaQueue(Queue):
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
             self._admitted = -1  # how many allocations of the device are certain to be there
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
+        self._keeping = Lock()  # several threads may copy through one queue
         device.register(self)
 
     def launch(
@@ -258,9 +260,10 @@ class CudaQueue(Queue):
             done.wait()
             self._pending.clear()
         else:
-            while self._pending and self._pending[0][0].done:
-                self._pending.popleft()
-            self._pending.append((done, array))
+            with self._keeping:
+                while self._pending and self._pending[0][0].done:
+                    self._pending.popleft()
+                self._pending.append((done, array))
         return done
 
 

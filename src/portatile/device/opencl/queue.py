@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ class ClQueue(Queue):
         self._bare = bare(cl) if device.nvidia and not self._events else None
         # pyopencl's copy events wait for the copy when they are dropped: kept here until they are done
         self._pending: deque[Any] = deque()
+        self._keeping = Lock()  # several threads may copy through one queue
         self._pool = pool
         if pool is not None:
             pool.enter()
@@ -168,10 +170,10 @@ class ClQueue(Queue):
         except cl.Error as error:
             raise failure(error, "the copy failed") from None
         if blocking is False:
-            pending = self._pending
-            while pending and pending[0].command_execution_status <= 0:
-                pending.popleft()
-            pending.append(event)
+            with self._keeping:
+                while self._pending and self._pending[0].command_execution_status <= 0:
+                    self._pending.popleft()
+                self._pending.append(event)
         elif blocking and not self.out_of_order:  # whatever was queued before is done too
             self._pending.clear()
         return ClEvent(event, self.profiling)
