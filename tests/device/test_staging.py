@@ -15,6 +15,7 @@ from portatile.device import staging
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import DeviceError
+from portatile.runtime.broadcast import Broadcast
 from support.seeds import new_seed
 
 
@@ -123,3 +124,18 @@ def test_orbitals_are_fetched_by_a_thread_of_its_own(twins: tuple[Device, Device
         with pytest.raises(DeviceError, match="the link is broken"):
             wavelets.magicfilter3d(psi, device=both[1])
     np.testing.assert_allclose(wavelets.kinetic(psi, device=both[1])[3], wavelets.kinetic(psi[3], device=both[0]), rtol=1e-12, atol=1e-12)
+
+
+def test_an_operand_that_devices_share_arrives_on_each(twins: tuple[Device, Device], both: list[str]) -> None:
+    """Where no driver copies between them, each takes it from the host, and what was given out lasts until the end."""
+    rng = np.random.default_rng(new_seed("shared"))
+    a, b = rng.random((400, 96)), rng.random((96, 130))
+    for _ in range(2):
+        np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=1e-12)
+    with Broadcast() as common:
+        for device in twins:
+            queue = device.default_queue()
+            memory = common.place(queue, "b", b)
+            found = np.empty_like(b)
+            staging.download(queue, found, memory)
+            np.testing.assert_array_equal(found, b)

@@ -25,6 +25,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
 from portatile.runtime import forecast, memory_limit, slabs, triangles
+from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
@@ -234,7 +235,10 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))
     making = sum(worker.engine.making for worker in workers)
-    together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
+    with Broadcast() as common:
+        for worker in workers:
+            worker.task = replace(worker.task, common=common)
+        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
     seconds = time.perf_counter() - began
     shown = {
         worker.share.device: pieces.shown[worker.share.device] * work

@@ -19,6 +19,7 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.event import Event
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
+from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared
 from portatile.runtime.memory_limit import asked, limit_of
 from portatile.runtime.scratch import scratch
@@ -37,7 +38,8 @@ class Task:
     """A problem, packed as it will lie on the device, in a configuration, and the size along which it is cut.
 
     ``matrices`` are those of the host by operand, the output last. ``whole`` is the
-    problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already.
+    problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already. ``common`` has what other
+    devices need whole, too.
     """
 
     problem: Problem
@@ -47,6 +49,7 @@ class Task:
     output: str
     whole: Problem
     adds: bool = False
+    common: Broadcast | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -219,12 +222,13 @@ class _Lane:
 
 @dataclass
 class _Shared:
-    """The operands that stay on the device for all slabs."""
+    """The operands that stay on the device for all slabs, and the memory of those that nobody else gives back."""
 
     memory: dict[str, Memory] = field(default_factory=dict)
+    own: list[Memory] = field(default_factory=list)
 
     def release(self) -> None:
-        for memory in self.memory.values():
+        for memory in self.own:
             memory.release()
 
 
@@ -311,10 +315,16 @@ def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
 def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) -> Event:
     """Upload what every slab needs; gives the event after which it is there."""
     for name, stored in task.matrices.items():
-        if name not in cut.pieces:
-            shared.memory[name] = device.allocate(max(_bytes(task, name), task.problem.itemsize))
-            if stored.read and stored.array.size:
-                staging.upload(queue, shared.memory[name], np.ascontiguousarray(stored.array))
+        if name in cut.pieces:
+            continue
+        array = np.ascontiguousarray(stored.array) if stored.read and stored.array.size else None
+        if array is not None and task.common is not None and staging.pays(device, array):
+            shared.memory[name] = task.common.place(queue, name, array)
+            continue
+        shared.memory[name] = device.allocate(max(_bytes(task, name), task.problem.itemsize))
+        shared.own.append(shared.memory[name])
+        if array is not None:
+            staging.upload(queue, shared.memory[name], array)
     return queue.marker()
 
 
