@@ -150,7 +150,7 @@ def shown(rows: list[dict[str, Any]]) -> None:
         these = [row for row in rows if row["dtype"] == dtype and "default" in row["medians"]]
         for label in ("default", "best"):
             speeds = [row["medians"]["cuBLAS"] / row["medians"][row["best"] if label == "best" else label] for row in these]
-            shares = [f"{100 * sum(one >= limit for one in speeds) / len(speeds):.0f} %" for limit in (0.92, 0.85)]
+            shares = [f"{100 * sum(speed >= limit for speed in speeds) / len(speeds):.0f} %" for limit in (0.92, 0.85)]
             mean = statistics.geometric_mean(speeds)
             print(f"{dtype} {label}: mean {mean:.3f}, {shares[0]} at .92, {shares[1]} at .85, {len(speeds)} shapes")
         gains: dict[str, list[float]] = defaultdict(list)

@@ -78,7 +78,7 @@ class Peer:
         import torch
 
         torch.set_num_threads(1)
-        a, b = (torch.from_numpy(one) for one in operands(dtype, (sizes[0], sizes[1], sizes[2])))
+        a, b = (torch.from_numpy(operand) for operand in operands(dtype, (sizes[0], sizes[1], sizes[2])))
         if dtype == "bfloat16":
             a, b = a.bfloat16(), b.bfloat16()
         self.calls[dtype] = (lambda: torch._int_mm(a, b)) if dtype == "int8" else (lambda: torch.mm(a, b))

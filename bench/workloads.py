@@ -258,7 +258,7 @@ class Bench:
         x, field = rng.random(volume.shape(side)).astype(dtype), rng.random((side,) * 3).astype(dtype)
         peer = None
         if peers.on_gpu():
-            samples = [volume.moves / 2 * one for one in peers.torch_samples(peers.copy_of(points, dtype))]
+            samples = [volume.moves / 2 * seconds for seconds in peers.torch_samples(peers.copy_of(points, dtype))]
             peer = median(samples)
             self.add(task, peers.torch_version(), f"{volume.moves / 2:g} copies", samples, peer, driver=peers.torch_driver())
         elif any(device.info.kind == "cpu" for device in self.devices):
@@ -314,7 +314,7 @@ class Bench:
         problem = workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, _TAPS)
         with runs.prepared(device, problem) as ready:
             for form, config in {"3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
-                samples = [3 * one for one in ready.timed(config, Way(self.length)).samples]
+                samples = [3 * sample for sample in ready.timed(config, Way(self.length)).samples]
                 self.add(task, identity, form, samples, peer, config=dict(config), driver=device.info.driver)
 
     @staticmethod

@@ -23,9 +23,11 @@ def test_there_are_examples() -> None:
 @pytest.mark.drawn(1 / 4)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(path)], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    completed = subprocess.run(
+        [sys.executable, str(path)], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.strip()
 
 
 FUNCTIONS = [name for name in portatile.__all__ if inspect.isfunction(getattr(portatile, name))]

@@ -160,9 +160,9 @@ def from_results(folder: Path) -> Iterator[Page]:
         ordered = dict(sorted(table.items(), key=lambda item: natural(item[0])))
         rows = []
         for text, line in zip(cells(ordered), ordered.values(), strict=True):
-            commits = sorted({one.commit for forms in line.forms.values() for one in forms.values()})
+            commits = sorted({form.commit for forms in line.forms.values() for form in forms.values()})
             rows.append([*text, ", ".join(commits)])
-        files = {one.file for line in table.values() for forms in line.forms.values() for one in forms.values()}
+        files = {form.file for line in table.values() for forms in line.forms.values() for form in forms.values()}
         yield Page(f"workloads-{slug(title)}", markdown(("problem", *COLUMNS[1:], "commit"), rows), frozenset(files), title)
     yield _ceilings(recorded)
 

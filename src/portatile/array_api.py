@@ -83,7 +83,10 @@ def namespace(api_version: str | None = None) -> ModuleType:
 def asarray(
     obj: Any, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None, copy: builtins.bool | None = None
 ) -> Buffer:
-    """A Buffer of what NumPy makes an array of, on ``device``; a Buffer as it is, unless a copy or another place or dtype is asked for."""
+    """A Buffer of what NumPy makes an array of, on ``device``; a Buffer as it is, unless a copy or another place or dtype is asked for.
+
+    Raises ValueError where ``copy=False`` and a copy is needed.
+    """
     if isinstance(obj, Buffer):
         moved = obj if device is None else obj.to_device(device)
         if dtype is not None and moved.dtype != np.dtype(dtype):
@@ -164,7 +167,7 @@ def matrix_transpose(x: Buffer, /) -> Buffer:
 
 
 def permute_dims(x: Buffer, /, axes: tuple[int, ...]) -> Buffer:
-    """The dimensions in another order, as a view."""
+    """The dimensions in another order, as a view. Raises ArgumentError for what is no order of them."""
     order = [axis % x.ndim for axis in axes]
     if sorted(order) != list(range(x.ndim)):
         raise ArgumentError(f"axes={axes} is no order of {x.ndim} dimensions")

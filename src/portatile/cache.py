@@ -7,11 +7,11 @@ import hashlib
 import os
 import stat
 import tempfile
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 from portatile import settings
+from portatile.user_warnings import warn
 
 _MAGIC = b"portatile-cache-1\n"
 _DIGEST_BYTES = 32
@@ -125,7 +125,7 @@ class Cache:
         if not self._warned:
             self._warned = True
             message = f"the binary cache {self.root} cannot be written ({error}); kernels are compiled anew. Set PORTATILE_CACHE_DIR"
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
+            warn(message)
 
 
 def default() -> Cache:

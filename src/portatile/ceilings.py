@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from portatile.formatting import percent
 from portatile.model import BEYOND_CACHES
 from portatile.records import DeviceInfo, Problem, Value, from_json, to_json
 from portatile.store import device_key
+from portatile.user_warnings import warn
 from portatile.workload import Workload
 
 Unit = Literal["B/s", "flop/s", "op/s"]
@@ -249,7 +249,7 @@ def load(device: DeviceInfo) -> Ceilings | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError) as error:
-        warnings.warn(f"the ceilings in {path} cannot be read ({error}); measure again with `portatile bench peak`", stacklevel=2)
+        warn(f"the ceilings in {path} cannot be read ({error}); measure again with `portatile bench peak`", UserWarning)
         return None
     if (ceilings.device.driver, ceilings.device.compiler) != (device.driver, device.compiler):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 
@@ -25,4 +26,6 @@ def rate(value: float, unit: str) -> str:
 
 def percent(share: float | None, decimals: int = 0) -> str:
     """A share of one as people write it: ``86 %``; ``?`` where it is not known."""
-    return "?" if share is None else f"{round(100 * share, decimals) + 0.0:.{decimals}f} %"  # + 0.0: no "-0"
+    if share is None or math.isnan(share):
+        return "?"
+    return f"{round(100 * share, decimals) + 0.0:.{decimals}f} %"  # + 0.0: no "-0"

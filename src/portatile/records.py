@@ -374,7 +374,7 @@ class Binary:
     carveout: int = -1
 
     def entry(self, kernel: str) -> Entry:
-        """The entry of the kernel called ``kernel`` in the text."""
+        """The entry of the kernel called ``kernel`` in the text. Raises ArgumentError for a kernel that is not there."""
         for entry in self.entries:
             if entry.name == kernel:
                 return entry

@@ -48,7 +48,10 @@ class Settings:
 
 
 def load() -> Settings:
-    """Read the environment; nothing is cached, so that tests and programs may change it."""
+    """Read the environment; nothing is cached, so that tests and programs may change it.
+
+    Raises UsageError for a value that cannot be read.
+    """
     env = os.environ
     megabytes = env.get("PORTATILE_CACHE_MAX_MB") or "512"
     try:

@@ -200,7 +200,10 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str | float) -> Budget:
-        """``"30s"``, ``"5m"``, ``"200"`` or ``200`` (evaluations), or ``"60s,200"``; a float is seconds."""
+        """``"30s"``, ``"5m"``, ``"200"`` or ``200`` (evaluations), or ``"60s,200"``; a float is seconds.
+
+        Raises ArgumentError for anything else.
+        """
         if isinstance(text, float):
             return cls(seconds=text)._checked(str(text))
         seconds, evaluations = None, None

@@ -151,7 +151,7 @@ class Workload(ABC):
             dtype = np.dtype(dtype).name
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
-        chosen = self._chosen(options)
+        chosen = self._option_values(options)
         bare = Problem(self.name, {name: int(sizes[name]) for name in self.sizes}, dtype, chosen)
         shapes = self.shapes(bare)
         for name, shape in shapes.items():
@@ -176,7 +176,7 @@ class Workload(ABC):
             if not isinstance(size, (int, float, np.number)) or not math.isfinite(size) or int(size) != size or size < 0:
                 raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
 
-    def _chosen(self, options: Mapping[str, Any]) -> dict[str, Value]:
+    def _option_values(self, options: Mapping[str, Any]) -> dict[str, Value]:
         """A value for each option, without the ``implied`` ones at their default. Raises ArgumentError for a value that is not allowed."""
         values = {name: allowed[0] for name, allowed in self.options.items()}
         values |= {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}

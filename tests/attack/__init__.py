@@ -44,8 +44,8 @@ class Report:
     broken: dict[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{outcome} {times}" for outcome, times in self.outcomes.most_common())
-        lines = [f"{self.name}: {self.attempts} attempts ({told}), {len(self.broken)} broken"]
+        result = ", ".join(f"{outcome} {times}" for outcome, times in self.outcomes.most_common())
+        lines = [f"{self.name}: {self.attempts} attempts ({result}), {len(self.broken)} broken"]
         return "\n".join(
             lines + [f"  --only {self.name} --seed {self.seed} --first {number}: {what}" for number, what in self.broken.items()]
         )

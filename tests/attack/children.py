@@ -28,12 +28,12 @@ def run(place: Place, script: str, *args: object, shared_cache: bool = True) -> 
     """What a script prints; raises AttackError where it crashed, hung or failed."""
     command = [sys.executable, "-c", script, place.device or "", *map(str, args)]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment(place, shared_cache), cwd=place.folder
         )
     except subprocess.TimeoutExpired:
         raise AttackError(f"a child hung for {PATIENCE:g} s") from None
-    if done.returncode:
-        last = done.stderr.strip()[-600:]
-        raise AttackError(f"a child ended by {processes.fate(done.returncode)}: {last}")
-    return done.stdout
+    if completed.returncode:
+        last = completed.stderr.strip()[-600:]
+        raise AttackError(f"a child ended by {processes.fate(completed.returncode)}: {last}")
+    return completed.stdout

@@ -65,7 +65,7 @@ def _along_all(matrices: list[Array], volumes: Array) -> Array:
 def _filtered(draw: Draw, name: str, x: Any, matrices: list[Array], length: int, run: Any) -> Problems:
     """A matrix along each of three axes, or the first of two."""
     given, dtype = wide(x.views), x.views.dtype.name
-    absolute = [np.abs(one) for one in matrices]
+    absolute = [np.abs(matrix) for matrix in matrices]
     if len(matrices) == 3:
         exact, scale = _along_all(matrices, given), _along_all(absolute, np.abs(given))
     else:
@@ -73,10 +73,10 @@ def _filtered(draw: Draw, name: str, x: Any, matrices: list[Array], length: int,
     out = draw.empty(exact.shape[1:], dtype)
 
     def into(i: int, to: Array) -> None:
-        found = run(x.views[i])
-        if (found.shape, found.dtype) != (to.shape, to.dtype):
-            raise AttackError(f"the result has shape {found.shape} and type {found.dtype}, not {to.shape} and {to.dtype}")
-        to[...] = found
+        result = run(x.views[i])
+        if (result.shape, result.dtype) != (to.shape, to.dtype):
+            raise AttackError(f"the result has shape {result.shape} and type {result.dtype}, not {to.shape} and {to.dtype}")
+        to[...] = result
 
     return Problems(name, out, into, exact, bound(scale, len(matrices) * (length + 1), dtype), (x,))
 

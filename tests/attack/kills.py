@@ -53,9 +53,9 @@ def attempt(rng: random.Random, place: Place) -> str:
     if left:
         raise AttackError(f"{len(left)} workers go on")
     with ResultStore.reader(path) as store:
-        found = store.trials()
-    if parent and len(found) < announced:
-        raise AttackError(f"{announced} trials were announced, {len(found)} are stored")
-    if any(trial.status != "ok" and "outside" not in trial.message for trial in found):
-        raise AttackError(f"a kill is blamed on a variant: {next(trial.message for trial in found if trial.status != 'ok')}")
+        result = store.trials()
+    if parent and len(result) < announced:
+        raise AttackError(f"{announced} trials were announced, {len(result)} are stored")
+    if any(trial.status != "ok" and "outside" not in trial.message for trial in result):
+        raise AttackError(f"a kill is blamed on a variant: {next(trial.message for trial in result if trial.status != 'ok')}")
     return "parent" if parent else "worker"

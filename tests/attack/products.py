@@ -46,7 +46,7 @@ def _precision(draw: Draw, workload: str, dtype: str) -> dict[str, Any]:
         refused.add("reproducible")
     if not double and dtype != "float32":
         refused.add("emulated")
-    return {"precision": draw.rng.choice([one for one in precisions.choices(workload) if one not in refused])}
+    return {"precision": draw.rng.choice([choice for choice in precisions.choices(workload) if choice not in refused])}
 
 
 def _within(terms: Array, k: int, dtype: str, precision: dict[str, Any], more: int = 8) -> Array:

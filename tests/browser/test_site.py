@@ -27,11 +27,11 @@ _COLOURS = """['body', '.highlight .kn', '.highlight .s2'].map(at => getComputed
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages, built once for all tests; a warning is an error."""
-    made = tmp_path_factory.mktemp("site")
+    result = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir"]
-    done = subprocess.run([*command, str(made)], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return made
+    completed = subprocess.run([*command, str(result)], capture_output=True, text=True, timeout=240)
+    assert completed.returncode == 0, completed.stderr
+    return result
 
 
 def test_the_site_builds(site: Path) -> None:

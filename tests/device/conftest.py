@@ -56,15 +56,15 @@ MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where a kind of device is missing, one case of a test says so for all of its cases."""
-    said: set[tuple[Path, str]] = set()
+    result: set[tuple[Path, str]] = set()
     repeated = []
     for item in items:
         asked = getattr(item, "callspec", None)
         if asked is not None and asked.params.get("device") in MISSING:
             test = (item.path, item.nodeid.partition("[")[0])
-            if test in said:
+            if test in result:
                 repeated.append(item)
-            said.add(test)
+            result.add(test)
     if repeated:
         config.hook.pytest_deselected(items=repeated)
         without = set(repeated)
@@ -167,4 +167,4 @@ def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)  # however slow a device is for a moment, it takes part
     monkeypatch.setattr(batch, "_settled", {})
-    return [one.info.id for one in twins]
+    return [twin.info.id for twin in twins]

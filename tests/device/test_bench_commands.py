@@ -38,13 +38,13 @@ def test_bandwidth_prints_and_keeps(capsys: pytest.CaptureFixture[str], monkeypa
     out = capsys.readouterr().out
     assert {"host", "device", "copy", "mul", "add", "triad", "dot"} <= {line.split()[0] for line in out.splitlines() if line.strip()}
     assert "12288" in out
-    found = ceilings.load(device.get().info)
-    assert found is not None
-    assert len(found.transfers) == 9
-    assert found.copy
-    assert found.triad
-    assert found.transfer("htod", "pinned")
-    assert found.transfer("htod", "pageable") is None
+    loaded = ceilings.load(device.get().info)
+    assert loaded is not None
+    assert len(loaded.transfers) == 9
+    assert loaded.copy
+    assert loaded.triad
+    assert loaded.transfer("htod", "pinned")
+    assert loaded.transfer("htod", "pageable") is None
 
 
 def test_a_small_size_leaves_the_ceilings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +58,9 @@ def test_a_small_size_leaves_the_ceilings(capsys: pytest.CaptureFixture[str], mo
     shown = capsys.readouterr()
     assert "copy" in shown.out
     assert "a cache may hold" in shown.err
-    found = ceilings.load(info)
-    assert found is not None
-    assert found.bandwidth == 1e-9
+    loaded = ceilings.load(info)
+    assert loaded is not None
+    assert loaded.bandwidth == 1e-9
 
 
 def test_figures_that_cannot_be_kept_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

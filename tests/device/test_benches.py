@@ -24,10 +24,10 @@ def run(script: str, folder: Path, *args: str, selector: str = "") -> tuple[dict
     """The document that a bench writes, and what it prints; on the first OpenCL device unless another is named."""
     selector = selector or device.get("opencl").info.id
     command = [sys.executable, str(BENCH / script), "--device", selector, "--out", str(folder / "out"), *args]
-    done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(command, env=environment(folder), capture_output=True, text=True, timeout=280)
+    assert completed.returncode == 0, completed.stderr
     (written,) = (folder / "out").glob("*.json")
-    return json.loads(written.read_text()), done.stdout
+    return json.loads(written.read_text()), completed.stdout
 
 
 def test_gemm_measures_every_participant(tmp_path: Path) -> None:

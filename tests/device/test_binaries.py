@@ -25,10 +25,10 @@ def test_unknown_kernel_lists_the_others(module: Module) -> None:
 
 
 def test_compile_error_has_file_and_line(device: Device) -> None:
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError) as raised:
         program.build(Source("mine.cl", "__kernel void f(__global int *x)\n{\n    x[0] = missing;\n}\n"), device.target, None)
-    assert "missing" in caught.value.log
-    assert re.search(r"mine\.cl[:(]3\b", caught.value.log)
+    assert "missing" in raised.value.log
+    assert re.search(r"mine\.cl[:(]3\b", raised.value.log)
 
 
 def test_a_build_without_kernels_is_an_error_and_not_kept(device: Device, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portatile
 from portatile import Buffer, array_api
 from portatile.device.base import Device
 from portatile.device.dlpack import packed
@@ -59,13 +60,13 @@ def test_reshaping_is_numpys() -> None:
         for expected in ((view.size,), (1, view.size), (view.size // 2, 2), (2, view.size // 2, 1), view.shape[::-1]):
             if np.prod(expected) != view.size:
                 continue
-            found = reshaped(view.shape, view.strides, expected, view.itemsize)
+            result = reshaped(view.shape, view.strides, expected, view.itemsize)
             copied = view.reshape(expected)
-            if found is None:
+            if result is None:
                 assert not np.shares_memory(copied, view)
             else:
-                assert (np.lib.stride_tricks.as_strided(view, expected, found) == copied).all()
-            seen.add(found is None)
+                assert (np.lib.stride_tricks.as_strided(view, expected, result) == copied).all()
+            seen.add(result is None)
     assert seen == {True, False}
 
 
@@ -90,9 +91,9 @@ def test_assigning_leaves_what_is_between(held: Buffer) -> None:
 
 
 def test_pickles(held: Buffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = pickle.loads(pickle.dumps(held[:, 1:]))
-    assert made.device is held.device
-    assert (made.numpy() == H[:, 1:]).all()
+    restored = pickle.loads(pickle.dumps(held[:, 1:]))
+    assert restored.device is held.device
+    assert (restored.numpy() == H[:, 1:]).all()
     rebuild, (array, _) = held.__reduce__()
     assert (rebuild(array, "opencl:99:99").numpy() == H).all(), "on the default device, where its own is not there"
 
@@ -100,6 +101,24 @@ def test_pickles(held: Buffer, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_products(held: Buffer) -> None:
     assert np.allclose((held @ held.mT).numpy(), H @ H.swapaxes(1, 2))
     assert (held @ held[0].reshape(-1)[:4]).shape == (2, 3)
+
+
+def test_released_ones_are_refused_by_name(device: Device) -> None:
+    """Also where the same call was recorded before."""
+    a, b, out, stack = (Buffer.from_numpy(np.ones(shape, np.float32), device) for shape in ((5, 4), (4, 3), (5, 3), (2, 5, 4)))
+    for _ in range(2):
+        portatile.matmul(a, b, out=out)
+        portatile.matmul(stack, b)
+    for released in (a, out, stack):
+        released.release()
+    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+        portatile.matmul(stack, b)
+    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+        portatile.matmul(a, b)
+    with pytest.raises(ArgumentError, match="out is a Buffer whose memory was given back"):
+        portatile.matmul(Buffer.from_numpy(np.ones((5, 4), np.float32), device), b, out=out)
+    with pytest.raises(ArgumentError, match="released"):
+        a.numpy()
 
 
 def _seen_by_host(device: Device) -> bool:
@@ -195,10 +214,10 @@ def test_the_array_api(held: Buffer) -> None:
 
 
 def test_what_the_array_api_says_of_itself(held: Buffer) -> None:
-    told = held.__array_namespace__().__array_namespace_info__()
-    assert held.device in told.devices()
-    assert told.default_device() in told.devices()
-    assert told.dtypes(kind="real floating") == {"float32": np.float32, "float64": np.float64}
-    assert told.default_dtypes()["real floating"] == np.float64
-    assert not told.capabilities()["boolean indexing"]
+    result = held.__array_namespace__().__array_namespace_info__()
+    assert held.device in result.devices()
+    assert result.default_device() in result.devices()
+    assert result.dtypes(kind="real floating") == {"float32": np.float32, "float64": np.float64}
+    assert result.default_dtypes()["real floating"] == np.float64
+    assert not result.capabilities()["boolean indexing"]
     assert held.to_device(held.device) is held

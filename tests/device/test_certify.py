@@ -91,11 +91,11 @@ def test_what_is_stale_is_checked_once(device: Device, tmp_path: Path, how: str)
 def test_what_fails_now_gives_way_to_the_default(device: Device, tmp_path: Path, fault: str, complaint: str) -> None:
     for setup in (Setup(device, tmp_path), Setup(device, tmp_path)):  # the second knows it from the first
         trial = older(setup.trial({"fault": fault, "group": 32}))
-        with pytest.warns(RuntimeWarning, match=complaint) as caught:
+        with pytest.warns(RuntimeWarning, match=complaint) as warned:
             choice = setup.settle(trial)
         assert (choice.config, choice.reason, choice.trial) == ({"fault": "none", "group": 16}, "default", None)
-        assert "the driver before" in str(caught[0].message)
-        assert "portatile tune faulty" in str(caught[0].message)
+        assert "the driver before" in str(warned[0].message)
+        assert "portatile tune faulty" in str(warned[0].message)
     assert setup.built == 0
 
 

@@ -50,10 +50,10 @@ def result(capsys: pytest.CaptureFixture[str], device: Device, kernels: Path, *a
     code = main(["run", str(kernels), *args, "--device", device.info.id, "--json", "--repeat", "2"])
     out = capsys.readouterr()
     assert code == 0, out.err
-    found: dict[str, Any] = json.loads(out.out)
-    assert found["device"] == device.info.id
-    assert len(found["seconds"]) == 2
-    return found
+    document: dict[str, Any] = json.loads(out.out)
+    assert document["device"] == device.info.id
+    assert len(document["seconds"]) == 2
+    return document
 
 
 def test_outputs_are_found_and_saved(device: Device, kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

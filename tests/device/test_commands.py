@@ -47,22 +47,22 @@ def test_tune_says_who_raced_and_what_was_checked(
     text = capsys.readouterr().out
     assert "[" in text.partition("median within")[2]
     assert "shapes, " in text
-    found = json.loads(tune(capsys, "--json")[0])
-    assert [one["place"] for one in found["finalists"]] == list(range(1, len(found["finalists"]) + 1))
-    assert found["finalists"][0]["config"] == found["config"]
-    assert all(one["interval"][0] <= one["seconds_per_run"] <= one["interval"][1] for one in found["finalists"])
-    assert found["certificate"]["checks"][-1]["sizes"] == {"m": 33, "n": 21, "k": 17}
-    assert all(check["error"] <= 1 for check in found["certificate"]["checks"])
+    document = json.loads(tune(capsys, "--json")[0])
+    assert [one["place"] for one in document["finalists"]] == list(range(1, len(document["finalists"]) + 1))
+    assert document["finalists"][0]["config"] == document["config"]
+    assert all(one["interval"][0] <= one["seconds_per_run"] <= one["interval"][1] for one in document["finalists"])
+    assert document["certificate"]["checks"][-1]["sizes"] == {"m": 33, "n": 21, "k": 17}
+    assert all(check["error"] <= 1 for check in document["certificate"]["checks"])
     assert main(["results", "--json", "--best"]) == 0
     (best,) = json.loads(capsys.readouterr().out)
-    assert best["config"] == found["config"]
-    assert best["certificate"] == found["certificate"]
+    assert best["config"] == document["config"]
+    assert best["certificate"] == document["certificate"]
 
 
 def test_tune_cold_and_without_the_model(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(tune(capsys, "--json", "--cold", "--no-model", "--budget", "1")[0])
-    assert all(trial["cold"] for trial in found["trials"])
-    assert not {"on paper", "once compiled"} & set(found["saved"])
+    document = json.loads(tune(capsys, "--json", "--cold", "--no-model", "--budget", "1")[0])
+    assert all(trial["cold"] for trial in document["trials"])
+    assert not {"on paper", "once compiled"} & set(document["saved"])
 
 
 @pytest.mark.drawn(1 / 2)
@@ -78,12 +78,12 @@ def test_tune_json_is_one_document_that_warm_reads(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, _ = tune(capsys, "--json")
-    found = json.loads(out)
-    assert found["problem"]["sizes"] == {"m": 33, "n": 21, "k": 17}
-    assert len(found["trials"]) == 3
-    assert found["config"] in [trial["config"] for trial in found["trials"] if trial["status"] == "ok"]
-    assert found["seconds_per_run"] > 0
-    assert found["gflops"] == pytest.approx(2 * 33 * 21 * 17 / found["seconds_per_run"] / 1e9)
+    document = json.loads(out)
+    assert document["problem"]["sizes"] == {"m": 33, "n": 21, "k": 17}
+    assert len(document["trials"]) == 3
+    assert document["config"] in [trial["config"] for trial in document["trials"] if trial["status"] == "ok"]
+    assert document["seconds_per_run"] > 0
+    assert document["gflops"] == pytest.approx(2 * 33 * 21 * 17 / document["seconds_per_run"] / 1e9)
     (tmp_path / "winner.json").write_text(out)
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "another"))
     assert main(["cache", "warm", str(tmp_path / "winner.json")]) == 0
@@ -120,9 +120,9 @@ def test_cache_is_warmed_from_the_store_counted_and_cleared(capsys: pytest.Captu
 
 def test_cache_info_for_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["cache", "info", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found.keys() == {"folder", "entries", "bytes", "limit"}
-    assert found["entries"] == found["bytes"] == 0
+    output = json.loads(capsys.readouterr().out)
+    assert output.keys() == {"folder", "entries", "bytes", "limit"}
+    assert output["entries"] == output["bytes"] == 0
 
 
 @pytest.mark.parametrize("text", ["[{}]", '{"problem": 3}', "nonsense"])
@@ -237,8 +237,8 @@ def test_a_file_is_compiled_by_the_driver_here_without_nvrtc(
     monkeypatch.setenv("PORTATILE_DEVICE", "opencl")
     (tmp_path / "one.cl").write_text("kernel void one(global int *o) { o[get_global_id(0)] = 1; }\n")
     assert main(["compile", str(tmp_path / "one.cl")]) == 0
-    told = capsys.readouterr()
-    assert "int* o" in told.out
-    assert "cuda" in told.err
-    assert "instead" in told.err
+    output = capsys.readouterr()
+    assert "int* o" in output.out
+    assert "cuda" in output.err
+    assert "instead" in output.err
     assert main(["compile", str(tmp_path / "one.cl"), "--arch", "sm_90"]) == 2

@@ -78,9 +78,9 @@ def test_gemm_makes_an_output_and_takes_one(device: Device) -> None:
     assert product(a, b=b, out=c, alpha=-0.5, beta=2.0) is c
     assert close(c, -0.5 * (a.T @ b) + 2 * before)
     assert close(product(out=c, alpha=0.0, beta=0.5), 0.5 * (-0.5 * (a.T @ b) + 2 * before))
-    made = product(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device))
-    assert isinstance(made, Buffer)
-    assert close(made.numpy(), a.T @ b)
+    result = product(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device))
+    assert isinstance(result, Buffer)
+    assert close(result.numpy(), a.T @ b)
 
 
 def test_trsm_by_the_name_of_its_routine(device: Device) -> None:
@@ -140,6 +140,11 @@ def read_only() -> NDArray[np.float32]:
     return array
 
 
+def released(buffer: Buffer) -> Buffer:
+    buffer.release()
+    return buffer
+
+
 Call = Callable[[portatile.Compiled], object]
 MISTAKES: dict[str, tuple[Call, type[Exception], str]] = {
     "shape": (lambda p: p(B, A), ArgumentError, r"a has shape \(3, 5\)"),
@@ -155,7 +160,12 @@ MISTAKES: dict[str, tuple[Call, type[Exception], str]] = {
     "scalar": (lambda p: p(A, B, alpha="x"), ArgumentError, "no real number"),
     "name": (lambda p: p(A, B, gamma=1.0), UnknownNameError, "gamma"),
     "read-only": (lambda p: p(A, B, out=read_only()), ArgumentError, "read-only"),
-    "places": (lambda p: p(Buffer.from_numpy(A, p.device), B), ArgumentError, "different places"),
+    "places": (lambda p: p(Buffer.from_numpy(A, p.device), B), ArgumentError, "a and b lie in different places"),
+    "released": (
+        lambda p: p(released(Buffer.from_numpy(A, p.device)), Buffer.from_numpy(B, p.device)),
+        ArgumentError,
+        "a is a Buffer whose",
+    ),
     "offset": (lambda p: p(Buffer.from_numpy(np.ones((5, 3), F), p.device)[1:], Buffer.from_numpy(B, p.device)), ArgumentError, "begins"),
 }
 
@@ -177,6 +187,8 @@ def test_aliased_output_is_refused() -> None:
 def test_what_to_compile_must_be_there() -> None:
     with pytest.raises(UnknownNameError, match="gemm"):
         portatile.compile("gem", m=1, n=1, k=1)
+    with pytest.raises(UnknownNameError, match="Did you mean 'trsm'"):
+        portatile.compile("trsn", m=1, n=1)
     with pytest.raises(UnknownNameError, match="trans_a"):
         portatile.compile("gemm", m=1, n=1, k=1, transa="T")
     with pytest.raises(ArgumentError, match="'k'"):

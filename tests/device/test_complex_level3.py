@@ -20,8 +20,8 @@ TYPES = (np.complex64, np.complex128)
 
 def drawn(rng: np.random.Generator, shape: tuple[int, ...], kind: Any) -> Any:
     """Random, row- or column-major."""
-    found = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(kind)
-    return found if rng.random() < 0.5 else np.asfortranarray(found)
+    result = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(kind)
+    return result if rng.random() < 0.5 else np.asfortranarray(result)
 
 
 def asked(device: Device, kind: Any) -> tuple[np.random.Generator, dict[str, float]]:
@@ -41,9 +41,9 @@ def triangle(a: Any, uplo: str, k: int = 0) -> Any:
 
 def hidden(a: Any, uplo: str) -> Any:
     """With NaN in the triangle that must not be read."""
-    found = a.copy(order="A")
-    found[triangle(np.ones(a.shape), "U" if uplo == "L" else "L", 1) > 0] = np.nan
-    return found
+    result = a.copy(order="A")
+    result[triangle(np.ones(a.shape), "U" if uplo == "L" else "L", 1) > 0] = np.nan
+    return result
 
 
 @pytest.mark.parametrize("kind", TYPES)

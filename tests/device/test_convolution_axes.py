@@ -159,12 +159,12 @@ class Ledger:
 @pytest.fixture
 def ledger(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """The device as if its memory were its own, with a record of what is taken."""
-    found = Ledger(device.allocate)
+    result = Ledger(device.allocate)
     monkeypatch.setattr(device, "info", replace(device.info, unified_memory=False))
     monkeypatch.setattr(device, "share", lambda array: None)
-    monkeypatch.setattr(device, "allocate", found.allocate)
+    monkeypatch.setattr(device, "allocate", result.allocate)
     perform.forget()
-    yield found
+    yield result
     perform.forget()
 
 

@@ -111,14 +111,14 @@ def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Gene
     words = [str(tmp_path / "user.py"), str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz"), *sites()]
     found = {one.info.platform for one in items} == {"NVIDIA CUDA"}  # by the loader; other unregistered libraries are the user's affair
     with nullcontext() if found else icd.vendors():
-        done = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
-    made = np.load(tmp_path / "made.npz")
+        completed = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=dict(os.environ))
+    assert completed.returncode == 0, completed.stderr
+    result = np.load(tmp_path / "made.npz")
     for place, one in placed.items():
         workload, problem = workloads.get(one.problem.workload), one.problem
         for name, expected in workload.reference(problem, inputs[place]).items():
             memory = inputs[place].operands[name].copy()
-            operands.view(memory, problem.layout[name], workload.shapes(problem)[name])[...] = made[f"{place}/{name}"]
+            operands.view(memory, problem.layout[name], workload.shapes(problem)[name])[...] = result[f"{place}/{name}"]
             verdict = verify.compare(memory, expected, workload.bound(problem, one.config), name)
             assert verdict.ok, f"{problem.workload} {dict(problem.sizes)} {dict(one.config)}: {verdict.message}"
 

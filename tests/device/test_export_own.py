@@ -124,17 +124,19 @@ def test_what_everybody_knows(device: Device, tmp_path: Path) -> None:
         "conjugated": spinning.conj(),
     }
     folder = portatile.export(tmp_path / "kernels", *kernels.values(), device=device.info.id)
-    read = {f"{kernel.name}/{one.name}": one.value for kernel in kernels.values() for one in kernel.arguments.arrays if one.role == "in"}
+    read = {
+        f"{kernel.name}/{array.name}": array.value for kernel in kernels.values() for array in kernel.arguments.arrays if array.role == "in"
+    }
     np.savez(tmp_path / "given.npz", **read)
     (tmp_path / "user.py").write_text(USER)
     words = [str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz"), *sys.path]
     with icd.vendors():
         command = [sys.executable, str(tmp_path / "user.py"), *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
-    made = np.load(tmp_path / "made.npz")
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=240, env=dict(os.environ))
+    assert completed.returncode == 0, completed.stderr
+    loaded = np.load(tmp_path / "made.npz")
     for name, expected in wanted.items():
-        result = made[f"kernel:{name}"]
+        result = loaded[f"kernel:{name}"]
         assert np.allclose(result, expected, rtol=1e-5), name
         assert result.dtype == kernels[name].arguments.outputs[0].value.dtype
 
@@ -159,10 +161,10 @@ def test_a_winner_goes_with_its_configuration_and_its_trial(device: Device, tmp_
     if device.info.backend == "opencl":
         text = "import loader, numpy; assert (loader.load('kernel:twice')(numpy.ones(64)) == 2).all()"
         with icd.vendors():
-            done = subprocess.run(
+            completed = subprocess.run(
                 [sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=120, env=dict(os.environ)
             )
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
 
 
 def test_mistakes(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,11 +29,11 @@ PROBLEM = workloads.problem("stream", "float32", {"n": 4096})
 
 @pytest.fixture
 def info(monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceInfo]:
-    found = next((one.info for one in devices.devices() if one.info.kind == "cpu"), None)
-    if found is None:
+    result = next((device.info for device in devices.devices() if device.info.kind == "cpu"), None)
+    if result is None:
         pytest.skip("no CPU through OpenCL")
-    monkeypatch.setenv("PORTATILE_DEVICE", found.id)  # as a worker has it
-    yield found
+    monkeypatch.setenv("PORTATILE_DEVICE", result.id)  # as a worker has it
+    yield result
     session.close()
 
 
@@ -45,12 +45,12 @@ def test_a_kernel_that_hangs_times_out_and_the_worker_goes_on(info: DeviceInfo, 
     assert hang in workload.space(PROBLEM, info)
 
     def plan(problem: Any, config: Config, info: DeviceInfo) -> Plan:
-        made: Plan = usual(problem, config, info)
-        if canonical(config) != canonical(hang) or not made.steps:
-            return made
-        (step,) = made.steps
+        result: Plan = usual(problem, config, info)
+        if canonical(config) != canonical(hang) or not result.steps:
+            return result
+        (step,) = result.steps
         endless = step.source.text.replace("{\n", "{\n    volatile int endless = 1; while (endless) {}\n", 1)
-        return replace(made, steps=(msgspec.structs.replace(step, source=replace(step.source, text=endless)),))
+        return replace(result, steps=(msgspec.structs.replace(step, source=replace(step.source, text=endless)),))
 
     monkeypatch.setattr(workload, "plan", plan)
     limits = PhaseLimits(launch=20, least=1.0, factor=3.0)
@@ -66,7 +66,7 @@ def test_a_kernel_that_hangs_times_out_and_the_worker_goes_on(info: DeviceInfo, 
 def test_one_line_tunes_on_a_fleet_of_this_machine(info: DeviceInfo, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["tune", "stream", "-n", "4096", "--budget", "2", "--device", info.id, "--json"]
     assert main([*asked, "--scheduler", "local"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["device"]["id"] == info.id
-    assert len(told["trials"]) == 2
-    assert {one["status"] for one in told["trials"]} == {"ok"}
+    output = json.loads(capsys.readouterr().out)
+    assert output["device"]["id"] == info.id
+    assert len(output["trials"]) == 2
+    assert {one["status"] for one in output["trials"]} == {"ok"}

@@ -26,9 +26,9 @@ def computed(array: Any) -> Any:
 
 def test_products() -> None:
     a, b = drawn("a", 50, 37), drawn("b", 37, 41)
-    found = blocks.matmul(da.from_array(a, chunks=(20, 16)), da.from_array(b, chunks=(10, 30)))
-    assert found.chunks == ((20, 20, 10), (30, 11))
-    np.testing.assert_allclose(computed(found), a @ b, atol=1e-13)
+    product = blocks.matmul(da.from_array(a, chunks=(20, 16)), da.from_array(b, chunks=(10, 30)))
+    assert product.chunks == ((20, 20, 10), (30, 11))
+    np.testing.assert_allclose(computed(product), a @ b, atol=1e-13)
 
 
 @pytest.mark.drawn(1 / 2)
@@ -36,23 +36,23 @@ def test_products() -> None:
 @pytest.mark.parametrize(("count", "lower"), [(5, -2), (4, 0), (3, -4), (16, -8), (1, 2)])
 def test_filters_along_the_first_axis(boundary: Any, count: int, lower: int) -> None:
     psi, taps = drawn("psi", 60, 7), drawn("taps", count)
-    found = blocks.convolve1d(da.from_array(psi, chunks=(20, 4)), taps, lower=lower, boundary=boundary)
-    assert found.chunks == ((20, 20, 20), (4, 3))
-    np.testing.assert_allclose(computed(found), portatile.convolve1d(psi, taps, lower=lower, boundary=boundary), atol=1e-13)
+    result = blocks.convolve1d(da.from_array(psi, chunks=(20, 4)), taps, lower=lower, boundary=boundary)
+    assert result.chunks == ((20, 20, 20), (4, 3))
+    np.testing.assert_allclose(computed(result), portatile.convolve1d(psi, taps, lower=lower, boundary=boundary), atol=1e-13)
 
 
 def test_volumes_with_a_filter_for_each_axis() -> None:
     volume, taps = drawn("volume", 24, 20, 22), (drawn("x", 5), drawn("y", 3), drawn("z", 4))
     given: dict[str, Any] = {"lower": (-2, 0, -3), "boundary": ("periodic", "zero", "periodic")}
-    found = blocks.convolve3d_separable(da.from_array(volume, chunks=(12, 10, 22)), taps, **given)
-    np.testing.assert_allclose(computed(found), portatile.convolve3d_separable(volume, taps, **given), atol=1e-13)
+    result = blocks.convolve3d_separable(da.from_array(volume, chunks=(12, 10, 22)), taps, **given)
+    np.testing.assert_allclose(computed(result), portatile.convolve3d_separable(volume, taps, **given), atol=1e-13)
 
 
 def test_images() -> None:
     samples = [drawn(f"k{n}", 40, dtype="float32") for n in range(5)]
     voxels = [drawn(f"x{n}", 300, dtype="float32") for n in range(3)]
-    found = blocks.mri_q(*samples, *(da.from_array(one, chunks=128) for one in voxels))
-    for part, expected in zip(found, portatile.mri_q(*samples, *voxels), strict=True):
+    result = blocks.mri_q(*samples, *(da.from_array(one, chunks=128) for one in voxels))
+    for part, expected in zip(result, portatile.mri_q(*samples, *voxels), strict=True):
         np.testing.assert_allclose(computed(part), expected, rtol=1e-4, atol=1e-4)
 
 

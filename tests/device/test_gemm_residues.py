@@ -30,9 +30,9 @@ def double(device: Device) -> None:
 
 def product(a: Matrix, b: Matrix, device: Device) -> Matrix:
     """By residues; b is stored transposed, as a is, so that one kernel text makes bytes of both."""
-    found = portatile.gemm(a, np.ascontiguousarray(b.T), trans_b="T", precision="reproducible", device=device.info.id)
-    assert found.dtype == a.dtype
-    return found
+    result = portatile.gemm(a, np.ascontiguousarray(b.T), trans_b="T", precision="reproducible", device=device.info.id)
+    assert result.dtype == a.dtype
+    return result
 
 
 def operands(dtype: str, rng: np.random.Generator) -> dict[str, tuple[Matrix, Matrix]]:
@@ -91,19 +91,19 @@ def test_infinities_nan_and_the_ends_of_the_range_come_out_as_natively(device: D
     b[7, 1], b[4, 2], b[3, 4] = -np.inf, np.nan, 0
     a[4], a[5], a[6], a[7] = limits.max / 1024, limits.smallest_normal, limits.smallest_subnormal, limits.max
     b[:, 5], b[:, 6] = np.abs(b[:, 5]) + 1, limits.smallest_normal * 4
-    found = product(a, b, device)
+    result = product(a, b, device)
     with np.errstate(all="ignore"):
         native = a @ b
-    assert np.isinf(found[7, 5])
-    found[7] = native[7] = 0  # elsewhere sums overflow, or not, by the order of their terms
-    assert (np.isnan(found) == np.isnan(native)).all()
-    assert (np.isinf(found) == np.isinf(native)).all()
-    assert (np.sign(found[np.isinf(native)]) == np.sign(native[np.isinf(native)])).all()
+    assert np.isinf(result[7, 5])
+    result[7] = native[7] = 0  # elsewhere sums overflow, or not, by the order of their terms
+    assert (np.isnan(result) == np.isnan(native)).all()
+    assert (np.isinf(result) == np.isinf(native)).all()
+    assert (np.sign(result[np.isinf(native)]) == np.sign(native[np.isinf(native)])).all()
     usual = np.isfinite(native)
     usual[5:7] = False  # what is denormal is rounded to the next such number
     with np.errstate(all="ignore"):
         bound = 2 * (K + 3) * limits.eps * (np.abs(np.where(np.isfinite(a), a, 0)) @ np.abs(np.where(np.isfinite(b), b, 0)))
-        error = np.abs(found - native)
+        error = np.abs(result - native)
     assert (error[usual] <= np.maximum(bound, limits.smallest_subnormal)[usual]).all()
     assert (error[5:7, [0, 3, 6]] <= 4 * K * limits.smallest_subnormal).all()
 
@@ -140,9 +140,9 @@ def test_complex_products_are_as_exact_as_natively(device: Device) -> None:
     rng = np.random.default_rng(new_seed("complex"))
     a, b = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape) for shape in ((M, K), (K, N)))
     a = a.real + 1e-9j * a.imag
-    found = portatile.gemm(a, b.conj().T.copy(), trans_b="C", alpha=0.5 - 1j, precision="emulated", device=device.info.id)
+    result = portatile.gemm(a, b.conj().T.copy(), trans_b="C", alpha=0.5 - 1j, precision="emulated", device=device.info.id)
     exact = np.complex128(0.5 - 1j) * (a.astype(np.clongdouble) @ b)
-    assert (np.abs(found - exact) <= np.sqrt(2) * (K + 7) * 2.0**-53 * abs(0.5 - 1j) * (np.abs(a) @ np.abs(b))).all()
+    assert (np.abs(result - exact) <= np.sqrt(2) * (K + 7) * 2.0**-53 * abs(0.5 - 1j) * (np.abs(a) @ np.abs(b))).all()
     stack = portatile.gemm(np.stack([a, a[::-1]]), b.conj().T.copy(), trans_b="C", precision="reproducible", device=device.info.id)
     assert (stack[0] == stack[1][::-1]).all()
     few = np.array([[1 + 1j, 1j], [np.inf, np.nan * 1j]])
@@ -158,9 +158,9 @@ def test_long_rows_are_judged_by_every_fourth_step(device: Device) -> None:
     a[0, 1::4] *= 1e9  # what is not looked at
     a[1] = 0
     a[1, 5], b[5] = 1, 1e-12
-    found = product(a, b, device)
+    result = product(a, b, device)
     exact = a.astype(np.longdouble) @ b
-    assert (np.abs(found - exact) <= 1103 * 2.0**-53 * (np.abs(a) @ np.abs(b))).all()
+    assert (np.abs(result - exact) <= 1103 * 2.0**-53 * (np.abs(a) @ np.abs(b))).all()
 
 
 def test_zeros_in_blocks_leave_nothing_out(device: Device) -> None:
@@ -173,15 +173,15 @@ def test_zeros_in_blocks_leave_nothing_out(device: Device) -> None:
     b[2 * STRETCH :, 66] = 1e-9  # large meets small
     a[25, : 2 * STRETCH], a[25, 2 * STRETCH :] = 0, 1
     a[30, 7] = np.inf
-    found = product(a, b, device)
+    result = product(a, b, device)
     with np.errstate(invalid="ignore"):
-        assert (np.isnan(found) == np.isnan(a @ b)).all()
-    a[30] = found[30] = 0
-    assert (found[:20, 35:] == 0).all()
-    assert (found[20:, :35] == 0).all()
+        assert (np.isnan(result) == np.isnan(a @ b)).all()
+    a[30] = result[30] = 0
+    assert (result[:20, 35:] == 0).all()
+    assert (result[20:, :35] == 0).all()
     exact, scale = a.astype(np.longdouble) @ b, np.abs(a) @ np.abs(b)
-    assert (np.abs(found - exact) <= (k + 3) * 2.0**-53 * scale).all()
-    assert product(a[3:, :], b[:, 9:], device).tobytes() == found[3:, 9:].tobytes()
+    assert (np.abs(result - exact) <= (k + 3) * 2.0**-53 * scale).all()
+    assert product(a[3:, :], b[:, 9:], device).tobytes() == result[3:, 9:].tobytes()
 
 
 def test_long_sums_and_large_operands_go_in_pieces(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

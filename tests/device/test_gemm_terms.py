@@ -171,5 +171,5 @@ def test_a_routine_asks_for_it(device: Device) -> None:
     a, b = (rng.standard_normal((40, 40)).astype(np.float32) for _ in range(2))
     result = portatile.matmul(a, b, precision="emulated", device=device.info.id)
     np.testing.assert_allclose(result, a @ b, rtol=1e-4, atol=1e-4)
-    said = portatile.explain("gemm", m=40, n=40, k=40, precision="emulated", device=device.info.id)
-    assert "the native product runs" in said.explanation
+    explained = portatile.explain("gemm", m=40, n=40, k=40, precision="emulated", device=device.info.id)
+    assert "the native product runs" in explained.explanation

@@ -83,7 +83,7 @@ def parts(result: Any) -> tuple[Any, ...]:
 def test_every_routine_in_a_graph_of_pytorch(name: str) -> None:
     case = SMALL[name]
     given = [torch.from_numpy(array).cuda() for array in case.arrays]
-    expected = [one.clone() for one in parts(case.call(*given))]
+    expected = [part.clone() for part in parts(case.call(*given))]
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -104,7 +104,7 @@ def test_every_routine_in_a_graph_of_cupy(name: str) -> None:
     case = SMALL[name]
     given = [cupy.asarray(array) for array in case.arrays]
     out = len(case.arrays) > 1 and not case.arrays[-1].any()  # CuPy makes no new arrays while it captures
-    expected = [one.copy() for one in parts(case.call(*given))]
+    expected = [part.copy() for part in parts(case.call(*given))]
     if not out:
         pytest.skip("the call makes a new array, which CuPy does not while it captures")
     cupy.cuda.runtime.deviceSynchronize()
@@ -129,7 +129,7 @@ def test_every_routine_is_refused_before_its_first_call(name: str) -> None:
     with pytest.raises(UsageError, match="before this capture"), torch.cuda.graph(torch.cuda.CUDAGraph()):
         case.call(*given)
     torch.cuda.synchronize()
-    assert all(bool(torch.isfinite(one).all()) for one in parts(case.call(*given)))
+    assert all(bool(torch.isfinite(part).all()) for part in parts(case.call(*given)))
 
 
 def test_numbers_on_the_host_are_refused() -> None:

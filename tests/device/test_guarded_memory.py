@@ -38,9 +38,23 @@ def test_what_lies_outside_is_found(
     start += elements - 1 if (first, count) == (0, 2) else 0  # the last element and the one behind it
     with GuardedMemory(device, queue, 4 * elements) as y:
         queue.launch(put.kernel("put"), (1, 1, 1), (1, 1, 1), [y.memory, np.int32(start), np.int32(count)])
-        found = y.complaint(queue, "y", 4)
+        result = y.complaint(queue, "y", 4)
     expected = complaint and complaint.format(one=elements, far=elements + 6027) + f", which has {elements}"
-    assert found == expected
+    assert result == expected
+
+
+@pytest.mark.parametrize(("type_", "size"), [("float", 4), ("int", 4), ("double", 8)])
+@pytest.mark.parametrize("statement", ["y[{n}] += 0.001f + {one}", "y[{n}] -= 0.001f + {one}", "y[{n}] *= 1 + {one}"])
+def test_what_is_added_to_a_canary_is_found(device: Device, queue: Queue, type_: str, size: int, statement: str) -> None:
+    if type_ == "double" and not device.info.fp64:
+        pytest.skip("no float64")
+    one = "1" if type_ == "int" else "0"
+    change = statement.format(n=10, one=one).replace("1 + 0", "1.001f")
+    text = f"kernel void change(global {type_} *y) {{ {change}; }}"
+    module = device.load(program.build(Source("change.cl", text), device.target, None))
+    with GuardedMemory(device, queue, size * 10) as y:
+        queue.launch(module.kernel("change"), (1, 1, 1), (1, 1, 1), [y.memory])
+        assert y.complaint(queue, "y", size) == "wrote 1 element behind y, as far as y[10], which has 10"
 
 
 def test_any_canary_is_looked_at_near_and_far_and_written_anew(device: Device, queue: Queue, put: Module) -> None:

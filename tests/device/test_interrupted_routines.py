@@ -63,9 +63,11 @@ print(interrupted, late)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
 def test_interrupts_at_random_times(device: Device) -> None:
     command = [sys.executable, "-c", _PROGRAM, device.info.id, "2", str(new_seed("interrupts"))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000"})
-    assert done.returncode == 0, done.stderr[-2000:]
-    interrupted, late = map(int, done.stdout.split())
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000"}
+    )
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    interrupted, late = map(int, completed.stdout.split())
     assert interrupted > 10, "nothing was interrupted: the test tells nothing"
     assert late == 0
 
@@ -97,5 +99,5 @@ time.sleep(0.3)
 
 @pytest.mark.parametrize("doing", ["routine", "numpy", "from_numpy", "empty", "finish", "event"])
 def test_the_interpreter_ends_while_daemon_threads_compute(device: Device, doing: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _DAEMONS, device.info.id, doing], capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = subprocess.run([sys.executable, "-c", _DAEMONS, device.info.id, doing], capture_output=True, text=True, timeout=600)
+    assert (completed.returncode, completed.stderr) == (0, "")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,23 @@ def test_tuned_called_and_found_again(device: Device) -> None:
     assert len(resumed.trials) == 4
     with ResultStore.default() as store:
         assert len(store.trials(Query(problem=kernel.problem()))) == 4  # three of them from before
+
+
+def test_arrays_that_are_too_short_for_the_launch_are_warned_of(device: Device) -> None:
+    text = "kernel void first(global const float *x, global float *y, int n) { if (get_global_id(0) == 0) y[0] = x[0] + n; }"
+    long, short = np.ones(64, np.float32), np.ones(8, np.float32)
+    first = Kernel(text, "first", (long, long.copy(), 64), {"block": [16]}, global_size="n", local_size="block", reference=None)
+    message = "first: x has 8 elements, in the definition 64 for the same n=64: the kernel may reach outside of the array"
+    with pytest.warns(RuntimeWarning, match=message) as seen:
+        first(short, long.copy(), 64, device=device.info.id)
+    assert seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first(short, short.copy(), 8, device=device.info.id)
+        first(long, long.copy(), 64, device=device.info.id)
+    result = tuned(axpy(), device, 1)
+    with pytest.warns(RuntimeWarning, match="y has 1002 elements, in the definition 1003"):
+        result(np.ones(N, np.float32), np.ones(N + 61, np.float32)[: N - 1], 0.5, n=N)
 
 
 def test_a_wrong_kernel_is_wrong_and_looked_at_again(device: Device) -> None:
@@ -241,9 +259,11 @@ print("trials:", len(result.trials))
 
 def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     """Lambdas everywhere, no ``if __name__ == '__main__'``, no file that could be imported: read from standard input."""
-    done = subprocess.run([sys.executable, "-"], input=SCRIPT, env=os.environ, cwd=tmp_path, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "trials: 2\n"
+    completed = subprocess.run(
+        [sys.executable, "-"], input=SCRIPT, env=os.environ, cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout == "trials: 2\n"
 
 
 def t1(folder: Path, **changes: Any) -> Path:
@@ -284,8 +304,8 @@ def test_tune_takes_a_t1_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "verified on the arguments of its definition alone" in out
     assert main(["tune", str(path), "--budget", "2", "--json"]) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert len(found["trials"]) == 2
+    document = json.loads(captured.out)
+    assert len(document["trials"]) == 2
     assert "1 from the store" in captured.err
     assert main(["results", "--workload", "kernel:axpy"]) == 0
     assert "kernel:axpy n=1003" in capsys.readouterr().out

@@ -57,6 +57,7 @@ def test_metrics_timeout_and_options_of_the_strategy(kernel: portatile.Kernel) -
     assert told["items"] == N / result.best.config["work"]
     assert told["GB/s"] == pytest.approx(8 * N / result.best.comparable / 1e9)
     assert " items" in str(result)
+    assert str(result).splitlines()[1].count("GB/s") == 1  # in place of the kernel's own speed
     rows = list(csv.DictReader(io.StringIO(result.to_csv())))
     assert [row["status"] for row in rows] == ["ok", "ok", "timeout"]
     assert float(rows[0]["items"]) == told["items"]

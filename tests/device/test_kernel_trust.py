@@ -88,9 +88,9 @@ def call(kernel: Kernel, device: Device, n: int = N) -> bool:
 def test_a_winner_that_the_new_text_breaks_is_not_used(device: Device, runs: list[int], tmp_path: Path) -> None:
     won(device)
     changed = twice("get_local_id(0) < 32")  # right for groups of 8 alone
-    with pytest.warns(RuntimeWarning, match=r"another kernel text fails with this one.*allowed error.*Tune it again") as caught:
+    with pytest.warns(RuntimeWarning, match=r"another kernel text fails with this one.*allowed error.*Tune it again") as warned:
         assert call(changed, device)
-    assert "block=64" in str(caught[0].message)
+    assert "block=64" in str(warned[0].message)
     assert runs == [N]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # once a process
@@ -215,7 +215,7 @@ def test_a_call_does_not_change_what_is_checked_later(device: Device, runs: list
     assert not held["y"].any()
     won(device)
     kernel._results = twice()._results  # as in a process that begins
-    kernel._chosen.clear()
+    kernel._by_arguments.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kernel(x, y, N, device=device.info.id)

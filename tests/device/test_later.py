@@ -61,9 +61,9 @@ def test_what_waits_runs_at_once_and_is_in_the_cache_after_a_flush(device: Devic
     assert filled(device, later.build(source(41), device, cache)) == 41, "a second load of what still waits"
     later.flush()
     assert cache.get(key) is not None
-    found = program.build(source(41), device.target, cache)
-    assert "compile" not in found.seconds
-    assert filled(device, found) == 41
+    result = program.build(source(41), device.target, cache)
+    assert "compile" not in result.seconds
+    assert filled(device, result) == 41
 
 
 def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> N
     env = {name: value for name, value in os.environ.items() if name != "POCL_BINARY_SPECIALIZE_WG"}
     command = [sys.executable, "-c", _SIZES, device.info.id, str(tmp_path), str(fresh)]
     env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [env.get("PYTHONPATH")])])
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    plain, launched = map(int, done.stdout.split())
+    completed = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr
+    plain, launched = map(int, completed.stdout.split())
     assert launched > plain + 4096
 
 
@@ -160,11 +160,11 @@ def test_a_second_process_runs_from_the_cache_alone(device: Device, tmp_path: Pa
 
     def run(script: str) -> str:
         env = {**os.environ, **places, "POCL_CACHE_DIR": str(tmp_path / "pocl")}
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", script, device.info.id], env=env, capture_output=True, text=True, timeout=120, check=False
         )
-        assert done.returncode == 0, done.stderr
-        return done.stderr
+        assert completed.returncode == 0, completed.stderr
+        return completed.stderr
 
     run(_SCRIPT)
     assert list((tmp_path / "own").rglob("*.bin"))

@@ -58,7 +58,7 @@ def test_stacks(device: Device, name: str, alone: str) -> None:
     if alone == "a":
         batches["a"] = ()
     elif alone == "the others":
-        batches = {one: (2, 1) if one == "a" else (3,) for one in cores}
+        batches = {core: (2, 1) if core == "a" else (3,) for core in cores}
     arrays = drawn(cores, batches, name + alone)
     expected = one_by_one(call, arrays, device)
     for _ in range(2):

@@ -98,9 +98,9 @@ event = queue.launch(module.kernel("f"), (1, 1, 1), (1, 1, 1), [memory])
 kept = [module, queue, memory, pinned, upload, event, chip.default_queue()]
 kept.append(kept)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0
-    assert "Error" not in done.stderr
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert completed.returncode == 0
+    assert "Error" not in completed.stderr
 
 
 def test_device_can_be_released_and_used_again(device: Device, binary: Binary) -> None:
@@ -135,8 +135,8 @@ def test_shapes_that_run_the_same_kernels_load_them_once(device: Device, monkeyp
     perform.forget()
     loaded, load = [], device.load
     monkeypatch.setattr(device, "load", lambda binary: loaded.append(binary) or load(binary))
-    made = products()
-    sources = {step.source for product in made for step in product._prepared.executable.plan.steps}
+    result = products()
+    sources = {step.source for product in result for step in product._prepared.executable.plan.steps}
     assert len(loaded) == len(sources)
 
 
@@ -164,5 +164,5 @@ assert product(a, a)[0, 0] == 4
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_forked_process_is_told_and_does_not_hang(device: Device) -> None:
-    done = subprocess.run([sys.executable, "-c", _FORKED, device.info.id], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run([sys.executable, "-c", _FORKED, device.info.id], capture_output=True, text=True, timeout=120, check=False)
+    assert completed.returncode == 0, completed.stderr

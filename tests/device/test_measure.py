@@ -90,10 +90,10 @@ def test_streams_and_arithmetic_are_answered_and_kept(device: Device, monkeypatc
             assert (measured.name, measured.unit) == (question.name, question.unit)
             assert measured.rate == pytest.approx(measured.work / min(measured.samples))
             ceilings.add(device.info, [measured])
-    found = ceilings.load(device.info)
-    assert found is not None
-    assert None not in (found.copy, found.bandwidth, found.fp32, found.local_memory)
-    assert found.special is None
+    loaded = ceilings.load(device.info)
+    assert loaded is not None
+    assert None not in (loaded.copy, loaded.bandwidth, loaded.fp32, loaded.local_memory)
+    assert loaded.special is None
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
@@ -102,9 +102,9 @@ def test_contenders_are_legal_and_several(kind: str) -> None:
     for question in (*peaks.memory_questions(info), *peaks.arithmetic_questions(info)):
         asked = peaks.problem(question, info)
         space = workloads.get(question.workload).space(asked, info)
-        found = peaks.contenders(asked, info)
-        assert len(found) >= 2
-        assert all(space.violated(config) is None for config in found)
+        result = peaks.contenders(asked, info)
+        assert len(result) >= 2
+        assert all(space.violated(config) is None for config in result)
 
 
 def test_the_widest_registers_of_a_processor_take_part() -> None:
@@ -196,10 +196,10 @@ def test_readings_of_a_gpu_have_narrow_limits(name: str, unit: str, possible: fl
     """What an H200 reached or could reach passes; a third more than its units can do does not."""
     details: dict[str, Value] = {"dtype": "float64", "n": 2**25} if name == "copy" else {}
     stub = Told(H200, _HBM)
-    told = plausible.memory_limit(stub, lambda: 0.0)
-    plausible.refuse_impossible(Measured(name, unit, possible, (1.0,), details), H200, told)  # type: ignore[arg-type]
+    result = plausible.memory_limit(stub, lambda: 0.0)
+    plausible.refuse_impossible(Measured(name, unit, possible, (1.0,), details), H200, result)  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="more than any"):
-        plausible.refuse_impossible(Measured(name, unit, impossible, (1.0,), details), H200, told)  # type: ignore[arg-type]
+        plausible.refuse_impossible(Measured(name, unit, impossible, (1.0,), details), H200, result)  # type: ignore[arg-type]
 
 
 class Told:
@@ -269,12 +269,26 @@ def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytes
         peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)
 
 
+@pytest.mark.parametrize(("most", "count"), [(float("inf"), 8), (2.5, 3), (4.5, 5)])
+def test_runs_that_take_long_need_fewer_samples(most: float, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def back_to_back(*asked: object) -> float:
+        clock[0] += 1.0
+        return 1.0
+
+    monkeypatch.setattr(runs, "back_to_back", back_to_back)
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: clock[0])
+    samples = runs.bursts(None, None, lambda: None, Length(samples=8, seconds=0.2, most=most))  # type: ignore[arg-type]
+    assert len(samples) == count
+
+
 def test_the_first_ceilings_are_measured_in_a_process_of_their_own(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PORTATILE_CEILINGS", raising=False)
     said: list[str] = []
-    found = first_ceilings.ensure(device.info, said.append)
-    assert found is not None, said
-    assert found.brief
-    assert found.copy
-    assert found.fp32
+    result = first_ceilings.ensure(device.info, said.append)
+    assert result is not None, said
+    assert result.brief
+    assert result.copy
+    assert result.fp32
     assert "copies" in said[0]

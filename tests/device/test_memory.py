@@ -243,3 +243,32 @@ def test_foreign_cuda_arrays_are_used_in_place(device: Device, module: Module, l
     assert theirs.tolist() == np.arange(12.0).reshape(3, 4).T.tolist()
     seen = xp.asarray(ours) if library == "cupy" else xp.as_tensor(ours, device="cuda")
     assert seen.tolist() == np.arange(12.0).reshape(3, 4).tolist()
+
+
+@pytest.mark.parametrize("way", ["own to theirs", "theirs to own", "theirs to theirs"])
+def test_memory_that_goes_from_queue_to_queue(device: Device, way: str) -> None:
+    """What is handed on after it was given back is used when the queue that had it is done with it."""
+    if device.info.backend != "cuda":
+        pytest.skip("CUDA arrays need a CUDA device")
+    torch = pytest.importorskip("torch")
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    theirs = [device.foreign_queue(stream.cuda_stream) for stream in streams]
+    own = device.default_queue()
+    before, after = {"own to theirs": (own, theirs[0]), "theirs to own": (theirs[0], own), "theirs to theirs": theirs}[way]
+    nbytes, found = 1 << 20, np.zeros(1 << 20, np.uint8)
+    for _ in range(3):
+        memory = device.allocate(nbytes)
+        place = memory.handle
+        with torch.cuda.stream(torch.cuda.ExternalStream(int(before.stream))):  # type: ignore[attr-defined]
+            torch.cuda._sleep(50_000_000)
+        before.fill(memory, b"\x01")
+        memory.release()
+        memory = device.allocate(nbytes)
+        after.fill(memory, b"\x02")
+        torch.cuda.synchronize()
+        after.download(found, memory)
+        assert memory.handle == place, "the driver was asked"
+        assert (found == 2).all()
+        memory.release()
+    for queue in theirs:
+        queue.release()

@@ -80,6 +80,6 @@ def test_a_new_queue_comes_after_what_is_still_done_in_memory_handed_on(opened: 
             assert _handle(again) == first
             other.upload(again, fresh)
             queued.finish()
-            found = np.empty_like(fresh)
-            other.download(found, again)
-            assert np.array_equal(found, fresh)
+            result = np.empty_like(fresh)
+            other.download(result, again)
+            assert np.array_equal(result, fresh)

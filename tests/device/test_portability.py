@@ -79,15 +79,15 @@ def test_losses_and_pennycooks_measure(device: Device) -> None:
     times = {("x", "x"): 1.0, ("x", "y"): 4.0, ("y", "x"): 2.0, ("y", "y"): 1.0}
     rows = portability.finish([replace(blank, winner_of=a, device=b, seconds=time) for (a, b), time in times.items()])
     assert [row.loss for row in rows] == [1.0, 4.0, 2.0, 1.0]
-    found = portability.scores(rows)
-    assert found[rows[0].problem, "float32", "x"] == pytest.approx(2 / 5)
-    assert found[rows[0].problem, "float32", "y"] == pytest.approx(2 / 3)
+    result = portability.scores(rows)
+    assert result[rows[0].problem, "float32", "x"] == pytest.approx(2 / 5)
+    assert result[rows[0].problem, "float32", "y"] == pytest.approx(2 / 3)
 
 
 def test_a_tuned_winner(device: Device) -> None:
-    found = portability.winner(device.info, small(), portability.PortabilityRequest((small(),), Budget(evaluations=2)))
-    assert found.config in GEMM.space(small(), device.info)
-    assert found.found.startswith("tuned: 2 tried")
+    result = portability.winner(device.info, small(), portability.PortabilityRequest((small(),), Budget(evaluations=2)))
+    assert result.config in GEMM.space(small(), device.info)
+    assert result.found.startswith("tuned: 2 tried")
     assert portability.winner(device.info, small(), portability.PortabilityRequest((small(),))).found.startswith("tuned for this problem")
 
 

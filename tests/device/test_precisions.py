@@ -30,7 +30,7 @@ def test_results_are_within_the_bound(device: Device, name: str) -> None:
     workload, rng = workloads.get(name), np.random.default_rng(new_seed(name))
     dtype = str(rng.choice(["float32", "float64", "complex64"]))
     others = {"3m"} if not dtype.startswith("complex") else set()
-    choices = [one for one in precisions.choices(name) if one not in others | ({"tf32"} if dtype != "float32" else set())]
+    choices = [choice for choice in precisions.choices(name) if choice not in others | ({"tf32"} if dtype != "float32" else set())]
     options = {option: values[int(rng.integers(len(values)))] for option, values in workload.options.items()}
     options["precision"] = str(rng.choice(choices))
     problem = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))[3 if name == "triangular" else 2]
@@ -53,17 +53,17 @@ def test_bias_and_activation_follow_a_product_of_any_precision(device: Device) -
         expected = alpha * a @ b.T + (beta * c if beta else 0) + bias
         scale = abs(alpha) * np.abs(a) @ np.abs(b.T) + abs(beta * c) + np.abs(bias)
         for precision in ("emulated", "reproducible"):
-            found = portatile.gemm(a, b, old, precision=precision, out=np.empty((9, 5), order="F"), **options)
-            assert (np.abs(found - np.maximum(expected, 0)) <= (7 + 3 + 1 + 7) * 2.0**-53 * scale).all()
+            product = portatile.gemm(a, b, old, precision=precision, out=np.empty((9, 5), order="F"), **options)
+            assert (np.abs(product - np.maximum(expected, 0)) <= (7 + 3 + 1 + 7) * 2.0**-53 * scale).all()
 
 
 def test_each_matrix_of_a_stack_has_the_precision_that_is_asked_for(device: Device) -> None:
     rng = np.random.default_rng(new_seed("stacks"))
     a, c = rng.standard_normal((2, 6, 4)), rng.standard_normal((6, 6))
-    found = portatile.syrk(a, c, beta=0.5, precision="reproducible", device=device.info.id)
+    result = portatile.syrk(a, c, beta=0.5, precision="reproducible", device=device.info.id)
     alone = [portatile.syrk(one, c, beta=0.5, precision="reproducible", device=device.info.id) for one in a]
-    assert found.tobytes() == np.stack(alone).tobytes()
-    assert (np.triu(found, 1) == np.triu(c, 1)).all()
+    assert result.tobytes() == np.stack(alone).tobytes()
+    assert (np.triu(result, 1) == np.triu(c, 1)).all()
     triangle = a[:, :4] + 4 * np.eye(4)
     solved = portatile.trsm(triangle, a[:, :4], precision="emulated", device=device.info.id)
     np.testing.assert_allclose(np.tril(triangle) @ solved, a[:, :4], rtol=1e-12, atol=1e-12)

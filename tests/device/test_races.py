@@ -30,11 +30,11 @@ def installed() -> None:
 )
 def test_what_a_variant_does(device: Device, fault: str, told: str | None) -> None:
     workload = Faulty(("none", RACE, "behind"))
-    found = races.look(workload, workload.problem({"n": 100}), {"fault": fault, "group": 16}, device.info)
+    result = races.look(workload, workload.problem({"n": 100}), {"fault": fault, "group": 16}, device.info)
     if told is None:
-        assert not found
+        assert not result
     else:
-        assert told in found[0]
+        assert told in result[0]
 
 
 def test_the_default_product_has_none(device: Device) -> None:

@@ -115,9 +115,9 @@ def test_the_result_is_that_of_one_device(both: list[str], case: Callable[[int, 
     seed = new_seed(case.__name__)
     expected = case(seed, both[0])
     for _ in range(2):  # the second knows how fast each device is
-        found = case(seed, both)
-        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
-    assert found.dtype == expected.dtype
+        result = case(seed, both)
+        np.testing.assert_allclose(result, expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+    assert result.dtype == expected.dtype
 
 
 def applied(seed: int, device: Any) -> Any:
@@ -147,9 +147,9 @@ def test_operands_that_lie_on_devices(
     monkeypatch.setitem(globals(), "drawn", placed)
     for _ in range(2):
         count = iter(range(100))
-        found = case(seed, both)
-        assert found.device in twins
-        np.testing.assert_allclose(found.numpy(), expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+        result = case(seed, both)
+        assert result.device in twins
+        np.testing.assert_allclose(result.numpy(), expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
 
 
 @pytest.mark.drawn(1 / 3)
@@ -253,8 +253,8 @@ def test_operands_stay_whole_where_another_device_fails(
     if error is DeviceError:
         monkeypatch.setattr(ClQueue, "launch", failing)
         with pytest.warns(RuntimeWarning, match="opencl:9:0 failed .*fell off the bus"):
-            found = portatile.gemm(*there, beta=0.5, out=there[2], device=both)
-        np.testing.assert_allclose(found.numpy(), a @ b + 0.5 * c, rtol=2e-4, atol=1e-5)
+            result = portatile.gemm(*there, beta=0.5, out=there[2], device=both)
+        np.testing.assert_allclose(result.numpy(), a @ b + 0.5 * c, rtol=2e-4, atol=1e-5)
     else:
         monkeypatch.setattr(threading.Thread, "join", _interrupted(threading.Thread.join))
         with pytest.raises(KeyboardInterrupt):

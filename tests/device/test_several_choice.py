@@ -29,7 +29,7 @@ def drawn(seed: int, *shape: int, dtype: str = "float32") -> Any:
 
 
 def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
-    launch, begun = ClQueue.launch, {one: threading.Event() for one in twins}
+    launch, begun = ClQueue.launch, {twin: threading.Event() for twin in twins}
 
     def slow(queue: ClQueue, *args: Any, **rest: Any) -> Any:
         begun[queue.device].set()  # type: ignore[index]
@@ -87,9 +87,9 @@ def test_wrong_use_of_commands_says_what_to_do(
     connection.close()
     for command in (["results"], ["doctor", "--repair"]):
         assert main(command)
-        said = capsys.readouterr().err
-        assert "results.sqlite" in said
-        assert "a newer portatile wrote it" in said
+        error_output = capsys.readouterr().err
+        assert "results.sqlite" in error_output
+        assert "a newer portatile wrote it" in error_output
 
 
 def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:
@@ -178,8 +178,8 @@ def test_who_would_do_too_little_is_left_out_of_several(
 
 
 def test_all_devices_are_each_physical_one_once() -> None:
-    found = devices.several("all")
-    assert len({one.info.physical_id for one in found}) == len(found)
+    result = devices.several("all")
+    assert len({one.info.physical_id for one in result}) == len(result)
     a, b = drawn(1, 40, 5), drawn(2, 5, 3)
     np.testing.assert_allclose(portatile.matmul(a, b, device="all"), a @ b, rtol=1e-5)
 
@@ -218,6 +218,16 @@ def test_explain_tells_the_split(both: list[str]) -> None:
     assert not after.expected
     assert after.seconds > 0
     assert sum(share.steps for share in after.shares) == 777
+
+
+def test_explain_of_a_single_device_names_it(both: list[str]) -> None:
+    told = str(portatile.explain("gemm", m=50, n=40, k=30, device=both[:1]))
+    assert told == f"{both[0]} is the only device; it computes gemm alone"
+
+
+def test_a_split_of_which_nothing_is_known_gives_no_figures() -> None:
+    split = splits.Split(_problem(8, 8, 8), "m", 0.0, (splits.Share("a", 0, 0, 0.0),), "no rate is known of a", expected=True)
+    assert str(split) == "gemm cut along m; no rate is known of a"
 
 
 def test_explain_tells_the_split_of_a_batch(both: list[str]) -> None:

@@ -27,16 +27,16 @@ def test_shapes_share_what_they_find(file: str, capsys: pytest.CaptureFixture[st
     words = ["tune", "matmul", "--shapes", file, "--budget", "15", "--strategy", "random", "--json"]
     assert main(words) == 0
     out, err = capsys.readouterr()
-    found = json.loads(out)
-    shapes = [tuple(row["problem"]["sizes"].values()) for row in found["shapes"]]
+    document = json.loads(out)
+    shapes = [tuple(row["problem"]["sizes"].values()) for row in document["shapes"]]
     assert sorted(shapes) == [(33, 21, 17), (33, 30, 20), (40, 21, 17)]
-    assert found["unreached"] == []
-    assert found["shapes"][0]["warm_starts"] == 0
-    assert all(row["warm_starts"] > 0 for row in found["shapes"][1:])
-    assert all(1 <= row["found_at"] <= row["trials"] for row in found["shapes"])
-    assert found["crossed"] <= found["wanted"]
-    assert set(found["regrets"]) == {"dispatcher", "nearest", "default"}
-    for regrets in found["regrets"].values():
+    assert document["unreached"] == []
+    assert document["shapes"][0]["warm_starts"] == 0
+    assert all(row["warm_starts"] > 0 for row in document["shapes"][1:])
+    assert all(1 <= row["found_at"] <= row["trials"] for row in document["shapes"])
+    assert document["crossed"] <= document["wanted"]
+    assert set(document["regrets"]) == {"dispatcher", "nearest", "default"}
+    for regrets in document["regrets"].values():
         assert len(regrets["shapes"]) == 3
         assert all(row["regret"] is None or row["regret"] >= 0 for row in regrets["shapes"])
     assert "searching 1/3" in err

@@ -62,10 +62,10 @@ def test_a_plane_as_scipy_has_it(device: Device, boundary: tuple[Any, Any]) -> N
     )
     name = device.info.id
     there = Buffer.from_numpy(psi, device)
-    found = wavelets.kinetic(psi[1], spacing=steps, boundary=boundary, device=name)
-    assert np.allclose(found, expected, rtol=0, atol=1e-4)
-    assert np.array_equal(wavelets.kinetic(there[1], spacing=steps, boundary=boundary).numpy(), found)
-    assert np.array_equal(wavelets.kinetic(psi[1].T.copy().T, spacing=steps, boundary=boundary, device=name), found)
+    result = wavelets.kinetic(psi[1], spacing=steps, boundary=boundary, device=name)
+    assert np.allclose(result, expected, rtol=0, atol=1e-4)
+    assert np.array_equal(wavelets.kinetic(there[1], spacing=steps, boundary=boundary).numpy(), result)
+    assert np.array_equal(wavelets.kinetic(psi[1].T.copy().T, spacing=steps, boundary=boundary, device=name), result)
     with pytest.raises(ArgumentError, match="not C-contiguous"):
         wavelets.kinetic(there[1].T)
 

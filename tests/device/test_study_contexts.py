@@ -49,20 +49,20 @@ print(json.dumps({"rows": rows, "refused": refused}))
 
 def test_two_devices_of_one_context() -> None:
     """PoCL shows its processor twice to a process that asks for it."""
-    if not any("Portable" in one.info.platform for one in devices.devices()):
+    if not any("Portable" in device.info.platform for device in devices.devices()):
         pytest.skip("no PoCL")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", _TWO],
         env={**os.environ, **processes.environment(), "POCL_DEVICES": "pthread pthread"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert [(row["count"], row["status"]) for row in told["rows"]] == [(2, "ok")] * 2
-    assert all(row[name] > 0 for row, name in product(told["rows"], ("create", "from_source", "from_binary", "run", "release")))
-    assert "belongs to" in told["refused"]
+    assert completed.returncode == 0, completed.stderr
+    document = json.loads(completed.stdout.splitlines()[-1])
+    assert [(row["count"], row["status"]) for row in document["rows"]] == [(2, "ok")] * 2
+    assert all(row[name] > 0 for row, name in product(document["rows"], ("create", "from_source", "from_binary", "run", "release")))
+    assert "belongs to" in document["refused"]
 
 
 def test_a_device_alone(device: Device) -> None:

@@ -38,6 +38,6 @@ def test_speed_peak_power_and_price(device: Device, tmp_path: Path, monkeypatch:
     assert [figure.title for figure in shown] == ["Speed", "Share of the measured peak", "Speed per watt", "Speed for the price"]
     assert len(shown[0].groups) == 2
     assert len(shown[2].groups) == 1
-    said = efficiency.notes([own, host])
-    assert any("--tdp host=WATTS" in line for line in said)
-    assert any("200 EUR on 2026-01-02, a list" in line for line in said)
+    result = efficiency.notes([own, host])
+    assert any("--tdp host=WATTS" in line for line in result)
+    assert any("200 EUR on 2026-01-02, a list" in line for line in result)

@@ -28,7 +28,7 @@ def two_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler and multiply-adds: four builds a side, each run once; later ones count as faster."""
     ticks = count(1)
     monkeypatch.setattr(runs, "bursts", lambda queue, clock, run, length: (run(), 1e-3 / next(ticks))[1:])
-    kept = tuple(one for one in optimisations.OPTIMISATIONS if one.name in ("compiler", "multiply-add"))
+    kept = tuple(optimisation for optimisation in optimisations.OPTIMISATIONS if optimisation.name in ("compiler", "multiply-add"))
     monkeypatch.setattr(optimisations, "OPTIMISATIONS", kept)
 
 

@@ -24,7 +24,7 @@ PRODUCT = workloads.problem("gemm", "float32", {"m": 260, "n": 96, "k": 64})
 @pytest.fixture
 def twins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SimpleNamespace]:
     """PoCL's processor, which shows itself twice in processes that are started from now on."""
-    pocl = next((one for one in devices.devices() if one.info.platform == "Portable Computing Language"), None)
+    pocl = next((device for device in devices.devices() if device.info.platform == "Portable Computing Language"), None)
     if pocl is None:
         pytest.skip("no PoCL")
     monkeypatch.setenv("POCL_DEVICES", "pthread pthread")

@@ -20,8 +20,8 @@ def test_rungs_and_libraries(device: Device, monkeypatch: pytest.MonkeyPatch) ->
     whole = ladder.points
 
     def few(info: object, asked: LadderOptions) -> list[ladder.Point]:
-        found = whole(device.info, asked)
-        return [replace(point, options=("-portatile-carveout=50",)) for point in found if point.row.by in ("rung 2", "rung 8")]
+        result = whole(device.info, asked)
+        return [replace(point, options=("-portatile-carveout=50",)) for point in result if point.row.by in ("rung 2", "rung 8")]
 
     monkeypatch.setattr(ladder, "points", few)
     monkeypatch.setattr(ladder, "_tuned", lambda device, blank: replace(blank, seconds=1.0, gflops=1.0))

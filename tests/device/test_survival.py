@@ -270,8 +270,8 @@ def test_a_worker_that_is_killed_from_outside_is_no_fault_of_its_variant(device:
                 tune(request, store)
         assert {trial.status for trial in store.trials()} == {"crash"}
         assert all(OUTSIDE in trial.conditions for trial in store.trials())
-        found = tune(request, store)
-    assert [trial.status for trial in found.trials] == ["ok", "ok"]
+        result = tune(request, store)
+    assert [trial.status for trial in result.trials] == ["ok", "ok"]
 
 
 def test_failures_that_are_remembered_name_the_way_out(device: Device, tmp_path: Path) -> None:
@@ -290,10 +290,10 @@ def test_too_few_files_are_a_clear_error(command: list[str]) -> None:
     """Said before a driver is loaded, which may end the process where it cannot open a file."""
     script = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)); from portatile.cli import main; import sys; "
     script += f"code = main({command}); assert 'pyopencl' not in sys.modules; sys.exit(code)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 2
-    assert "open" in done.stderr.splitlines()[-1]
-    assert "ulimit -n" in done.stderr.splitlines()[-1]
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert completed.returncode == 2
+    assert "open" in completed.stderr.splitlines()[-1]
+    assert "ulimit -n" in completed.stderr.splitlines()[-1]
 
 
 def test_a_budget_holds_while_a_legal_configuration_is_sought(device: Device) -> None:

@@ -111,9 +111,9 @@ def test_a_compiled_function_traces_them(place: tuple[str, str | None]) -> None:
         return portatile_torch.matmul(a, b, device=place[1]).relu().sum()
 
     a, b = drawn(6, 5, place=place), drawn(5, 4, place=place)
-    found = torch.autograd.grad(torch.compile(loss, backend="aot_eager", fullgraph=True)(a, b), (a, b))
+    result = torch.autograd.grad(torch.compile(loss, backend="aot_eager", fullgraph=True)(a, b), (a, b))
     expected = torch.autograd.grad((a @ b).relu().sum(), (a, b))
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         torch.testing.assert_close(one, other)
 
 

@@ -85,8 +85,8 @@ def test_an_interrupt_ends_all_with_what_they_have(twice: list[Any], monkeypatch
 @pytest.mark.drawn(1 / 2)
 def test_the_command_and_the_call(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "stream", "-n", "4096", "--budget", "2", "--device", "all", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [result["device"]["id"] for result in found] == [one.info.id for one in devices.several("all")]
+    output = json.loads(capsys.readouterr().out)
+    assert [result["device"]["id"] for result in output] == [one.info.id for one in devices.several("all")]
     results = portatile.tune("stream", device=[device.info.id], n=4096, budget="2")
     assert [result.device.id for result in results] == [device.info.id]
     with pytest.raises(ArgumentError, match="named twice"):

@@ -98,8 +98,8 @@ def test_a_further_value_costs_only_what_is_new(device: Device, tmp_path: Path) 
         assert (heard[-1].known, heard[-1].evaluations) == (4, 8)
         for fault in ("none", "wrong"):
             for group in (16, 32):
-                found = store.trials(Query(config={"fault": fault, "group": group}))
-                assert len([trial for trial in found if trial.standing is None]) == 1  # beside these, only what raced
+                result = store.trials(Query(config={"fault": fault, "group": group}))
+                assert len([trial for trial in result if trial.standing is None]) == 1  # beside these, only what raced
 
 
 def test_compile_workers_give_the_same_verdicts(device: Device) -> None:
@@ -165,10 +165,10 @@ def test_inputs_that_a_run_destroys_are_reset(device: Device) -> None:
 def test_all_failing_says_how(device: Device) -> None:
     workload = Faulty(("wrong", "compile"), default="wrong")
     with ResultStore(None) as store:
-        with pytest.raises(NoValidVariantError) as caught:
+        with pytest.raises(NoValidVariantError) as raised:
             tune(request(device, workload), store)
         assert len(store.trials()) == 6
-    text = str(caught.value)
+    text = str(raised.value)
     assert "all 6 variants failed" in text
     assert "wrong: 3" in text
     assert "compile: 3" in text

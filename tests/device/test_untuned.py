@@ -66,8 +66,8 @@ def test_the_fastest_runs_and_is_kept(device: Device, contenders: list[Config], 
     assert engine.choose(PROBLEM) == prepared.choice
     assert Engine(device).prepare_again(PROBLEM).choice == prepared.choice  # as in the next process
     assert places == []
-    found = cache.default()
-    for _, _, path in found.entries():
+    result = cache.default()
+    for _, _, path in result.entries():
         path.write_bytes(path.read_bytes()[:-1])
     assert Engine(device).prepare_again(PROBLEM).choice == prepared.choice
     assert places != [], "a damaged entry is no entry"
@@ -127,8 +127,8 @@ def test_the_second_call_times(device: Device, contenders: list[Config], monkeyp
     a, b = (rng.standard_normal((31 + place, 32 + place)).astype(np.float32) for place in (0, 1))
     runs, given = [], [Buffer.from_numpy(array, device) for array in (a, b)]  # of one alignment, as NumPy's arrays are not
     for _ in range(4):
-        found = portatile.matmul(*given)
-        np.testing.assert_allclose(found.numpy(), a.astype(np.float64) @ b, atol=1e-4)
+        product = portatile.matmul(*given)
+        np.testing.assert_allclose(product.numpy(), a.astype(np.float64) @ b, atol=1e-4)
         runs.append(len(places))
     assert runs[0] == 0 < runs[1] == runs[2] == runs[3]
     assert portatile.explain("gemm", m=31, n=33, k=32, device=device.info.id).config == contenders[0]

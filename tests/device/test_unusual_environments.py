@@ -27,8 +27,8 @@ A = np.random.default_rng(6).random((3, 3))
 def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "POCL_", "PORTATILE_"))}
     env = {**kept, "HOME": "/proc", "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", _PRODUCT], env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run([sys.executable, "-c", _PRODUCT], env=env, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr
     assert [path.name for path in tmp_path.glob("portatile-*")] == [f"portatile-{os.getuid()}"]
 
 
@@ -39,9 +39,9 @@ def test_binaries_are_kept_without_a_home_whatever_the_device(tmp_path: Path) ->
         "from portatile import cache\ncache.default().put('0' * 32, b'binary')\nprint(cache.default().get('0' * 32), cache.default().root)"
     )
     command = [sys.executable, "-W", "error", "-c", text]
-    done = subprocess.run(command, env={**kept, "HOME": "/proc", "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"b'binary' {tmp_path}/portatile-")
+    completed = subprocess.run(command, env={**kept, "HOME": "/proc", "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.startswith(f"b'binary' {tmp_path}/portatile-")
 
 
 def test_caches_are_sheltered_only_where_they_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,9 +59,9 @@ def test_caches_are_sheltered_only_where_they_must(tmp_path: Path, monkeypatch: 
 def test_without_a_path_nothing_aborts(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "PATH"} | {"PORTATILE_CACHE_DIR": str(tmp_path)}
     text = "import portatile\nfor device in portatile.devices(): print(device.info.platform)"
-    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "Portable Computing Language" not in done.stdout
+    completed = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr
+    assert "Portable Computing Language" not in completed.stdout
 
 
 def test_a_store_in_a_folder_that_nobody_may_enter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_arrays_that_do(tmp_path: Path) -> None:
 @pytest.mark.drawn(1 / 2)
 def test_a_result_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
-    found = portatile.tune("matmul", m=8, n=8, k=8, budget="2")
-    assert repr(found).startswith(f"<matmul m=8 n=8 k=8 float32 on {found.device.id}: ")
-    assert len(repr(found)) < 200
+    result = portatile.tune("matmul", m=8, n=8, k=8, budget="2")
+    assert repr(result).startswith(f"<matmul m=8 n=8 k=8 float32 on {result.device.id}: ")
+    assert len(repr(result)) < 200
 
 
 def test_doctor_tells_of_folders_that_nobody_may_enter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

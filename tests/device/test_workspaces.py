@@ -36,14 +36,14 @@ class Meter:
         kind = type(device)
         for name in ("allocate", "image_of"):
             monkeypatch.setattr(kind, name, self.counted(getattr(kind, name), name == "image_of"))
-        made = type(device.allocate(4))
-        release = made.release
+        result = type(device.allocate(4))
+        release = result.release
 
         def released(memory: Any) -> None:
             getattr(memory, "counted", lambda: None)()
             release(memory)
 
-        monkeypatch.setattr(made, "release", released)
+        monkeypatch.setattr(result, "release", released)
 
     def counted(self, make: Any, image: bool) -> Any:
         def wrapped(opened: Device, what: Any) -> Any:
@@ -61,9 +61,9 @@ class Meter:
 
 @pytest.fixture
 def engine(device: Device) -> Iterator[Engine]:
-    made = Engine(device)
-    yield made
-    made.forget()
+    result = Engine(device)
+    yield result
+    result.forget()
 
 
 def multiply(engine: Engine, prepared: Prepared, rng: np.random.Generator) -> None:

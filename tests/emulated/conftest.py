@@ -34,10 +34,10 @@ def gpu(driver: EmulatedDriver) -> Device:
 
     The interpreter knows no instructions of warp groups, so nothing may choose a kernel that has them.
     """
-    found = device.get("cuda:0")
-    found.info = replace(found.info, capabilities=replace(found.info.can, warp_groups=False))
-    found.target = CudaTarget(found.info.architecture, "ptx")
-    return found
+    result = device.get("cuda:0")
+    result.info = replace(result.info, capabilities=replace(result.info.can, warp_groups=False))
+    result.target = CudaTarget(result.info.architecture, "ptx")
+    return result
 
 
 @pytest.fixture(autouse=True)

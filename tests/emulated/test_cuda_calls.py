@@ -122,8 +122,17 @@ def test_threads(gpu: Device) -> None:
 def test_a_released_device_begins_anew(gpu: Device) -> None:
     a, b = drawn(4, 3), drawn(3, 5)
     portatile.matmul(a, b, device=gpu.info.id)
+    product = portatile.compile("gemm", m=4, n=5, k=3, device=gpu.info.id)
+    before = [Buffer.from_numpy(x, gpu) for x in (a, b)]
+    portatile.matmul(*before)
     gpu.release()
     np.testing.assert_allclose(portatile.matmul(a, b, device=gpu.info.id), a @ b, rtol=1e-5)
+    anew = [Buffer.from_numpy(x, gpu) for x in (a, b)]
+    for call in (portatile.matmul, product):
+        for _ in range(2):
+            np.testing.assert_allclose(call(*anew).numpy(), a @ b, rtol=1e-5)
+        with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+            call(*before)
 
 
 def test_a_build_without_kernels_is_an_error(gpu: Device) -> None:
@@ -149,9 +158,9 @@ def test_vectors_steps_and_stacks_of_buffers(gpu: Device) -> None:
     triangles, right = np.tril(drawn(3, 4, 4)) + 2 * np.eye(4, dtype=np.float32), drawn(3, 4, 2)
     expected = np.linalg.solve(triangles, right)
     for _ in range(3):
-        found = Buffer.from_numpy(right, gpu)
-        assert portatile.trsm(Buffer.from_numpy(triangles, gpu), found, out=found) is found
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
+        buffer = Buffer.from_numpy(right, gpu)
+        assert portatile.trsm(Buffer.from_numpy(triangles, gpu), buffer, out=buffer) is buffer
+        np.testing.assert_allclose(buffer.numpy(), expected, rtol=1e-4)
     np.testing.assert_allclose(
         portatile.trsm(Buffer.from_numpy(triangles, gpu), Buffer.from_numpy(right, gpu)).numpy(), expected, rtol=1e-4
     )

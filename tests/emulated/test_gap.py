@@ -25,7 +25,7 @@ PLAIN = tuple(f"{name}={value}" for name, value in {**BASE, "ALGORITHM": "global
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """One run of each, and two optimisations: the interpreter is slow, and has no generic addresses, which unoptimised builds take."""
-    kept = tuple(one for one in optimisations.OPTIMISATIONS if one.name in ("multiply-add", "unrolling"))
+    kept = tuple(optimisation for optimisation in optimisations.OPTIMISATIONS if optimisation.name in ("multiply-add", "unrolling"))
     monkeypatch.setattr(optimisations, "OPTIMISATIONS", kept)
     monkeypatch.setattr(gap, "_LENGTH", Length(samples=1, seconds=0.0, burst=0.0))
     monkeypatch.setattr(runs, "bursts", lambda queue, clock, run, length: (run(), 1e-3)[1:])
@@ -47,7 +47,11 @@ def test_two_back_ends_are_compared(gpu: Device, tmp_path: Path, monkeypatch: py
     other = next((one for one in device.devices() if one.info.backend != gpu.info.backend), None)
     if other is None:
         pytest.skip("there is no other back end")
-    monkeypatch.setattr(optimisations, "OPTIMISATIONS", tuple(one for one in optimisations.OPTIMISATIONS if one.name == "multiply-add"))
+    monkeypatch.setattr(
+        optimisations,
+        "OPTIMISATIONS",
+        tuple(optimisation for optimisation in optimisations.OPTIMISATIONS if optimisation.name == "multiply-add"),
+    )
     asked = gap.GapOptions(between=("cuda:0", other.info.id), config=PLAIN, quick=True)
     rows = conduct(gap.STUDY, Asked((gpu,), asked, PROBLEM), Conditions(folder=tmp_path)).rows
     built = [row for row in rows if not row.order]

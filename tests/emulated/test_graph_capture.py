@@ -50,21 +50,21 @@ def library(name: str, arrays: Arrays) -> type:
             super().__init__(tuple(shape), dtype, strides, place or arrays.place(shape, dtype))
 
         def new_empty(self, shape: tuple[int, ...]) -> Any:
-            return Tensor(shape, self.dtype.name)
+            return Tensor(shape, self._dtype.name)
 
         def _bytes(self) -> tuple[int, ...]:
-            return tuple(step * self.dtype.itemsize for step in self._strides)
+            return tuple(step * self._dtype.itemsize for step in self._strides)
 
         def host(self) -> np.ndarray[Any, Any]:
             """The array's memory, which the emulated device shares with the host."""
-            size = sum((n - 1) * step for n, step in zip(self.shape, self._bytes(), strict=True)) + self.dtype.itemsize
+            size = sum((n - 1) * step for n, step in zip(self.shape, self._bytes(), strict=True)) + self._dtype.itemsize
             raw = (ctypes.c_ubyte * size).from_address(self._place)
-            return np.ndarray(self.shape, self.dtype, np.frombuffer(raw, np.uint8), 0, self._bytes())  # type: ignore[call-overload,no-any-return]
+            return np.ndarray(self.shape, self._dtype, np.frombuffer(raw, np.uint8), 0, self._bytes())  # type: ignore[call-overload,no-any-return]
 
         def _of(self, seen: np.ndarray[Any, Any]) -> Any:
             """Another view of the memory."""
-            steps = tuple(step // self.dtype.itemsize for step in seen.strides)
-            return Tensor(seen.shape, self.dtype.name, steps, seen.__array_interface__["data"][0])
+            steps = tuple(step // self._dtype.itemsize for step in seen.strides)
+            return Tensor(seen.shape, self._dtype.name, steps, seen.__array_interface__["data"][0])
 
         def __getitem__(self, key: Any) -> Any:
             return self._of(self.host()[key])
@@ -87,12 +87,12 @@ def library(name: str, arrays: Arrays) -> type:
 def stream(gpu: Device) -> Iterator[Any]:
     """A stream of the caller's."""
     with gpu.current():  # type: ignore[attr-defined]
-        made = call(cuda.cuStreamCreate, 1)
-        yield made
+        result = call(cuda.cuStreamCreate, 1)
+        yield result
         perform.forget()
         engine = perform.engine_of(gpu)
-        engine._streams.pop(int(made), None)
-        call(cuda.cuStreamDestroy, made)
+        engine._streams.pop(int(result), None)
+        call(cuda.cuStreamDestroy, result)
 
 
 @pytest.fixture

@@ -34,9 +34,9 @@ def chain(gpu: Device) -> Ready:
     sizes, x, y = ((N, 1, 1), (N, 1, 1)), Slot(0, Memory), Slot(1, Memory)
     launches = [ReadyLaunch(put, *sizes, [x, Slot(2, np.float32)])]
     launches += [ReadyLaunch(twice, *sizes, pair) for pair in ([y, x], [x, y]) * 2]
-    made = gpu.ready(launches)
-    assert made is not None
-    return made
+    result = gpu.ready(launches)
+    assert result is not None
+    return result
 
 
 def run(ready: Ready, queue: Queue, place: Sequence[Memory], value: float) -> Any:
@@ -179,7 +179,7 @@ def test_graphs_make_way_for_others_and_go_with_the_device(gpu: Device, pairs: l
 
 
 def test_a_launch_that_fails_says_which(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
-    ready, queue = chain(gpu), gpu.default_queue()
     monkeypatch.setattr(cuda, "cuLaunchKernel", lambda *args: (cuda.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,))
+    ready, queue = chain(gpu), gpu.default_queue()
     with pytest.raises(LaunchError, match="kernel 'put'"):
         run(ready, queue, pairs[0], 1.0)

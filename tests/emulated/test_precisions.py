@@ -23,7 +23,7 @@ from portatile.workspaces import Workspaces
 @pytest.mark.drawn(1 / 2)
 def test_reproducible_results_are_the_same_bits_on_a_gpu(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "info", replace(gpu.info, capabilities=capabilities("sm_80")))  # the interpreter knows no warp groups
-    processor = next((one.info.id for one in devices.devices() if one.info.backend == "opencl" and one.info.fp64), None)
+    processor = next((device.info.id for device in devices.devices() if device.info.backend == "opencl" and device.info.fp64), None)
     if processor is None:
         pytest.skip("no OpenCL device with double precision")
     rng = np.random.default_rng(5)

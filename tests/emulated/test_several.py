@@ -40,9 +40,9 @@ def test_what_lies_elsewhere_is_copied_by_the_driver(pair: list[Device], driver:
     a, b = drawn(4, 3), drawn(3, 5)
     there = Buffer.from_numpy(a, pair[1]), Buffer.from_numpy(b, pair[0])
     before = driver.count("peer_copies")
-    found = portatile.matmul(*there, device=[one.info.id for one in pair])
-    assert found.device is pair[1]
-    np.testing.assert_allclose(found.numpy(), a @ b, rtol=1e-5, atol=1e-6)
+    result = portatile.matmul(*there, device=[one.info.id for one in pair])
+    assert result.device is pair[1]
+    np.testing.assert_allclose(result.numpy(), a @ b, rtol=1e-5, atol=1e-6)
     assert driver.count("peer_copies") > before
     assert there[0].to_device(pair[0]).device is pair[0]
 
@@ -103,10 +103,10 @@ def test_other_libraries_arrays(pair: list[Device], case: Callable[[Callable[[An
         return Tensor(Buffer.from_numpy(values, pair[1 - next(places) % 2]))
 
     expected = case(lambda values: Buffer.from_numpy(values, pair[0]), None)
-    found = case(there, [one.info.id for one in pair])
-    assert isinstance(found, Tensor)
-    assert found.kept.device in pair
-    np.testing.assert_allclose(found.kept.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    result = case(there, [one.info.id for one in pair])
+    assert isinstance(result, Tensor)
+    assert result.kept.device in pair
+    np.testing.assert_allclose(result.kept.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_orbitals_on_the_host_are_sent_and_fetched_by_turns(pair: list[Device]) -> None:

@@ -33,13 +33,13 @@ _MODULES: dict[tuple[Device, int], dict[Source, Module]] = {}
 
 def modules(device: Device) -> dict[Source, Module]:
     """What is loaded on a device, which an Executable adds to; few enough that a long session does not keep every kernel it saw."""
-    found = _MODULES.setdefault((device, device.generation), {})
+    result = _MODULES.setdefault((device, device.generation), {})
     if len(_MODULES) > _MOST_DEVICES:
         _unload(next(iter(_MODULES)))
-    if len(found) > _MOST_MODULES:
+    if len(result) > _MOST_MODULES:
         _unload((device, device.generation))
-        found = _MODULES.setdefault((device, device.generation), {})
-    return found
+        result = _MODULES.setdefault((device, device.generation), {})
+    return result
 
 
 def forget() -> None:

@@ -29,7 +29,6 @@ from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.image import Rows
-from portatile.device.pool import Pool
 from portatile.records import DeviceInfo
 from support.devices import on_paper
 
@@ -190,17 +189,18 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     for module in (context, event, graph, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
         if hasattr(module, "driver"):
             monkeypatch.setattr(module, "driver", driver)
-    made: CudaDevice = CudaDevice.__new__(CudaDevice)
-    made._handle, made.info, made._lock = 0, info, threading.RLock()
-    made._context, made._pool, made._stream = (CONTEXT, CONTEXT), "pool", 555
-    made._fence_event, made._ready_event, made.allocations = 1, 2, 0
-    made.graphs = deque()
-    made._recycled = Pool(info.global_memory, 1 << 28, made._lock)
-    made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
-    made.target, made._default = CudaTarget(info.architecture, "ptx"), None
-    monkeypatch.setitem(devices._surveys, "cuda", Survey((made,), ()))
+    result: CudaDevice = CudaDevice.__new__(CudaDevice)
+    result._handle, result.info, result._lock = 0, info, threading.RLock()
+    result._context, result._pool, result._stream = (CONTEXT, CONTEXT), "pool", 555
+    result._fence_event, result._ready_event = 1, 2
+    result.graphs = deque()
+    result.claimed = result.lent = result._followed = object()
+    result.recycled = result._pool_of_freed()
+    result._rows, result._events, result._queues, result._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
+    result.target, result._default = CudaTarget(info.architecture, "ptx"), None
+    monkeypatch.setitem(devices._surveys, "cuda", Survey((result,), ()))
     monkeypatch.setattr(survey, "ordinal", lambda pointer: 0)
-    return made
+    return result
 
 
 class Tensor:
@@ -210,7 +210,8 @@ class Tensor:
     _places = count(1 << 44, 1 << 24)
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", strides: tuple[int, ...] | None = None, place: int = 0) -> None:
-        self.shape, self.dtype, self.requires_grad = shape, np.dtype(dtype), False
+        self.shape, self.dtype, self.requires_grad = shape, f"torch.{dtype}", False  # no dtype of NumPy's
+        self._dtype = np.dtype(dtype)
         contiguous = tuple(int(np.prod(shape[at + 1 :], dtype=int)) for at in range(len(shape)))
         self._strides = contiguous if strides is None else strides
         self._place = place or next(self._places)
@@ -227,19 +228,19 @@ class Tensor:
         return self._strides
 
     def element_size(self) -> int:
-        return self.dtype.itemsize
+        return self._dtype.itemsize
 
     def get_device(self) -> int:
         return 0
 
     def new_empty(self, shape: tuple[int, ...]) -> Tensor:
-        return Tensor(shape, self.dtype.name)
+        return Tensor(shape, self._dtype.name)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        size = self.dtype.itemsize
+        size = self._dtype.itemsize
         strides = tuple(step * size for step in self._strides)
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self._place, False), "strides": strides, "version": 3}
+        return {"shape": self.shape, "typestr": self._dtype.str, "data": (self._place, False), "strides": strides, "version": 3}
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def filled(device: Device, binary: Binary) -> int:
     with device.load(binary) as module, device.allocate(16) as memory:
         queue = device.default_queue()
         queue.launch(module.kernel("fill"), (4, 1, 1), (1, 1, 1), [memory])
-        found = np.zeros(4, np.int32)
-        queue.download(found, memory)
-    assert (found == found[0]).all()
-    return int(found[0])
+        result = np.zeros(4, np.int32)
+        queue.download(result, memory)
+    assert (result == result[0]).all()
+    return int(result[0])

@@ -59,8 +59,8 @@ def without_device(folder: Path, deadly: Callable[[Config], int] = lambda config
         from portatile.records import DeviceInfo, Problem, canonical, digest, to_json
         from portatile.trials import Trial
 
-        found = from_json(config, dict)
-        name = canonical(found)
+        result = from_json(config, dict)
+        name = canonical(result)
         deaths = Path(place, digest(name))
         died = len(deaths.read_text()) if deaths.exists() else 0
         members.begins(members.key_of(config))
@@ -69,7 +69,7 @@ def without_device(folder: Path, deadly: Callable[[Config], int] = lambda config
             os.kill(os.getpid(), signal.SIGKILL)
         took = 1e-6 * (1 + int(digest(name)[:6], 16) / 16**6)
         where = distributed.get_worker().address
-        trial = Trial(from_json(given, Problem), found, from_json(info, DeviceInfo), "source", "ok", (took,) * 3, message=where)
+        trial = Trial(from_json(given, Problem), result, from_json(info, DeviceInfo), "source", "ok", (took,) * 3, message=where)
         return to_json(trial)
 
     def finish(order: bytes, configs: bytes) -> bytes:
@@ -145,12 +145,12 @@ def threaded() -> dict[str, Any]:
 
 def each_once(result: TuningResult, store: ResultStore, count: int) -> None:
     """Every configuration was evaluated once and is stored; a finalist once more, with its standing."""
-    assert len({canonical(one.config) for one in result.trials}) == len(result.trials) == count
-    kept = Counter(canonical(one.config) for one in store.trials() if one.standing is None)
-    assert set(kept) == {canonical(one.config) for one in result.trials}
+    assert len({canonical(trial.config) for trial in result.trials}) == len(result.trials) == count
+    kept = Counter(canonical(trial.config) for trial in store.trials() if trial.standing is None)
+    assert set(kept) == {canonical(trial.config) for trial in result.trials}
     assert set(kept.values()) == {1}
 
 
 def winner_is_as_alone(result: TuningResult) -> None:
     """The best of all that were evaluated is the one that takes least."""
-    assert result.best.config == min((one.config for one in result.trials if one.status == "ok"), key=seconds_of)
+    assert result.best.config == min((trial.config for trial in result.trials if trial.status == "ok"), key=seconds_of)

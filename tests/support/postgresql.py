@@ -21,8 +21,8 @@ _SECONDS = 120.0
 def programs() -> Path | None:
     """The folder of ``initdb`` and ``postgres``: Debian keeps them beside the search path."""
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    found = shutil.which("initdb")
-    return next((place for place in (*places, *([Path(found).parent] if found else ())) if (place / "postgres").exists()), None)
+    result = shutil.which("initdb")
+    return next((place for place in (*places, *([Path(result).parent] if result else ())) if (place / "postgres").exists()), None)
 
 
 class PostgresServer:
@@ -43,8 +43,8 @@ class PostgresServer:
             shutil.chown(self._home, self._user)
         data = self._home / "data"
         command = [self._bin / "initdb", "-D", data, "-U", "tester", "--auth=trust", "--no-sync", "--no-instructions", "-E", "UTF8"]
-        done = subprocess.run(command, user=self._user, capture_output=True, text=True, cwd=self._home)
-        assert done.returncode == 0, done.stderr
+        completed = subprocess.run(command, user=self._user, capture_output=True, text=True, cwd=self._home)
+        assert completed.returncode == 0, completed.stderr
         self.start()
         return self
 

@@ -45,7 +45,7 @@ def write(folder: Path, trials: list[Trial]) -> dict[str, Path]:
             store.add(one)
     (folder / "list.json").write_bytes(to_json(trials))
     (folder / "t4.json").write_bytes(t4.write(trials))
-    bare = [asdict(one) | {"problem": None, "device": None} for one in trials]
+    bare = [asdict(trial) | {"problem": None, "device": None} for trial in trials]
     (folder / "run.json").write_bytes(to_json({"problem": trials[0].problem, "device": trials[0].device, "trials": bare}))
     entries = {}
     for one in trials:

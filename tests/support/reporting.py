@@ -97,8 +97,8 @@ def hopeless() -> list[Trial]:
 def everything(count: int) -> list[Trial]:
     """Every kind of group at once: ``count`` trials with a raced winner, an unknown kernel, a problem without a winner."""
     seed = new_seed("draws")
-    found = convolutions(np.random.default_rng(seed), count)
-    return [*found, raced(min(found, key=lambda trial: trial.median)), *owns(), *hopeless()]
+    result = convolutions(np.random.default_rng(seed), count)
+    return [*result, raced(min(result, key=lambda trial: trial.median)), *owns(), *hopeless()]
 
 
 def fill(path: Path, trials: list[Trial]) -> Path:

@@ -41,10 +41,10 @@ def run_seed() -> int:
 def _commit() -> str:
     """The commit that is checked out; nothing where the tests run without a repository."""
     try:
-        done = subprocess.run(["git", "-C", _ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+        completed = subprocess.run(["git", "-C", _ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     except OSError:
         return ""
-    return done.stdout.strip()
+    return completed.stdout.strip()
 
 
 def new_seed(purpose: str) -> int:
@@ -81,10 +81,10 @@ def on_gpu_machine() -> bool:
 
 def in_shard(test: str, shard: str) -> bool:
     """Whether the test of that id belongs to ``i/n``, part i of n from 1 on; raises ValueError where that is no part."""
-    found = re.fullmatch(r"(\d+)/(\d+)", shard)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    result = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if result is None or not 1 <= int(result[1]) <= int(result[2]):
         raise ValueError(f"{shard!r} is no shard: 1/4 to 4/4 are those of four")
-    return hashed(test) % int(found[2]) == int(found[1]) - 1
+    return hashed(test) % int(result[2]) == int(result[1]) - 1
 
 
 def _test() -> str:

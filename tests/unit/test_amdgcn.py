@@ -223,7 +223,7 @@ def sources(name: str, architecture: str, chosen: str) -> list[Source]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_workload_compiles(name: str) -> None:
     """Defaults for every architecture and, of every second workload, a random configuration for one of them."""
-    expected = [(source, one) for one in ARCHITECTURES for source in sources(name, one, "default")]
+    expected = [(source, architecture) for architecture in ARCHITECTURES for source in sources(name, architecture, "default")]
     number = NAMES.index(name) + run_seed()
     if number % 2 or DRAWS:
         drawn = ARCHITECTURES[number // 2 % 3]

@@ -30,9 +30,9 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shipped(dtype: str = "float32") -> Costs:
-    found = costs.known(GPU, dtype)
-    assert found is not None
-    return found
+    result = costs.known(GPU, dtype)
+    assert result is not None
+    return result
 
 
 def elsewhere() -> Costs:
@@ -70,8 +70,8 @@ class Paper:
 
 def test_a_fit_finds_what_made_the_timings(tmp_path: Path) -> None:
     truth, paper = elsewhere(), Paper(elsewhere())
-    found = calibration.collect(GPU, 40.0, tmp_path / "t.json", {}, measure=paper, clock=paper.clock)
-    cases = calibration.cases_of(found, "float32")
+    result = calibration.collect(GPU, 40.0, tmp_path / "t.json", {}, measure=paper, clock=paper.clock)
+    cases = calibration.cases_of(result, "float32")
     fitted = fit.fit(cases, shipped())
     misses = [abs(math.log(row.estimated(fitted) / row.took)) for case in cases for row in case.rows]
     assert sum(misses) / len(misses) < 0.02
@@ -86,11 +86,11 @@ def test_a_fit_finds_what_made_the_timings(tmp_path: Path) -> None:
 
 def test_timing_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     path, first, second = tmp_path / "t.json", Paper(elsewhere(), interrupted_at=3), Paper(elsewhere())
-    found = calibration.collect(GPU, 100.0, path, {"command": "first"}, measure=first, clock=first.clock)
-    assert len(found.shapes) == 3
-    assert timings.read(path) == found, "what was timed is in the file"
+    result = calibration.collect(GPU, 100.0, path, {"command": "first"}, measure=first, clock=first.clock)
+    assert len(result.shapes) == 3
+    assert timings.read(path) == result, "what was timed is in the file"
     more = calibration.collect(GPU, 5.0, path, {"command": "second"}, measure=second, clock=second.clock)
-    assert more.shapes[:3] == found.shapes
+    assert more.shapes[:3] == result.shapes
     assert len(more.shapes) == 3 + second.shapes == 3 + 6
     assert len({(shape.sizes, shape.dtype, shape.trans) for shape in more.shapes}) == len(more.shapes)
     assert sorted(path.parent.iterdir()) == [path], "nothing half written is left"
@@ -149,7 +149,7 @@ def test_models_that_come_with_the_package_say_where_they_are_from() -> None:
             assert {"command", "commit", "timings", "sha256"} <= set(made)
         for language, by_type in model.costs.items():
             for dtype in by_type:
-                found = model.of(language, dtype)
-                assert found is not None
-                assert len(found.rates) == len(estimate.tiles_of(dtype, False))
-                assert min(getattr(found, name) for name in costs.NAMES) > 0
+                result = model.of(language, dtype)
+                assert result is not None
+                assert len(result.rates) == len(estimate.tiles_of(dtype, False))
+                assert min(getattr(result, name) for name in costs.NAMES) > 0

@@ -64,8 +64,8 @@ def test_older_records_call_the_physical_device_a_chip() -> None:
     fields = json.loads(to_json(GPU))
     assert from_json(json.dumps({**fields, "physical_id": "", "chip": "pci:0000:3b:00"}), DeviceInfo).physical_id == "pci:0000:3b:00"
     del fields["physical_id"]
-    found = from_json(json.dumps({**fields, "chip": GPU.physical_id}), DeviceInfo)
-    assert found == GPU
-    written = json.loads(to_json(found))
+    result = from_json(json.dumps({**fields, "chip": GPU.physical_id}), DeviceInfo)
+    assert result == GPU
+    written = json.loads(to_json(result))
     assert written["physical_id"] == GPU.physical_id
     assert "chip" not in written

@@ -34,15 +34,15 @@ def test_nothing_is_known_at_first() -> None:
 
 def test_what_is_added_is_read_back_for_this_device_only() -> None:
     added = ceilings.add(CPU, [COPY, FP32])
-    found = ceilings.load(CPU)
-    assert found == added
-    assert found is not None
-    assert (found.copy, found.triad, found.fp32, found.fp64, found.special, found.local_memory) == (8.0, None, 2e12, None, None, None)
-    assert found.bandwidth == 8.0
-    assert found.driver == CPU.driver
-    assert found.time
-    assert found.samples == {"copy float64": COPY.samples, "fp32 float32": FP32.samples}
-    assert all(m.time for m in found.measured)
+    loaded = ceilings.load(CPU)
+    assert loaded == added
+    assert loaded is not None
+    assert (loaded.copy, loaded.triad, loaded.fp32, loaded.fp64, loaded.special, loaded.local_memory) == (8.0, None, 2e12, None, None, None)
+    assert loaded.bandwidth == 8.0
+    assert loaded.driver == CPU.driver
+    assert loaded.time
+    assert loaded.samples == {"copy float64": COPY.samples, "fp32 float32": FP32.samples}
+    assert all(m.time for m in loaded.measured)
     assert ceilings.load(GPU) is None
 
 
@@ -56,27 +56,27 @@ def test_another_driver_starts_anew() -> None:
 def test_the_faster_of_two_measurements_is_kept() -> None:
     """Slower than before means a busier machine; other quantities, sizes and kinds of memory are apart."""
     ceilings.add(CPU, [COPY, transfer("pinned", 1000, 1e-6), transfer("pageable", 1000, 2e-6)])
-    found = ceilings.add(CPU, [replace(COPY, samples=(2.0,)), transfer("pinned", 1000, 5e-7), transfer("pinned", 2000, 2e-6)])
-    assert found.copy == 8.0
-    assert len(found.transfers) == 3
-    assert found.transfer("htod") == pytest.approx(2.0)
-    assert found.transfer("htod", "pageable") == pytest.approx(0.5)
-    assert found.transfer("dtoh") is None
+    result = ceilings.add(CPU, [replace(COPY, samples=(2.0,)), transfer("pinned", 1000, 5e-7), transfer("pinned", 2000, 2e-6)])
+    assert result.copy == 8.0
+    assert len(result.transfers) == 3
+    assert result.transfer("htod") == pytest.approx(2.0)
+    assert result.transfer("htod", "pageable") == pytest.approx(0.5)
+    assert result.transfer("dtoh") is None
 
 
 def test_a_fresh_measurement_replaces_the_earlier_one() -> None:
     ceilings.add(CPU, [COPY, FP32])
-    found = ceilings.add(CPU, [replace(COPY, samples=(2.0,))], fresh=True)
-    assert (found.copy, found.fp32) == (4.0, 2e12)
+    result = ceilings.add(CPU, [replace(COPY, samples=(2.0,))], fresh=True)
+    assert (result.copy, result.fp32) == (4.0, 2e12)
 
 
 def test_functions_are_apart() -> None:
     kinds = [
         Measured("special", "op/s", rate, (1.0,), {"dtype": "float32", "quantity": kind}) for kind, rate in (("cos", 2.0), ("rsqrt", 5.0))
     ]
-    found = ceilings.add(CPU, kinds)
-    assert found.special == 5.0
-    assert set(found.samples) == {"special float32 cos", "special float32 rsqrt"}
+    result = ceilings.add(CPU, kinds)
+    assert result.special == 5.0
+    assert set(result.samples) == {"special float32 cos", "special float32 rsqrt"}
 
 
 def test_a_damaged_file_warns_and_can_be_replaced() -> None:
@@ -112,9 +112,9 @@ def test_the_rate_of_a_cache_is_no_ceiling(device: DeviceInfo) -> None:
     assert ceilings.add(device, [stream(usual // 4, 28e9)]).bandwidth == pytest.approx(28)
     old = ceilings.Ceilings(device, (stream(2**15, 84e9), FP32), "2026-01-01")
     ceilings.path_of(device).write_bytes(to_json(old))
-    found = ceilings.load(device)
-    assert found is not None
-    assert (found.bandwidth, found.fp32) == (None, 2e12)
+    loaded = ceilings.load(device)
+    assert loaded is not None
+    assert (loaded.bandwidth, loaded.fp32) == (None, 2e12)
 
 
 def test_a_device_of_little_memory_is_measured_as_well_as_it_can() -> None:
@@ -160,8 +160,8 @@ def test_products_are_compared_with_matrix_units() -> None:
 def test_a_thorough_measurement_takes_the_place_of_a_brief_one_and_never_the_reverse() -> None:
     brief = replace(COPY, samples=(0.5,), details={**COPY.details, BRIEF: True})
     assert ceilings.add(CPU, [brief]).brief
-    found = ceilings.add(CPU, [COPY])
-    assert (found.copy, found.brief) == (8.0, False)
+    result = ceilings.add(CPU, [COPY])
+    assert (result.copy, result.brief) == (8.0, False)
     assert ceilings.add(CPU, [brief]).copy == 8.0
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -53,6 +54,27 @@ def test_every_command_file_has_a_command_and_a_line_in_the_help(capsys: pytest.
 def test_every_command_answers_help(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([cli.spelled(path.stem), "--help"]) == 0
     assert "Usage: portatile" in capsys.readouterr().out
+
+
+def every_command(command: click.Command) -> Iterator[click.Command]:
+    """A command and all below it."""
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from every_command(below)
+
+
+def test_every_command_takes_what_its_options_give() -> None:
+    """A function whose argument was renamed, and not its option, fails only when it is called."""
+    for command in every_command(cli.portatile):
+        if command.callback is not None:
+            takes = inspect.signature(command.callback).parameters
+            if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in takes.values()):
+                gives = {parameter.name for parameter in command.params if parameter.expose_value}
+                assert gives <= set(takes), command.name
 
 
 @pytest.mark.parametrize(
@@ -112,18 +134,18 @@ def test_settings_that_say_nothing_and_folders_that_no_shell_expanded(monkeypatc
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PORTATILE_CACHE_DIR", "~/kept")
     monkeypatch.setenv("PORTATILE_DATA_DIR", "~nobody-of-that-name/kept")
-    found = settings.load()
-    assert found.cache_max_bytes == 512 * 2**20
-    assert found.cache_dir == tmp_path / "kept"
-    assert found.data_dir == Path("~nobody-of-that-name/kept")
+    loaded = settings.load()
+    assert loaded.cache_max_bytes == 512 * 2**20
+    assert loaded.cache_dir == tmp_path / "kept"
+    assert loaded.data_dir == Path("~nobody-of-that-name/kept")
 
 
 def test_standard_output_may_be_closed(tmp_path: Path) -> None:
     env = {**os.environ, "PORTATILE_CACHE_DIR": str(tmp_path)}
     for redirected in (">&-", ">&- 2>&-", "<&- >&- 2>&-"):
         command = f"exec {sys.executable} -m portatile cache info {redirected}"
-        done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, ""), redirected
+        completed = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+        assert (completed.returncode, completed.stderr) == (0, ""), redirected
 
 
 def test_entries_that_stay_are_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

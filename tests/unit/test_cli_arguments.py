@@ -32,10 +32,10 @@ def one(kind: str, type_: str, word: str, seed: int = 0) -> object:
     ],
 )
 def test_buffers(type_: str, word: str, expected: np.ndarray) -> None:
-    found = one("buffer", type_, word)
-    assert isinstance(found, np.ndarray)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+    result = one("buffer", type_, word)
+    assert isinstance(result, np.ndarray)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(("type_", "low", "high"), [("float*", 0, 1), ("int*", 0, 100), ("half*", 0, 1)])
@@ -124,9 +124,9 @@ def test_images_and_files(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_named(kind: str, type_: str, word: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
+    with pytest.raises(ArgumentError, match=message) as raised:
         one(kind, type_, word)
-    assert "argument p" in str(caught.value)
+    assert "argument p" in str(raised.value)
 
 
 def test_the_number_of_arguments() -> None:

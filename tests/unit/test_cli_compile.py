@@ -48,12 +48,12 @@ def test_table_names_kernels_and_what_they_take(kernels: Path, capsys: pytest.Ca
 @needs_nvrtc
 def test_json_has_parameters_and_resources(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compiled(kernels, "--json", "--arch", "sm_90", "--option=-cl-fast-relaxed-math") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["architecture"] == "sm_90"
-    assert [kernel["entry"]["name"] for kernel in found["kernels"]] == ["first", "second"]
-    assert found["kernels"][0]["entry"]["work_group"] == [32, 1, 1]
-    assert found["kernels"][0]["entry"]["parameters"][1] == {"name": "t", "kind": "local", "type": "int*"}
-    assert set(found["kernels"][0]["resources"]) >= {"registers", "spill_stores", "stack"}
+    output = json.loads(capsys.readouterr().out)
+    assert output["architecture"] == "sm_90"
+    assert [kernel["entry"]["name"] for kernel in output["kernels"]] == ["first", "second"]
+    assert output["kernels"][0]["entry"]["work_group"] == [32, 1, 1]
+    assert output["kernels"][0]["entry"]["parameters"][1] == {"name": "t", "kind": "local", "type": "int*"}
+    assert set(output["kernels"][0]["resources"]) >= {"registers", "spill_stores", "stack"}
 
 
 @needs_nvrtc

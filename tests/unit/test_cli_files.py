@@ -54,11 +54,11 @@ def test_progress_off_a_terminal(step: float, lines: int, monkeypatch: pytest.Mo
     clock = count(100.0, step)
     monkeypatch.setattr(_console.time, "monotonic", lambda: next(clock))
     assert list(_console.track(range(10), "counting")) == list(range(10))
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("counting") == lines
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("counting") == lines
     if lines == 10:
-        assert "  50.0 s  counting: 10 of 10" in told.err
+        assert "  50.0 s  counting: 10 of 10" in output.err
 
 
 @pytest.mark.parametrize("width", [20, 40, 200])

@@ -48,7 +48,7 @@ def test_a_run_in_the_interpreter(
     np.save("pair.npy", np.array([(3, 0.5)], [("n", "<i4"), ("f", "<f4")]))
     Path("kernels.cl").write_text(TEXT)
     assert main(["run", "kernels.cl", *args, "--json", "--repeat", "1", "--check", "again"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["device"] == "ptx:0"
-    assert found["agrees"]
-    assert {row["name"]: row["sum"] for row in found["operands"] if row["changed"]} == sums
+    output = json.loads(capsys.readouterr().out)
+    assert output["device"] == "ptx:0"
+    assert output["agrees"]
+    assert {row["name"]: row["sum"] for row in output["operands"] if row["changed"]} == sums

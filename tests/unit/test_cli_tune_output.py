@@ -28,7 +28,7 @@ def raced(*samples: tuple[float, ...]) -> TuningResult:
 
 
 def marks(result: TuningResult) -> list[str]:
-    return [_tune_output.interval(one, result.finalists[0])[-1] for one in result.finalists]
+    return [_tune_output.interval(finalist, result.finalists[0])[-1] for finalist in result.finalists]
 
 
 def test_too_few_rounds_are_said_to_be_too_few() -> None:
@@ -83,7 +83,9 @@ def test_one_clock_orders_and_times_everything(capsys: pytest.CaptureFixture[str
     monkeypatch.setattr(_console.out, "width", 200)
     slow = raced((2.0, 2.002) * 8, (3.0, 3.002) * 8)
     finalists = tuple(
-        replace(one, standing=replace(one.standing, seconds=one.standing.seconds / 2)) for one in slow.finalists if one.standing is not None
+        replace(finalist, standing=replace(finalist.standing, seconds=finalist.standing.seconds / 2))
+        for finalist in slow.finalists
+        if finalist.standing is not None
     )
     other = replace(trial(7), samples=(1.2, 1.2, 1.2))
     result = replace(slow, trials=(*finalists, other), finalists=finalists, best=finalists[0], default=finalists[1])

@@ -88,8 +88,8 @@ def test_simulated_time_is_an_axis_too() -> None:
 def test_random_search_is_as_good_as_chance() -> None:
     """Its score is 0 in expectation; with these seeds, which repeat, it lies within four standard errors."""
     rng = np.random.default_rng(9)
-    found = recording(line(rng.uniform(1, 2, 200).tolist()))
-    scores = [compare(StrategiesRequest(found, ("random",), 1, Budget(evaluations=40), seed)).curves[0].score or 0.0 for seed in range(60)]
+    result = recording(line(rng.uniform(1, 2, 200).tolist()))
+    scores = [compare(StrategiesRequest(result, ("random",), 1, Budget(evaluations=40), seed)).curves[0].score or 0.0 for seed in range(60)]
     assert abs(np.mean(scores)) < 4 * np.std(scores) / len(scores) ** 0.5
 
 
@@ -110,9 +110,9 @@ def test_the_picture_is_svg_with_a_line_and_a_band_for_each() -> None:
 
 def test_the_study_has_the_same_curves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     comparison = compare(StrategiesRequest(recording(), ("random", "local"), 3, Budget(evaluations=20)))
-    found = list(rows(comparison))
+    result = list(rows(comparison))
     for curve in comparison.curves:
-        assert [row.share for row in found if row.strategy == curve.strategy] == list(curve.middle)
+        assert [row.share for row in result if row.strategy == curve.strategy] == list(curve.middle)
     (tmp_path / "list.json").write_bytes(to_json(recorded()))
     asked = ["study", "strategies", str(tmp_path / "list.json"), "--strategies", "local,random", "--repeats", "3", "--budget", "20"]
     assert main([*asked, "-o", str(tmp_path / "curves.svg"), "--json"]) == 0

@@ -36,9 +36,9 @@ def test_two_on_a_chip_find_each_other() -> None:
         assert first.others() == 0
         assert first.with_other_searches({"clock_mhz": 1.0}) == {"clock_mhz": 1.0}
         with ConcurrentSearches(replace(GPU, id="cuda:0", backend="cuda")) as second, ConcurrentSearches(CPU) as elsewhere:
-            with pytest.warns(RuntimeWarning, match=r"another search \(process \d+\) is timing on Chip A") as told:
+            with pytest.warns(RuntimeWarning, match=r"another search \(process \d+\) is timing on Chip A") as warned:
                 assert (first.others(), second.others(), elsewhere.others()) == (1, 1, 0)
-            assert len(told) == 2
+            assert len(warned) == 2
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # once is enough
                 assert first.with_other_searches({"clock_mhz": 1.0}) == {"clock_mhz": 1.0, OTHER_SEARCHES: 1}

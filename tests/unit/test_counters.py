@@ -84,9 +84,9 @@ def test_without_a_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_child_says_what_is_wrong() -> None:
     child = [sys.executable, "-m", "portatile.measure.profiler_counters"]
     run = CountedRun(PROBLEM, "a device of nobody", {})
-    done = subprocess.run(child, input=to_json(run), capture_output=True, check=False)
-    assert done.returncode == 1
-    assert b"a device of nobody" in done.stderr
+    completed = subprocess.run(child, input=to_json(run), capture_output=True, check=False)
+    assert completed.returncode == 1
+    assert b"a device of nobody" in completed.stderr
 
 
 def test_runs_are_counted_where_the_system_lets_it() -> None:

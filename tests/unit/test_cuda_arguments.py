@@ -33,10 +33,10 @@ DEVICE: Any = SimpleNamespace(generation=0, info=SimpleNamespace(id="cuda:0"), f
 
 def kernel(entry: Entry) -> CudaKernel:
     """A kernel as the driver would have loaded it."""
-    made = CudaKernel.__new__(CudaKernel)
-    made.name, made.entry, made.device, made.lock = entry.name, entry, DEVICE, threading.Lock()
-    made.layouts, made._sizes, made._opted = {}, None, 48 * 1024
-    return made
+    result = CudaKernel.__new__(CudaKernel)
+    result.name, result.entry, result.device, result.lock = entry.name, entry, DEVICE, threading.Lock()
+    result.layouts, result._sizes, result._opted = {}, None, 48 * 1024
+    return result
 
 
 def image(form: ImageForm) -> CudaImage:

@@ -22,5 +22,5 @@ pytestmark = [
 def test_calls_reach_kernels_through_the_bindings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", str(TESTS), "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     places = {"PORTATILE_DATA_DIR": str(tmp_path / "data"), "PORTATILE_TEST_EMULATED_CUDA": "1"}
-    done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    completed = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stdout[-6000:] + completed.stderr[-2000:]

@@ -79,9 +79,9 @@ def test_required_work_group_is_read() -> None:
 
 @needs_nvrtc
 def test_error_has_file_line_and_log() -> None:
-    with pytest.raises(CompileError, match="does not build for sm_90") as caught:
+    with pytest.raises(CompileError, match="does not build for sm_90") as raised:
         cuda_compiler.target("sm_90").compile(Source("mine.cu", 'extern "C" __global__ void f()\n{\n    missing;\n}\n'))
-    assert "mine.cu(3)" in caught.value.log
+    assert "mine.cu(3)" in raised.value.log
 
 
 @needs_nvrtc

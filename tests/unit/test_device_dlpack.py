@@ -31,13 +31,19 @@ def exported(dtype: str = "f8") -> tuple[object, weakref.ref[Owner]]:
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "u8", "c16"])
 def test_round_trip(dtype: str) -> None:
     capsule, owner = exported(dtype)
-    taken = dlpack.take(capsule)
+    result = dlpack.take(capsule)
     size = np.dtype(dtype).itemsize
-    assert (taken.pointer, taken.shape, taken.strides, taken.dtype, taken.device_id) == (4096, (2, 3), (4 * size, size), np.dtype(dtype), 1)
+    assert (result.pointer, result.shape, result.strides, result.dtype, result.device_id) == (
+        4096,
+        (2, 3),
+        (4 * size, size),
+        np.dtype(dtype),
+        1,
+    )
     del capsule
     gc.collect()
     assert owner() is not None
-    del taken
+    del result
     gc.collect()
     assert owner() is None
     assert not dlpack._exported
@@ -53,10 +59,10 @@ def test_unconsumed_capsule_lets_go() -> None:
 
 def test_capsule_is_consumed_once() -> None:
     capsule, _ = exported()
-    taken = dlpack.take(capsule)
+    result = dlpack.take(capsule)
     with pytest.raises(ArgumentError, match="unused"):
         dlpack.take(capsule)
-    del taken
+    del result
 
 
 def test_host_memory_is_refused() -> None:

@@ -78,9 +78,9 @@ def test_broken_registration_is_told_and_mended(system: icd.Machine, tmp_path: P
 def test_library_that_does_not_load_is_told(system: icd.Machine, tmp_path: Path) -> None:
     system = replace(system, load_error=icd.load_error)
     damaged = library(tmp_path, "libintelocl.so")
-    found = system.describe_extra(damaged)
-    assert found.level == "broken"
-    assert str(damaged) in found.detail
+    result = system.describe_extra(damaged)
+    assert result.level == "broken"
+    assert str(damaged) in result.detail
     (system.vendors / "a.icd").write_text("libno-such-opencl.so.9\n")
     assert system.describe(icd.registered(system.vendors)[0]).level == "broken"
 
@@ -105,9 +105,9 @@ def test_unwritable_cache_takes_a_temporary_folder(system: icd.Machine, tmp_path
 
 
 def test_nvidia_needs_its_kernel_driver(tmp_path: Path) -> None:
-    found = library(tmp_path, "libnvidia-opencl.so.1")
+    result = library(tmp_path, "libnvidia-opencl.so.1")
     assert icd.nvidia([str(tmp_path)], [str(tmp_path / "no-such-node")]) == []
-    assert icd.nvidia([str(tmp_path)], [str(tmp_path)]) == [found]
+    assert icd.nvidia([str(tmp_path)], [str(tmp_path)]) == [result]
 
 
 def test_platform_registered_twice_is_listed_once(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ print([f.detail for f in device.findings() if "not registered" in f.detail])
 """
     environment = {**os.environ, "PORTATILE_CACHE_DIR": str(tmp_path)}
     environment.pop("OCL_ICD_VENDORS", None)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment, check=True)
-    count, extra = done.stdout.splitlines()
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment, check=True)
+    count, extra = completed.stdout.splitlines()
     assert count == "1"
     assert str(copies[0]) in extra

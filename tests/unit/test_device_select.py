@@ -115,16 +115,16 @@ def test_wrong_choice_lists_what_there_is(install: Install, monkeypatch: pytest.
     install(CPU, GPU)
     if variable is not None:
         monkeypatch.setenv(variable, value)
-    with pytest.raises(DeviceNotFoundError, match=r"cuda:0 \(NVIDIA H200\), opencl:1:0 \(pthread-AMD EPYC\)") as caught:
+    with pytest.raises(DeviceNotFoundError, match=r"cuda:0 \(NVIDIA H200\), opencl:1:0 \(pthread-AMD EPYC\)") as raised:
         device.get(None if variable else value)
-    assert repr(value) in str(caught.value)
+    assert repr(value) in str(raised.value)
 
 
 def test_no_device_says_what_was_looked_for(install: Install) -> None:
     install(findings=(Finding("broken", "OpenCL", "pyopencl cannot be imported: why", "pip install pyopencl"),))
-    with pytest.raises(DeviceNotFoundError, match="there is no device") as caught:
+    with pytest.raises(DeviceNotFoundError, match="there is no device") as raised:
         device.get()
-    assert "pyopencl cannot be imported: why - pip install pyopencl" in str(caught.value)
+    assert "pyopencl cannot be imported: why - pip install pyopencl" in str(raised.value)
 
 
 def test_checker_is_never_the_default(install: Install) -> None:

@@ -112,9 +112,9 @@ def test_compiler_messages_name_the_users_lines() -> None:
         "}",
     ]
     lines += ["__kernel void l(__global int *o) { *o = missing; }"]
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError) as raised:
         ptx("\n".join(lines))
-    assert re.findall(r"user\.cl\((\d+)\): error: identifier \"(\w+)\"", caught.value.log) == [("16", "undeclared"), ("18", "missing")]
+    assert re.findall(r"user\.cl\((\d+)\): error: identifier \"(\w+)\"", raised.value.log) == [("16", "undeclared"), ("18", "missing")]
 
 
 @needs_nvrtc
@@ -123,9 +123,9 @@ def test_errors_inside_the_prelude_are_told_of_the_users_lines() -> None:
     lines = ["float4 wide(float3 v)", "{", "  return convert_float4(v);", "}", "", "__kernel void k(__global float *o)", "{"]
     lines += ["  o[0] = wide((float3)(1)).x;", "  o[1] = as_double(o[2]);", "  o[3] = max((int2)(1), (float4)(2)).x;", "}"]
     source = Source("user.cl", "\n".join(lines))
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError) as raised:
         program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None)
-    log = caught.value.log
+    log = raised.value.log
     assert sorted(re.findall(r"^user\.cl\((\d+)\): error", log, re.MULTILINE)) == ["10", "3", "9"]
     assert "(int2, float4)" in log
     assert "portatile/" not in log
@@ -146,16 +146,16 @@ def test_excerpts_are_the_users_lines(tmp_path: Path) -> None:
         "}",
     ]
     source = Source("user.cl", dialect.gather("\n".join(lines), "user.cl", [tmp_path]))
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError) as raised:
         program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None)
-    told = caught.value.log.splitlines()
+    result = raised.value.log.splitlines()
     for line, caret in ((lines[4], lines[4].index("foo")), ((tmp_path / "header.h").read_text().rstrip(), None)):
-        assert f"  {line}" in told
-        below = told[told.index(f"  {line}") + 1]
+        assert f"  {line}" in result
+        below = result[result.index(f"  {line}") + 1]
         assert below.strip() == "^"
         if caret is not None:
             assert below == "  " + "\t" + " " * (caret - 1) + "^"
-    assert told[told.index(f"  {lines[5]}") + 1].strip() != "^", "what the caret was under is the macro's"
+    assert result[result.index(f"  {lines[5]}") + 1].strip() != "^", "what the caret was under is the macro's"
 
 
 def test_messages_without_a_cause_are_kept() -> None:

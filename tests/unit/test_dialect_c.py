@@ -24,9 +24,9 @@ def built(text: str, file: str = "user.cl") -> dialect.Translation:
 
 
 def complaint(text: str) -> str:
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError) as raised:
         built(text)
-    return str(caught.value)
+    return str(raised.value)
 
 
 @needs_nvrtc

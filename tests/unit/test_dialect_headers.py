@@ -48,10 +48,10 @@ LAST
     with pytest.raises(CompileError, match=r"user\.cl:13: #include 'missing\.h'"):
         dialect.translate(gathered, file=str(path), defines={**defines, "NEVER": "1"})
     if cuda_compiler.available() is None:
-        with pytest.raises(CompileError) as caught:
+        with pytest.raises(CompileError) as raised:
             ptx(gathered, BROKEN="nothing", LAST="int c = nowhere;", TABLE='"table.inc"')
-        found = re.findall(r'(\w+\.\w+)\((\d+)\): error: identifier "(\w+)"', caught.value.log)
-        assert found == [("b.h", "4", "nothing"), ("user.cl", "16", "nowhere")]
+        result = re.findall(r'(\w+\.\w+)\((\d+)\): error: identifier "(\w+)"', raised.value.log)
+        assert result == [("b.h", "4", "nothing"), ("user.cl", "16", "nowhere")]
 
 
 def test_a_missing_header_is_named_where_it_is_included() -> None:

@@ -48,16 +48,16 @@ def test_children_that_fail(monkeypatch: pytest.MonkeyPatch, code: str, message:
 def test_crash_in_discovery_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     children(monkeypatch, "import os; os.abort()")
-    found = doctor.examine(120)
-    assert not found.healthy
-    assert found.devices == ()
-    assert [f.subject for f in found.findings if f.level == "broken"] == ["discovery"]
+    examined = doctor.examine(120)
+    assert not examined.healthy
+    assert examined.devices == ()
+    assert [f.subject for f in examined.findings if f.level == "broken"] == ["discovery"]
 
 
 def test_no_device_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     children(monkeypatch, "print('{}')")
-    found = doctor.examine(120)
-    assert any(f.level == "broken" and f.subject == "devices" and f.remedy for f in found.findings)
+    examined = doctor.examine(120)
+    assert any(f.level == "broken" and f.subject == "devices" and f.remedy for f in examined.findings)
 
 
 def test_no_device_behind_what_is_broken_says_to_mend_that(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_store_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_missing_linker_is_told() -> None:
     """PoCL without ``ld`` would end the process at its first launch; it is not offered instead."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "portatile.doctor", "survey"],
         capture_output=True,
         text=True,
@@ -108,19 +108,19 @@ def test_missing_linker_is_told() -> None:
         check=True,
         env={**os.environ, "PATH": "/nonexistent"},
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    if not any("PoCL" in f["detail"] for f in found["findings"]):
+    document = json.loads(completed.stdout.splitlines()[-1])
+    if not any("PoCL" in f["detail"] for f in document["findings"]):
         pytest.skip("PoCL is not installed")
-    assert not any(info["platform"] == "Portable Computing Language" for info in found["devices"])
-    assert any(f["level"] == "broken" and "'ld'" in f["detail"] and "binutils" in f["remedy"] for f in found["findings"])
+    assert not any(info["platform"] == "Portable Computing Language" for info in document["devices"])
+    assert any(f["level"] == "broken" and "'ld'" in f["detail"] and "binutils" in f["remedy"] for f in document["findings"])
 
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_exit_code_and_text(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
     finding = Finding("broken" if broken else "absent", "CUDA [driver]", "cannot be used", "install it")
     monkeypatch.setattr(doctor, "examine", lambda seconds: Examination((), (finding,), {}))
-    told = CliRunner().invoke(doctor_command, [], standalone_mode=False)
-    assert told.return_value == int(broken)
+    result = CliRunner().invoke(doctor_command, [], standalone_mode=False)
+    assert result.return_value == int(broken)
     asked = CliRunner().invoke(doctor_command, ["--json"], standalone_mode=False)
     report = json.loads(asked.stdout)
     assert report["ok"] is not broken
@@ -149,6 +149,8 @@ def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch, own_direc
         raise UsageError("this process may open 12 files")
 
     monkeypatch.setattr(open_files, "check", refuse)
-    found = doctor.examine()
-    assert ("broken", "open files", "this process may open 12 files") in [(one.level, one.subject, one.detail) for one in found.findings]
-    assert not found.healthy
+    examined = doctor.examine()
+    assert ("broken", "open files", "this process may open 12 files") in [
+        (finding.level, finding.subject, finding.detail) for finding in examined.findings
+    ]
+    assert not examined.healthy

@@ -70,14 +70,14 @@ def finals_of(workers: Workers, *trials: Trial, seconds: float) -> tuple[FinalCo
     supervisor: Any = workers
     goal = Goal("time", DEVICE)
     planner: Any = Planner()
-    made = FinalComparison(
+    result = FinalComparison(
         PROBLEM, planner, supervisor, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal
     )
-    return made, known
+    return result, known
 
 
 def order(finalists: tuple[Trial, ...]) -> list[object]:
-    return [one.config["TILE"] for one in finalists]
+    return [finalist.config["TILE"] for finalist in finalists]
 
 
 def test_the_race_decides() -> None:

@@ -50,13 +50,13 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
 def computed(chosen: Sequence[Any], problem: Problem, together: float) -> str:
     """One call: who computed it, which is learned."""
     task = forecast.shared(chosen, problem)
-    told = forecast.of(chosen, task)
-    if told.quickest:
-        (device,) = [one for one in chosen if one.info.id == told.quickest]
+    result = forecast.of(chosen, task)
+    if result.quickest:
+        (device,) = [one for one in chosen if one.info.id == result.quickest]
         forecast.learn_alone(device, task, device.alone)
     else:
         forecast.learn_together(chosen, task, together, {one.info.id: one.shown for one in chosen}, 0.5 * together)
-    return told.quickest
+    return result.quickest
 
 
 def test_the_faster_way_is_found_and_kept(problem: Problem) -> None:
@@ -89,13 +89,13 @@ def test_a_long_split_is_compared_with_what_pieces_show(problem: Problem) -> Non
 
 def test_both_times_are_told(problem: Problem) -> None:
     chosen = [simulated(0, 1e-3, 1e12), simulated(1, 2e-3, 5e11)]
-    told = forecast.of(chosen, forecast.shared(chosen, problem))
-    assert told.together is not None
-    assert not told.together.measured
-    assert told.together.seconds > 512**3 * 2 / 1.5e12
-    assert told.quickest == "cuda:0", "it is short, and was never tried"
-    assert "shared: " in str(told)
-    assert "cuda:0 alone: 268 us (predicted)" in str(told)
+    result = forecast.of(chosen, forecast.shared(chosen, problem))
+    assert result.together is not None
+    assert not result.together.measured
+    assert result.together.seconds > 512**3 * 2 / 1.5e12
+    assert result.quickest == "cuda:0", "it is short, and was never tried"
+    assert "shared: " in str(result)
+    assert "cuda:0 alone: 268 us (predicted)" in str(result)
     for _ in range(8):
         computed(chosen, problem, 0.1)
     assert "cuda:0 alone: 1 ms (measured)" in str(forecast.of(chosen, forecast.shared(chosen, problem)))
@@ -120,9 +120,9 @@ def test_a_tiny_problem_is_left_to_the_fastest_device(problem: Problem) -> None:
     """However long each takes: nothing is shared, and two calls by each device settle it."""
     small = replace(problem, sizes={"m": 64, "n": 64, "k": 64})
     chosen = [simulated(0, 3e-4, 0.0), simulated(1, 2e-4, 0.0), simulated(2, 5e-4, 0.0)]
-    told = forecast.of(chosen, forecast.shared(chosen, small))
-    assert str(told) == "cuda:0 alone: 100 us (predicted)"
-    assert told.why == "cuda:0 computes it alone, which was not tried yet: it is too small to share"
+    result = forecast.of(chosen, forecast.shared(chosen, small))
+    assert str(result) == "cuda:0 alone: 100 us (predicted)"
+    assert result.why == "cuda:0 computes it alone, which was not tried yet: it is too small to share"
     assert [computed(chosen, small, 0.0) for _ in range(8)] == [f"cuda:{number}" for number in (0, 0, 1, 1, 2, 2, 1, 1)]
     assert forecast.of(chosen, forecast.shared(chosen, small)).settled
 

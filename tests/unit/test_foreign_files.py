@@ -79,10 +79,10 @@ def test_every_function_that_the_message_offers_is_taken(tmp_path: Path, rule: s
 )
 def test_what_calculates_too_much_is_refused_at_once(tmp_path: Path, where: str, text: str) -> None:
     started = time.monotonic()
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises(ArgumentError) as raised:
         t1.read(described(tmp_path, **{where: text}))  # type: ignore[arg-type]
-    assert "\n" not in str(caught.value)
-    assert {"values": "Values", "rule": "Conditions", "size": "Size"}[where] in str(caught.value)
+    assert "\n" not in str(raised.value)
+    assert {"values": "Values", "rule": "Conditions", "size": "Size"}[where] in str(raised.value)
     assert time.monotonic() - started < 20
 
 
@@ -130,10 +130,10 @@ def test_deep_and_huge_documents_end_in_one_line(tmp_path: Path, text: str) -> N
     path = tmp_path / "results.json"
     path.write_bytes(text.encode("latin-1"))
     for read in (t1.read, import_results.read, replay.recordings):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(UsageError) as raised:
             read(path)
-        assert str(path) in str(caught.value)
-        assert "\n" not in str(caught.value)
+        assert str(path) in str(raised.value)
+        assert "\n" not in str(raised.value)
 
 
 def test_escape_sequences_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,11 +80,11 @@ def test_starts_are_legal_near_and_of_the_own_device_first(tmp_path: Path) -> No
     assert foreign_starts.keep(foreign_starts.read(path)) == 2
     assert foreign_starts.keep(foreign_starts.read(path)) == 2
     problem = GEMM.problem({"m": 1024, "n": 1024, "k": 1024})
-    found = foreign_starts.starts(GEMM, problem, GPU)
+    result = foreign_starts.starts(GEMM, problem, GPU)
     space = GEMM.space(problem, GPU)
-    assert len(found) == 2
-    assert all(space.violated(config) is None for config in found)
-    assert (found[0]["TBC"], found[0]["TBR"]) == (OTHER["MDIMC"], OTHER["NDIMC"])
+    assert len(result) == 2
+    assert all(space.violated(config) is None for config in result)
+    assert (result[0]["TBC"], result[0]["TBR"]) == (OTHER["MDIMC"], OTHER["NDIMC"])
     assert foreign_starts.starts(GEMM, GEMM.problem({"m": 1024, "n": 1024, "k": 1024}, "float64"), GPU) == ()
     assert foreign_starts.starts(workloads.get("triangular"), workloads.get("triangular").problem({"m": 64, "n": 64}), GPU) == ()
 
@@ -113,6 +113,6 @@ def test_caches_of_kernel_tuner_are_understood_by_their_parameters(tmp_path: Pat
 def test_import_says_what_is_usable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "db.json", database(("Hawaii", HAWAII, 0.1), ("Ellesmere", OTHER, 5.0)))
     assert cli.main(["import", str(path)]) == 0
-    said = capsys.readouterr().out
-    assert "2 configurations of CLBlast's xgemm, usable for gemm" in said
-    assert "the fastest 2 are kept" in said
+    output = capsys.readouterr().out
+    assert "2 configurations of CLBlast's xgemm, usable for gemm" in output
+    assert "the fastest 2 are kept" in output

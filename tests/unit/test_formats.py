@@ -141,14 +141,14 @@ def test_malformed_t4_is_refused_with_its_place(document: object, place: str) ->
 
 def test_a_cache_is_read(tmp_path: Path) -> None:
     (tmp_path / "cache.json").write_text(json.dumps(cache(ENTRIES)))
-    found = kernel_tuner.read(tmp_path / "cache.json")
-    assert {one.config["block_size_x"]: one.status for one in found} == STATUS_OF
-    assert [list(one.config) for one in found] == [["block_size_x", "use_shmem"]] * len(ENTRIES)
-    first, last = found[0], next(one for one in found if one.config["block_size_x"] == 80)
+    rows = kernel_tuner.read(tmp_path / "cache.json")
+    assert {one.config["block_size_x"]: one.status for one in rows} == STATUS_OF
+    assert [list(one.config) for one in rows] == [["block_size_x", "use_shmem"]] * len(ENTRIES)
+    first, last = rows[0], next(one for one in rows if one.config["block_size_x"] == 80)
     assert first.samples == (1e-3, 2e-3, 6e-3)
     assert last.samples == (3e-3,)  # no repetitions: the time itself
     assert first.seconds == pytest.approx({"compile": 0.4, "run": 0.02, "framework": 1e-3})
-    assert all(math.isinf(one.median) for one in found if one.status != "ok")
+    assert all(math.isinf(one.median) for one in rows if one.status != "ok")
     assert first.device.name == "NVIDIA A4000"
     assert dict(first.problem.sizes) == {"x": 4096, "y": 2048}
 
@@ -163,8 +163,8 @@ def test_every_interruption_is_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     for cut in sorted({*ends, *(end + 1 for end in ends), *rng.integers(ends[0], len(text), 60).tolist()}):
         (tmp_path / "cache.json").write_text(text[:cut])
-        found = kernel_tuner.read(tmp_path / "cache.json")
-        assert len(found) == sum(end <= cut for end in ends), f"cut at {cut}"
+        rows = kernel_tuner.read(tmp_path / "cache.json")
+        assert len(rows) == sum(end <= cut for end in ends), f"cut at {cut}"
 
 
 def test_a_cache_that_looks_finished_and_is_not(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_a_cache_that_looks_finished_and_is_not(tmp_path: Path) -> None:
     whole = json.dumps({"device_name": "A", "tune_params_keys": ["x", "how"], "cache": entries})
     for text in (whole, whole[:-1], whole[:-2], whole[:-2] + "\n", whole[:-2] + ",\n"):
         (tmp_path / "cache.json").write_text(text)
-        found = kernel_tuner.read(tmp_path / "cache.json")
-        assert [dict(one.config) for one in found] == [{"x": 16, "how": '{"a": 2, "b": [1]}'}, {"x": 32, "how": "{}"}], text
+        rows = kernel_tuner.read(tmp_path / "cache.json")
+        assert [dict(one.config) for one in rows] == [{"x": 16, "how": '{"a": 2, "b": [1]}'}, {"x": 32, "how": "{}"}], text
 
 
 def test_a_packed_cache_is_read(tmp_path: Path) -> None:
@@ -191,10 +191,10 @@ def test_the_short_form_is_read() -> None:
         "params": {"x": [16, 32], "y": ["a", "b"]},
         "costs": [1, 2, 3.5],
     }
-    found = kernel_tuner.trials({**short, "codes": codes, "times": times})
-    assert [dict(one.config) for one in found] == [{"x": 16, "y": "a"}, {"x": 32, "y": "a"}, {"x": 32, "y": "b"}]
-    assert [one.median for one in found] == [2e-3, math.inf, 3e-3]
-    assert [one.seconds for one in found] == [{"run": 1}, {"run": 2}, {"run": 3.5}]
+    result = kernel_tuner.trials({**short, "codes": codes, "times": times})
+    assert [dict(one.config) for one in result] == [{"x": 16, "y": "a"}, {"x": 32, "y": "a"}, {"x": 32, "y": "b"}]
+    assert [one.median for one in result] == [2e-3, math.inf, 3e-3]
+    assert [one.seconds for one in result] == [{"run": 1}, {"run": 2}, {"run": 3.5}]
     for wrong in ({"codes": codes[:-1], "times": times}, {"codes": [9, *codes[1:]], "times": times}):
         with pytest.raises(ArgumentError, match=r"\$\.codes"):
             kernel_tuner.trials(short | wrong)

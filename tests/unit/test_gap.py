@@ -27,7 +27,7 @@ NAMES = ("a", "b", "c")
 
 def times(**factors: float) -> dict[frozenset[str], float]:
     """Of switches that do not act on one another."""
-    return {one: math.prod(1 / factors[name] for name in one) for one in attribution.subsets(NAMES)}
+    return {subset: math.prod(1 / factors[name] for name in subset) for subset in attribution.subsets(NAMES)}
 
 
 def test_independent_switches_get_their_own_factor() -> None:
@@ -37,7 +37,7 @@ def test_independent_switches_get_their_own_factor() -> None:
 
 def test_shares_add_up_and_partners_share_alike() -> None:
     """``a`` and ``b`` do something together only."""
-    both = {one: 0.25 if {"a", "b"} <= one else 1.0 for one in attribution.subsets(NAMES)}
+    both = {subset: 0.25 if {"a", "b"} <= subset else 1.0 for subset in attribution.subsets(NAMES)}
     assert attribution.averaged(both, NAMES) == pytest.approx({"a": math.log(2), "b": math.log(2), "c": 0.0})
 
 
@@ -96,9 +96,9 @@ def test_a_difference_is_explained_to_the_last() -> None:
     done = gap_rows.finish([*one, launch, *other])
     parts = {row.added: row.explained or 0.0 for row in done if row.order == BETWEEN}
     assert parts == pytest.approx({"b": 0.75, REST: 0.25, "a": 0.0, "c": 0.0})
-    said = "\n".join(gap_figures.notes(done))
-    assert "the optimisations explain 75 % of the difference, 25 % is there without any" in said
-    assert "an empty launch takes 1 us on one" in said
+    result = "\n".join(gap_figures.notes(done))
+    assert "the optimisations explain 75 % of the difference, 25 % is there without any" in result
+    assert "an empty launch takes 1 us on one" in result
     assert [row for row in gap_rows.finish([*one, *other]) if row.order == BETWEEN] == []  # two devices side by side are no comparison
     equal = gap_rows.finish([*one, launch, *rows("two", {"a": 2.0, "b": 8.0, "c": 1.0})])
     assert "no difference" in gap_figures.notes(equal)[-1]
@@ -192,7 +192,7 @@ def nvidia() -> DeviceInfo:
 def test_nvrtc_sees_each_loss() -> None:
     info = nvidia()
     names = [one.name for one in optimisations.offered(plan_of(TEXT), info)]
-    assert names == [one.name for one in optimisations.OPTIMISATIONS]
+    assert names == [optimisation.name for optimisation in optimisations.OPTIMISATIONS]
     whole = code.of(plan_of(TEXT), info)
     assert (whole.fused > 0, whole.read_only > 0, whole.kinds.get("cos.approx.f32", 0) + whole.kinds.get("cos.approx.ftz.f32", 0)) == (
         True,
@@ -257,7 +257,7 @@ LISTING = """0000000000001000 <k>:
 
 
 def test_instructions_of_a_processor() -> None:
-    found = [(one.function, one.family, one.kind) for one in x86.instructions(LISTING)]
+    found = [(instruction.function, instruction.family, instruction.kind) for instruction in x86.instructions(LISTING)]
     assert {function for function, _, _ in found} == {"k"}
     assert [(family, kind) for _, family, kind in found] == [
         ("stack", "push"),

@@ -28,14 +28,14 @@ WORKLOAD = workloads.get("gemm_residues")
 def test_sums_are_told_apart_by_their_remainders(dtype: str) -> None:
     """The largest sums are below half the product of coprime moduli, and int32 and float32 hold what is formed on the way."""
     parts = 2 if dtype.startswith("complex") else 1
-    found = numbers.numbers(dtype)
-    moduli, whole = found.moduli, prod(found.moduli)
+    result = numbers.numbers(dtype)
+    moduli, whole = result.moduli, prod(result.moduli)
     assert all(gcd(one, other) == 1 for place, one in enumerate(moduli) for other in moduli[:place])
-    assert (2**found.bits + numbers.LONGEST**0.5) ** 2 <= (numbers.MARGIN + 0.01) * whole  # rounding adds to a norm
-    assert found.bits + 1 < numbers.DIGIT * found.digits
+    assert (2**result.bits + numbers.LONGEST**0.5) ** 2 <= (numbers.MARGIN + 0.01) * whole  # rounding adds to a norm
+    assert result.bits + 1 < numbers.DIGIT * result.digits
     assert (2 * parts - 1) * numbers.LONGEST * 128**2 < 2**31
-    assert all(sum(2 ** (numbers.DIGIT - 1) * abs(weight) for weight in row) < 2**20 for row in found.tables["weights"])
-    for p, inverses, cofactors in zip(moduli, found.tables["inverses"], found.tables["cofactors"], strict=True):
+    assert all(sum(2 ** (numbers.DIGIT - 1) * abs(weight) for weight in row) < 2**20 for row in result.tables["weights"])
+    for p, inverses, cofactors in zip(moduli, result.tables["inverses"], result.tables["cofactors"], strict=True):
         cofactor = sum(limb << (numbers.LIMB * place) for place, limb in enumerate(cofactors))
         assert cofactor == whole // p
         assert (inverses[0] * cofactor) % p == 1
@@ -44,34 +44,35 @@ def test_sums_are_told_apart_by_their_remainders(dtype: str) -> None:
 
 def test_any_sum_follows_from_its_remainders() -> None:
     """As the kernels put it together, in Python's integers."""
-    found = numbers.numbers("float64")
-    whole = prod(found.moduli)
+    result = numbers.numbers("float64")
+    whole = prod(result.moduli)
     for value in (0, 1, -1, int(numbers.MARGIN * whole), -int(numbers.MARGIN * whole), 3**60):
-        y = [numbers.centred(value * inverse[0], p) for p, inverse in zip(found.moduli, found.tables["inverses"], strict=True)]
-        turns = round(sum(one / p for one, p in zip(y, found.moduli, strict=True)))
-        assert sum(one * (whole // p) for one, p in zip(y, found.moduli, strict=True)) - turns * whole == value
+        y = [numbers.centred(value * inverse[0], p) for p, inverse in zip(result.moduli, result.tables["inverses"], strict=True)]
+        turns = round(sum(one / p for one, p in zip(y, result.moduli, strict=True)))
+        assert sum(one * (whole // p) for one, p in zip(y, result.moduli, strict=True)) - turns * whole == value
 
 
 @pytest.mark.parametrize("dtype", numbers.COUNT)
 def test_any_sum_follows_from_remainders_that_are_not_multiplied_first(dtype: str) -> None:
     """Of complex numbers from a difference of three; the quotient in int32."""
-    found = numbers.numbers(dtype)
-    whole, tables = prod(found.moduli), found.tables
+    result = numbers.numbers(dtype)
+    whole, tables = prod(result.moduli), result.tables
     largest = 3 * 128 if dtype.startswith("complex") else 128
     assert all(
         sum(limb << (numbers.LIMB * place) for place, limb in enumerate(row)) % p == 1
-        for row, p in zip(tables["idempotents"], found.moduli, strict=True)
+        for row, p in zip(tables["idempotents"], result.moduli, strict=True)
     )
     assert largest * sum(abs(share) for (share,) in tables["shares"]) + 2 ** (numbers.TURN - 1) < 2**31
-    assert largest * len(found.moduli) / 2 ** (numbers.TURN + 1) < 0.49 - numbers.MARGIN
+    assert largest * len(result.moduli) / 2 ** (numbers.TURN + 1) < 0.49 - numbers.MARGIN
     for value in (0, 1, -1, int(numbers.MARGIN * whole), -int(numbers.MARGIN * whole), 3**20):
         for far in (0, 1, -1) if largest > 128 else (0,):
-            rest = [numbers.centred(value, p) + far * p for p in found.moduli]
+            rest = [numbers.centred(value, p) + far * p for p in result.moduli]
             turns = sum(one * share for one, (share,) in zip(rest, tables["shares"], strict=True)) + 2 ** (numbers.TURN - 1) >> numbers.TURN
-            v = [sum(one * row[t] for one, row in zip(rest, tables["idempotents"], strict=True)) for t in range(found.wide)]
+            v = [sum(one * row[t] for one, row in zip(rest, tables["idempotents"], strict=True)) for t in range(result.wide)]
             assert max(map(abs, v)) < 2**62
             assert (
-                sum((one - turns * part) << (numbers.LIMB * t) for t, (one, part) in enumerate(zip(v, found.product, strict=True))) == value
+                sum((one - turns * part) << (numbers.LIMB * t) for t, (one, part) in enumerate(zip(v, result.product, strict=True)))
+                == value
             )
 
 
@@ -129,7 +130,7 @@ def test_remainders_take_a_quarter_of_the_memory_of_sums() -> None:
     problem = WORKLOAD.problem({"m": 512, "n": 512, "k": 512}, "float64")
     config = WORKLOAD.default(problem, DEVICES["gpu"])
     plans = [WORKLOAD.plan(problem, {**config, "REDUCE": reduce}, DEVICES["gpu"]) for reduce in (0, 1)]
-    sums, remainders = ({one.name: one.nbytes for one in plan.temporaries}["products"] for plan in plans)
+    sums, remainders = ({temporary.name: temporary.nbytes for temporary in plan.temporaries}["products"] for plan in plans)
     assert remainders * 4 == sums == 4 * 15 * 512**2
     before = {name: value for name, value in config.items() if name != "REDUCE"}  # as it was recorded before there were remainders
     assert before in WORKLOAD.space(problem, DEVICES["gpu"])

@@ -118,11 +118,11 @@ def test_every_form_says_all_of_its_parameters() -> None:
     """A form has values that its own rules allow, a meaning for each parameter, and none that the texts do not read."""
     assert set(forms.forms()) >= {"generic", "cpu", "gpu", "thin"}
     for form in forms.forms().values():
-        said = declaration(form.point)
+        result = declaration(form.point)
         folder = Path(form.point.FILE).parent
         texts = {path.stem: path.read_text() for path in (*folder.glob("*.cl"), *folder.parent.glob("*.cl"))}
         host = "".join(path.read_text() for path in (*folder.glob("*.py"), folder.parents[1] / "point.py"))
-        for name, one in said.parameters.items():
+        for name, one in result.parameters.items():
             assert one.meaning.endswith("."), (form.name, name)
             assert len(one.values) > 1
             assert all(type(value) is type(one.default) for value in one.values)
@@ -227,8 +227,8 @@ def test_unrolling_in_part_makes_a_shorter_kernel() -> None:
     point = pipeline(4, (8, 8), (2, 2), 32, 3, 4)
     case = problem(1024, 1024, 1024, options={"trans_a": "T"})
     for unroll, mad in ((32, "a*b+c"), (16, "a*b+c"), (4, "a*b+c"), (4, "fma"), (4, "mad")):
-        found = kinds(text_of(replace(point, UNROLL=unroll, MAD=mad), case))
-        products = sum(found[name] for name in found if name.startswith("fma") and name.endswith("f32"))
+        result = kinds(text_of(replace(point, UNROLL=unroll, MAD=mad), case))
+        products = sum(result[name] for name in result if name.startswith("fma") and name.endswith("f32"))
         assert unroll * 64 <= products <= unroll * 64 + 64, "and alpha times the sums"
 
 

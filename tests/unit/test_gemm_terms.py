@@ -86,9 +86,9 @@ def test_tiles_are_tried_where_they_keep_the_native_bound() -> None:
     """From some 61 steps of k on, where sums leave the unit after each instruction, from some 170 where they do after a tile."""
     for k, forms in ((48, {"native"}), (72, {"native", "matrix"}), (200, {"native", "matrix", "hopper"})):
         case = problem(2048, 2048, k)
-        found = list(WORKLOAD.space(case, HOPPER))
-        assert {config["FORM"] for config in found} == forms
-        assert all(WORKLOAD.bound(case, config) <= WORKLOAD.bound(case, {"FORM": "native"}) for config in found)
+        result = list(WORKLOAD.space(case, HOPPER))
+        assert {config["FORM"] for config in result} == forms
+        assert all(WORKLOAD.bound(case, config) <= WORKLOAD.bound(case, {"FORM": "native"}) for config in result)
         assert WORKLOAD.default(case, HOPPER)["FORM"] == "native"
         said = WORKLOAD.note(case, {"FORM": "native"}, HOPPER)
         assert ("more accurate natively" in said) == (k == 48)

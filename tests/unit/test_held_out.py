@@ -13,13 +13,14 @@ import pytest
 from portatile import select, strategies, workloads
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.predict import Prediction
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, canonical
+from portatile.records import Config, DeviceInfo, Layout, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.tuning.search import held_out, shapes
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Operand
 from support import devices
+from support.never_run import NeverRun
 
 GPU = replace(devices.GPU, compute_units=48, global_memory=2**34, max_allocation=2**33)
 SHAPES = (
@@ -28,7 +29,7 @@ SHAPES = (
 )
 
 
-class Tiles(Workload):
+class Tiles(NeverRun):
     """A tiled product, as far as the dispatcher is concerned: tiles BM x BN, DEPTH steps at a time, k shared by SPLIT groups."""
 
     name = "tiles"
@@ -48,18 +49,6 @@ class Tiles(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         return config()
-
-    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        return Plan(())
-
-    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        return Inputs({})
-
-    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        return {}
-
-    def bound(self, problem: Problem, config: Config) -> float:
-        return 0.0
 
     def flops(self, problem: Problem) -> float:
         return 2.0 * math.prod(problem.sizes.values())
@@ -144,10 +133,10 @@ def test_what_is_held_out_is_not_looked_at(crossed: tuple[list[Trial], list[Tria
         seen.append(asked)
         return {}
 
-    found = held_out.regrets(TILES, GPU, [*known, trial(aligned, known[0].config)], measured, spy)
+    result = held_out.regrets(TILES, GPU, [*known, trial(aligned, known[0].config)], measured, spy)
     assert len(seen) == len(SHAPES)
-    assert held_out.summary(found).unknown == len(SHAPES)
-    assert math.isnan(held_out.summary(found).mean)
+    assert held_out.summary(result).unknown == len(SHAPES)
+    assert math.isnan(held_out.summary(result).mean)
 
 
 def test_a_config_that_wastes_the_shape_is_passed_over() -> None:
@@ -175,10 +164,10 @@ def test_standings_of_several_problems_are_weighed() -> None:
 
 def test_the_default_wins_where_it_is_known_to_be_good_and_the_problem_is_far() -> None:
     here, far = problem(512, 512, 512), problem(1400, 1400, 1400)
-    found = replace(trial(here, config(depth=16)), samples=(1.0,))
+    result = replace(trial(here, config(depth=16)), samples=(1.0,))
     good, poor = (replace(trial(here, TILES.default(here, GPU)), samples=(took,)) for took in (1.02, 4.0))
-    assert select.choose(TILES, far, GPU, [found, good]).reason == "default"
-    assert select.choose(TILES, far, GPU, [found, poor]).reason == "near problem"
+    assert select.choose(TILES, far, GPU, [result, good]).reason == "default"
+    assert select.choose(TILES, far, GPU, [result, poor]).reason == "near problem"
 
 
 @pytest.mark.parametrize(("ahead", "reason"), [(1.09, "near problem"), (1.11, "default")])
@@ -186,10 +175,10 @@ def test_what_was_measured_is_taken_unless_the_default_should_be_clearly_faster(
     ahead: float, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, away = problem(512, 512, 512), problem(640, 512, 512)
-    found = trial(here, config(depth=16))
-    (candidate,) = Prediction(TILES, away, GPU, [(TILES.distance(here, away), found)]).candidates()
+    result = trial(here, config(depth=16))
+    (candidate,) = Prediction(TILES, away, GPU, [(TILES.distance(here, away), result)]).candidates()
     monkeypatch.setattr(Prediction, "default", lambda self: candidate.slowness - math.log(ahead))
-    assert select.choose(TILES, away, GPU, [found]).reason == reason
+    assert select.choose(TILES, away, GPU, [result]).reason == reason
 
 
 def test_what_was_better_than_the_default_is_believed_some_doublings_away() -> None:
@@ -256,9 +245,9 @@ def test_the_store_gives_leaders_their_crossings_and_the_first_trial() -> None:
 def test_files_of_shapes(tmp_path: Path, text: str) -> None:
     path = tmp_path / "shapes"
     path.write_text(text)
-    found = shapes.read(path, GEMM, "float32", {"trans_a": "T"})
-    assert [dict(p.sizes) for p in found] == [{"m": 64, "n": 32, "k": 16}, {"m": 128, "n": 32, "k": 16}]
-    assert {p.options["trans_a"] for p in found} == {"T"}
+    rows = shapes.read(path, GEMM, "float32", {"trans_a": "T"})
+    assert [dict(p.sizes) for p in rows] == [{"m": 64, "n": 32, "k": 16}, {"m": 128, "n": 32, "k": 16}]
+    assert {p.options["trans_a"] for p in rows} == {"T"}
 
 
 def test_json_lines_may_say_more(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ BASE = "import numpy, numpy.typing, numpy.random, msgspec, msgspec.json, msgspec
 def modules_after(statement: str) -> set[str]:
     """Top-level names of what a fresh interpreter has loaded after ``statement``."""
     code = f"{statement}\nimport sys, json\nsys.__stdout__.write(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    return set(json.loads(done.stdout[done.stdout.rindex("[") :]))
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(completed.stdout[completed.stdout.rindex("[") :]))
 
 
 @pytest.fixture(scope="module")

@@ -41,11 +41,11 @@ def test_trials_come_in_once(kind: str, tmp_path: Path, capsys: pytest.CaptureFi
     run = {
         "problem": GEMM,
         "device": DEVICE,
-        "trials": [asdict(one) | {"problem": None, "device": None} for one in trials],
+        "trials": [asdict(trial) | {"problem": None, "device": None} for trial in trials],
         "stopped": "budget",
     }
     path.write_bytes({"list": to_json(trials), "run": to_json(run), "t4": t4.write(trials)}[kind])
-    valid = sum(one.status == "ok" for one in trials)
+    valid = sum(trial.status == "ok" for trial in trials)
     assert main(["import", str(path)]) == 0
     assert (
         f"chip (opencl, platform): {len(trials)} trials came in, {valid} of them valid; used for near devices only"
@@ -91,8 +91,8 @@ def test_results_of_another_device_are_near(tmp_path: Path) -> None:
 
 
 def plain() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(to_json([replace(one, problem=GEMM) for one in some(7, 4)]))
-    return found
+    document: list[dict[str, Any]] = json.loads(to_json([replace(one, problem=GEMM) for one in some(7, 4)]))
+    return document
 
 
 def breaking(*path: str | int, value: object) -> Callable[[list[dict[str, Any]]], None]:

@@ -93,6 +93,8 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"parameters": {"bl ock": [1]}}, ArgumentError, "'bl ock' cannot be #defined"),
         ({"parameters": {"block": [], "work": [1]}}, ArgumentError, "'block' has no values"),
         ({"parameters": {"block": "32", "work": [1]}}, ArgumentError, "'block' must have a list"),
+        ({"parameters": [32, 64]}, ArgumentError, "must be a dict of names and their values"),
+        ({"parameters": {"int": [1, 2], "block": [32], "work": [1]}}, ArgumentError, "'int' is a word of OpenCL C"),
         ({"parameters": {"block": [32, 32], "work": [1]}}, SpaceError, "lists a value twice"),
         ({"parameters": {"block": [None], "work": [1]}}, ArgumentError, "None is a NoneType"),
         ({"constants": {"block": 1}}, ArgumentError, "a parameter and a constant"),
@@ -103,6 +105,7 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"local_size": lambda **all: 1}, ArgumentError, "without \\* and \\*\\*"),
         ({"local_size": None}, ArgumentError, "local_size is missing"),
         ({"constraints": ["blok < 64"]}, UnknownNameError, "'blok'"),
+        ({"constraints": [lambda p: p["block"] < 64]}, UnknownNameError, "whose arguments are named after what it reads: 'p'"),
         ({"constraints": ["block <"]}, SpaceError, "not an expression"),
         ({"reference": lambda a, d: a}, UnknownNameError, "argument of the reference 'd'"),
         ({"reference": lambda a, block: a}, ArgumentError, "reads the parameter .block."),
@@ -152,6 +155,27 @@ A = np.zeros(N, np.float32)
 def test_arguments_that_do_not_fit(arguments: Any, message: str) -> None:
     with pytest.raises((ArgumentError, UnknownNameError), match=message):
         add(arguments=arguments)
+
+
+@pytest.mark.parametrize("local_size", ["block, 1, 1, 1", lambda block: "64"])
+def test_a_work_group_that_is_no_work_group(local_size: Any, info: DeviceInfo) -> None:
+    kernel = add(local_size=local_size)
+    with pytest.raises(ArgumentError, match=r"^local_size=.* must be one to three numbers"):
+        kernel.default(kernel.problem(), info)
+
+
+def test_vectors_and_local_memory_that_do_not_fit() -> None:
+    text = "kernel void norms(global const float4 *p, global float *d, local float *s) { d[get_global_id(0)] = dot(p[0], p[0]); }"
+
+    def norms(**arguments: Any) -> Kernel:
+        given = {"p": np.ones((5, 4), np.float32), "d": np.zeros(5, np.float32), "s": "block"}
+        return Kernel(text, "norms", {**given, **arguments}, {"block": [5]}, global_size=5, local_size="block")
+
+    norms(p=np.ones(20, np.float32))
+    with pytest.raises(ArgumentError, match="p has 19 numbers, no multiple of the 4 of a float4"):
+        norms(p=np.ones(19, np.float32))
+    with pytest.raises(ArgumentError, match=r"s of norms is local memory: pass its number of elements, .* not a ndarray"):
+        norms(s=np.zeros(5, np.float32))
 
 
 def test_a_kernel_is_tuned_on_one_device() -> None:

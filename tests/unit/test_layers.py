@@ -17,7 +17,7 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
-    ("dtypes", "settings", "processes", "notebooks", "open_files", "formatting"),
+    ("dtypes", "settings", "processes", "notebooks", "open_files", "formatting", "user_warnings"),
     ("records",),
     ("images", "space", "trials", "figures"),
     ("workload", "template", "cache", "dialect", "strategies"),
@@ -150,8 +150,8 @@ INSIDE = [path for path in FILES if name_of(path) not in ("__init__.py", "__main
 def test_test_files_share_through_support() -> None:
     """None imports another one: what several need lies in ``tests/support``."""
     tests = DRAWING.parents[2] / "tests"
-    taken = re.compile(r"^\s*(?:from|import) (?:(?:unit|device|browser)\.)?(?:test_|conftest)", re.MULTILINE)
-    assert [str(path.relative_to(tests)) for path in tests.rglob("*.py") if taken.search(path.read_text())] == []
+    result = re.compile(r"^\s*(?:from|import) (?:(?:unit|device|browser)\.)?(?:test_|conftest)", re.MULTILINE)
+    assert [str(path.relative_to(tests)) for path in tests.rglob("*.py") if result.search(path.read_text())] == []
 
 
 def test_every_part_stands_in_a_layer() -> None:

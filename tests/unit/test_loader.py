@@ -88,8 +88,8 @@ loader._NVIDIA, loader._NVIDIA_FOLDERS = {copies[0].name!r}, ({f"{copies[0].pare
 """
     environment = {name: value for name, value in os.environ.items() if name != "OCL_ICD_VENDORS"}
     run = [sys.executable, "-c", script]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=120, env=environment, check=True)
-    assert done.stdout.split() == ["2"]
+    completed = subprocess.run(run, capture_output=True, text=True, timeout=120, env=environment, check=True)
+    assert completed.stdout.split() == ["2"]
 
 
 def table(folder: Path) -> dict[str, Any]:

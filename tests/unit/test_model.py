@@ -140,9 +140,9 @@ def test_an_estimate_is_never_below_the_bound_of_the_work() -> None:
         peaks = Peaks(*(10.0 ** dice.uniform(9, 14, 2)))
         plan = Plan((launch(groups=int(dice.integers(1, 400))),), (Temporary("w", int(dice.integers(0, 1 << 31))),))
         for device in (DEVICE, GPU):
-            found = estimate(plan, work, device, peaks)
-            assert math.isfinite(found)
-            assert found >= least_seconds(work, peaks) * (1 - 1e-12)
+            result = estimate(plan, work, device, peaks)
+            assert math.isfinite(result)
+            assert result >= least_seconds(work, peaks) * (1 - 1e-12)
 
 
 def test_what_wastes_lanes_or_loads_much_ranks_behind() -> None:

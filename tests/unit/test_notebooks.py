@@ -39,10 +39,11 @@ RESULT = TuningResult(PROBLEM, CPU, TRIALS, TRIALS[2], TRIALS[0], "budget", 1.5)
 
 def test_a_result_in_a_few_lines() -> None:
     lines = str(RESULT).splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert lines[1].split() == ["winner", "1", "ms", "4.00", "x", "A=2", "B=2"]
     assert lines[2].startswith("default  4 ms")
     assert lines[3] == "4 configurations in 1.5 s, failed: 1 compile"
+    assert lines[4] == "  compile: line 1: <b>unknown</b>, and a comma"
     assert "\n" not in repr(RESULT)
 
 
@@ -148,7 +149,11 @@ def test_strategies_take_their_options() -> None:
     with pytest.raises(UnknownNameError, match="Known: none"):
         get("random", {"anything": 1})
     for name in names():
-        options = {one.name: one.default for one in signature(get(name)).parameters.values() if one.kind is one.KEYWORD_ONLY}
+        options = {
+            parameter.name: parameter.default
+            for parameter in signature(get(name)).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
         assert callable(get(name, options)), "the defaults are options that do"
 
 

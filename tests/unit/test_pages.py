@@ -32,7 +32,7 @@ def write(folder: Path, name: str, document: dict[str, Any]) -> None:
 
 
 def texts(module: Any, folder: Path) -> dict[str, str]:
-    return {one.name: one.text for one in module.from_results(folder)}
+    return {table.name: table.text for table in module.from_results(folder)}
 
 
 # ---- the pages and the folder as they are
@@ -104,11 +104,11 @@ def test_what_is_wrong_with_a_folder_is_told(bench: SimpleNamespace, tmp_path: P
         write(tmp_path, name, {"commit": "abc1234"})
     entry = {"sha256": bench.recorded.digest(tmp_path / "a.json.gz"), "command": "x", "commit": "abc1234", "device": "d"}
     index = {"files": {"a.json.gz": entry, "b.json.gz": {**entry, "sha256": "0"}, "gone.json.gz": entry}, "tables": {}}
-    told = list(bench.results.wrong(index, tmp_path))
-    assert [line for line in told if "c.json.gz: not in the index" in line]
-    assert [line for line in told if "gone.json.gz: in the index, but gone" in line]
-    assert [line for line in told if "b.json.gz: the hash is another" in line]
-    assert [line for line in told if "a.json.gz: no table uses it" in line]
+    result = list(bench.results.wrong(index, tmp_path))
+    assert [line for line in result if "c.json.gz: not in the index" in line]
+    assert [line for line in result if "gone.json.gz: in the index, but gone" in line]
+    assert [line for line in result if "b.json.gz: the hash is another" in line]
+    assert [line for line in result if "a.json.gz: no table uses it" in line]
 
 
 # ---- matrix products
@@ -122,12 +122,12 @@ def test_a_newer_product_takes_the_place(bench: SimpleNamespace, tmp_path: Path)
         problem = {**product, "rows": [{**row, "ratio": ratio}, {**row, "place": "torch", "ratio": 1.0}]}
         run = {"time": time, "commit": name * 9, "cpu": "", "options": {}, "devices": {"opencl:1:0": device}, "problems": [problem]}
         write(tmp_path, f"gemm-{name}", run)
-    found = list(bench.gemm.from_results(tmp_path))
-    said = {one.name: one.text for one in found}
+    result = list(bench.gemm.from_results(tmp_path))
+    said = {one.name: one.text for one in result}
     assert "| 8 | 1.25 | aaaaaaa |" in said["gemm-fast"]
     assert "8, float64, OpenCL: 1.25" in said["gemm-fast.svg"]
     assert "0.50" not in "".join(said.values())
-    assert found[0].files == {"gemm-a.json.gz"}
+    assert result[0].files == {"gemm-a.json.gz"}
 
 
 def test_shares_are_shown_where_they_were_measured(bench: SimpleNamespace, tmp_path: Path) -> None:
@@ -243,14 +243,14 @@ def test_a_newer_search_takes_the_place(bench: SimpleNamespace, tmp_path: Path) 
     recorded(tmp_path, "2026-01", [[(1.0, 0.2)]])
     (panel,) = bench.convergence.panels(bench.convergence.newest(bench.recorded.runs("convergence", tmp_path)))
     assert panel.title == "Fast, CUDA: gemm 8 x 8 x 9 float32"
-    said = texts(bench.convergence, tmp_path)
-    drawn = said["convergence.svg"]
+    result = texts(bench.convergence, tmp_path)
+    drawn = result["convergence.svg"]
     assert "search 1: first trial after 1.5 s with 0.71 of the best, 1.00 at the end" in drawn
     assert drawn.count('class="run"') == 2
     assert ">0.7<" in drawn  # the axis reaches the lowest share
     assert (
         "| Fast, CUDA: gemm 8 x 8 x 9 float32 | 9s | 1 | 1.5 | 5 | never / never | never / never | 1.000 / 0.900 | aaaaaaa |"
-        in said["convergence"]
+        in result["convergence"]
     )
 
 

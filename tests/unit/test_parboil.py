@@ -49,10 +49,10 @@ def test_an_output_survives(tmp_path: Path) -> None:
 
 
 def test_parboils_own_files_are_understood_and_rewritten_byte_for_byte(tmp_path: Path) -> None:
-    found = read_mri(DATA / "32_32_32_dataset.bin")
-    assert (len(found.kx), len(found.x)) == (3072, 32**3)
-    assert found.d_r is None
-    write_mri(tmp_path / "again.bin", found)
+    result = read_mri(DATA / "32_32_32_dataset.bin")
+    assert (len(result.kx), len(result.x)) == (3072, 32**3)
+    assert result.d_r is None
+    write_mri(tmp_path / "again.bin", result)
     assert (tmp_path / "again.bin").read_bytes() == (DATA / "32_32_32_dataset.bin").read_bytes()
     real, imaginary = read_image(DATA / "32_32_32_dataset.out")
     assert len(real) == 32**3

@@ -35,9 +35,9 @@ def planner(info: DeviceInfo = DEVICE, dtype: str = "float32") -> Planner:
 
 
 def test_what_cannot_run_is_turned_away() -> None:
-    made = planner()
-    assert "work-items in a group" in (made.rejects(made.plan(PROBLEM, {"fault": "group", "group": 16}), 1e9) or "")
-    assert made.rejects(made.plan(PROBLEM, {"fault": "none", "group": 16}), 1e-9) is None  # without ceilings nothing is known to be slow
+    plans = planner()
+    assert "work-items in a group" in (plans.rejects(plans.plan(PROBLEM, {"fault": "group", "group": 16}), 1e9) or "")
+    assert plans.rejects(plans.plan(PROBLEM, {"fault": "none", "group": 16}), 1e-9) is None  # without ceilings nothing is known to be slow
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_what_cannot_run_is_turned_away() -> None:
 def test_ceilings_tell_what_is_hopeless_and_what_nobody_believes(info: DeviceInfo, peak: float) -> None:
     """A million operations, a billion per second with what a reading may be above the ceiling: a millisecond."""
     ceilings.add(info, [Measured("fp32", "flop/s", peak, (1.0,))])
-    made = planner(info)
-    plan = made.plan(PROBLEM, {"fault": "none", "group": 16})
-    assert made.rejects(plan, 1.01e-3) is None
-    assert "or more, and 0.0005 s would be hopeless" in (made.rejects(plan, 0.5e-3) or "")
-    assert made.too_fast(1.01e-3) is None
-    assert "faster than the device can be" in (made.too_fast(0.99e-3) or "")
+    plans = planner(info)
+    plan = plans.plan(PROBLEM, {"fault": "none", "group": 16})
+    assert plans.rejects(plan, 1.01e-3) is None
+    assert "or more, and 0.0005 s would be hopeless" in (plans.rejects(plan, 0.5e-3) or "")
+    assert plans.too_fast(1.01e-3) is None
+    assert "faster than the device can be" in (plans.too_fast(0.99e-3) or "")
 
 
 PLAIN, MATRIX = Source("k.cl", "acc = fma(a, b, acc); // a comma"), Source("k.cl", 'asm("mma.sync.aligned.m16n8k8...")')
@@ -62,10 +62,10 @@ PLAIN, MATRIX = Source("k.cl", "acc = fma(a, b, acc); // a comma"), Source("k.cl
 )
 def test_matrix_units_count_only_where_a_text_may_use_them(dtype: str, text: Source, times: float) -> None:
     ceilings.add(GPU, [Measured({"float32": "fp32", "float64": "fp64"}[dtype], "flop/s", 1e9 / _MARGIN / times, (1.0,))])
-    made = planner(GPU, dtype)
-    assert made.too_fast(1.01e-3, [PLAIN, text]) is None
-    assert "faster than the device can be" in (made.too_fast(0.99e-3, [PLAIN, text]) or "")
-    limit = made.work.flops / made.peaks.flops
+    plans = planner(GPU, dtype)
+    assert plans.too_fast(1.01e-3, [PLAIN, text]) is None
+    assert "faster than the device can be" in (plans.too_fast(0.99e-3, [PLAIN, text]) or "")
+    limit = plans.work.flops / plans.peaks.flops
     assert limit == pytest.approx(1e-3 * times / ceilings.MATRIX_UNITS)  # what is rejected on paper is certain whatever a text does
 
 
@@ -79,10 +79,10 @@ def test_ceilings_of_another_driver_say_nothing() -> None:
 
 
 def test_a_certificate_lists_what_was_checked() -> None:
-    made = planner()
+    plans = planner()
     config = {"fault": "none", "group": 16}
-    variant = made.variant(1, config, made.plan(PROBLEM, config))
-    proof = made.certificate(variant, (0.1, 0.2, 0.3), "text")
+    variant = plans.variant(1, config, plans.plan(PROBLEM, config))
+    proof = plans.certificate(variant, (0.1, 0.2, 0.3), "text")
     assert [(check.sizes["n"], check.error, check.bound) for check in proof.checks] == [
         (1, 0.1, 2.0**-20),
         (37, 0.2, 2.0**-20),

@@ -27,14 +27,14 @@ OTHER = replace(DEVICE, id="other:0", name="Another")
 
 
 def test_a_cascade_falls_in_the_order_of_efficiency() -> None:
-    found = cascade.stages([4.0, 1.0, 2.0])
-    assert [one.efficiency for one in found] == [1.0, 0.5, 0.25]
-    assert [one.measure for one in found] == pytest.approx([1.0, 2 / 3, 3 / 7])
+    result = cascade.stages([4.0, 1.0, 2.0])
+    assert [one.efficiency for one in result] == [1.0, 0.5, 0.25]
+    assert [one.measure for one in result] == pytest.approx([1.0, 2 / 3, 3 / 7])
     assert cascade.stages([0.5])[0].efficiency == 1.0
-    assert [one.measure for one in cascade.stages([1.0, None])] == [1.0, 0.0]
+    assert [stage.measure for stage in cascade.stages([1.0, None])] == [1.0, 0.0]
     assert cascade.measure([]) == 0.0
     efficiencies, measures = cascade.figures("gemm", {"a": [1.0, 2.0], "b": [1.0, None]})
-    assert [one.points for one in measures.series] == [((1.0, 1.0), (2.0, pytest.approx(2 / 3))), ((1.0, 1.0), (2.0, 0.0))]
+    assert [curve.points for curve in measures.series] == [((1.0, 1.0), (2.0, pytest.approx(2 / 3))), ((1.0, 1.0), (2.0, 0.0))]
     assert "Cascade" in efficiencies.draw("x")
     assert cascade.figures("gemm", {"a": [1.0]}) == []
 
@@ -57,10 +57,10 @@ def test_the_search_finds_the_compromise() -> None:
     first = MATMUL.default(PROBLEM, DEVICE)
     small = {**first, "BLOCK": 4, "DEPTH": 0, "WPT": 1, "VECTOR": 4}
     heard: list[str] = []
-    found = portable.search(Search(PROBLEM, (DEVICE, OTHER), (first, small), Budget(evaluations=120), seed=3), seconds, heard.append)
-    assert found is not None
-    assert (found.config["BLOCK"], found.config["VECTOR"]) == (16, 4)
-    assert found.tried <= 120
+    result = portable.search(Search(PROBLEM, (DEVICE, OTHER), (first, small), Budget(evaluations=120), seed=3), seconds, heard.append)
+    assert result is not None
+    assert (result.config["BLOCK"], result.config["VECTOR"]) == (16, 4)
+    assert result.tried <= 120
     assert max(asked) <= 8
     assert heard
     # who cannot win any more goes no further
@@ -138,5 +138,5 @@ def test_alike_devices_share_what_was_measured(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(measured_configs.devices, "get", lambda name: SimpleNamespace(info=replace(DEVICE, id=name)))
     answer = SimpleNamespace(stopped="exhausted", trials=(mine, other))
     monkeypatch.setattr(measured_configs.tuner, "tune", lambda request, store, listener: answer)
-    found = measured_configs.measured(mine.problem, "opencl:0:1", [mine.config, other.config])
-    assert list(found.trials.values()) == [mine]
+    result = measured_configs.measured(mine.problem, "opencl:0:1", [mine.config, other.config])
+    assert list(result.trials.values()) == [mine]

@@ -50,10 +50,10 @@ def test_a_processors_power_while_it_works(tmp_path: Path, monkeypatch: pytest.M
 
     for device in (CPU, None):
         (path / "energy_uj").write_text("1000000")
-        found = power.under_load(work, 0.005, device)
-        assert found is not None
-        assert found.source == "RAPL"
-        assert 0 < found.watts <= 2 / 0.01
+        result = power.under_load(work, 0.005, device)
+        assert result is not None
+        assert result.source == "RAPL"
+        assert 0 < result.watts <= 2 / 0.01
 
 
 def test_stated_power(monkeypatch: pytest.MonkeyPatch) -> None:

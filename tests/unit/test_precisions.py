@@ -59,11 +59,11 @@ def test_explain_says_where_the_native_product_runs():
 def test_an_epilogue_says_what_computes_its_product():
     """Bias and activation follow an emulated product; vectors of scales go with the native one, which is said."""
     sizes = {"m": 8, "n": 8, "k": 8}
-    found = portatile.explain("gemm_epilogue", **sizes, bias="rows", precision="emulated")
-    assert "launch of their own; " in found.explanation
-    assert found.config == {"FORM": "native"}
-    found = portatile.explain("gemm_epilogue", **sizes, scale_a="rows", precision="emulated")
-    assert "no product in emulated with vectors of scales: the native product runs" in found.explanation
+    explained = portatile.explain("gemm_epilogue", **sizes, bias="rows", precision="emulated")
+    assert "launch of their own; " in explained.explanation
+    assert explained.config == {"FORM": "native"}
+    explained = portatile.explain("gemm_epilogue", **sizes, scale_a="rows", precision="emulated")
+    assert "no product in emulated with vectors of scales: the native product runs" in explained.explanation
     assert (
         "no emulated product of float8"
         in portatile.explain("gemm_blocks", dtype="float8_e4m3fn", **sizes, precision="emulated").explanation
@@ -84,8 +84,8 @@ def test_explain_says_where_a_device_has_no_units_for_a_type():
             workload = workloads.get(name)
             if dtype in workload.dtypes:
                 problem = workload.problem(sizes, dtype)
-                found = workload.note(problem, workload.default(problem, device), device)
-                assert found == (f"{device.name} has {said}" if said else "")
+                result = workload.note(problem, workload.default(problem, device), device)
+                assert result == (f"{device.name} has {said}" if said else "")
 
 
 def test_scales_are_numbers_or_arrays():

@@ -56,7 +56,7 @@ def parse(words: list[str], exists: bool = True) -> None:
         _, found, words = command.resolve_command(context, [name, *words])
         assert found is not None
         command = found
-    files = [one.type for one in command.params if isinstance(one.type, click.Path) and one.type.exists and not exists]
+    files = [param.type for param in command.params if isinstance(param.type, click.Path) and param.type.exists and not exists]
     for kind in files:
         kind.exists = False
     try:
@@ -69,10 +69,10 @@ def parse(words: list[str], exists: bool = True) -> None:
 @pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("text", blocks("python"))
 def test_python_block_runs(text: str, tmp_path: Path) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", text], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
 
 
 @pytest.mark.parametrize("line", commands())

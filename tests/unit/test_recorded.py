@@ -26,12 +26,12 @@ N = 96
 def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDriver]:
     """The driver of the one GPU that there is."""
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
-    made = FakeDriver()
+    result = FakeDriver()
     perform.forget()
     monkeypatch.setattr(described, "known", {})
     with torch(0, monkeypatch):
-        device = gpu(H200, made, monkeypatch)
-        yield made
+        device = gpu(H200, result, monkeypatch)
+        yield result
     device.generation += 1  # so that nobody asks the real driver to free what is dropped
     perform.forget()
     gc.collect()
@@ -45,7 +45,7 @@ def places(*arrays: Any) -> dict[bytes, str]:
 def named(launches: list[Launched], *arrays: Any) -> list[Any]:
     """Launches with the names of arrays in place of their addresses."""
     names = places(*arrays)
-    return [one._replace(parameters=tuple(names.get(given, given) for given in one.parameters)) for one in launches]
+    return [launch._replace(parameters=tuple(names.get(given, given) for given in launch.parameters)) for launch in launches]
 
 
 def square(dtype: str = "float32") -> Tensor:
@@ -95,6 +95,17 @@ def test_new_results_and_other_streams(driver: FakeDriver, monkeypatch: pytest.M
         monkeypatch.setattr(described, "known", {})
         portatile.matmul(a, b)
     assert {launch.stream for launch in driver.launched} == {4711}
+
+
+def test_a_convolution_of_tensors_comes_again(driver: FakeDriver) -> None:
+    lines = square()
+    kernels = []
+    for _ in range(3):
+        driver.log.clear()
+        assert portatile.convolve1d(lines, (0.25, -1.0, 0.5), lower=-1, transposed=True).shape == (N, N)
+        kernels.append([launch.kernel for launch in driver.launched])
+    assert kernels[0]
+    assert kernels[0] == kernels[1] == kernels[2]
 
 
 def test_what_is_refused_stays_refused(driver: FakeDriver) -> None:
@@ -239,8 +250,8 @@ def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:
     assert struct.pack("f", 3.0) in driver.launched[0].parameters
 
 
-def test_memory_goes_round_on_the_default_queue_alone(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver is asked again once another queue may use what was given back; that queue waits for the default one."""
+def test_memory_goes_round_on_the_default_queue(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver is asked again while there is another queue of ours; that queue waits for the default one."""
     device = portatile.get_device("cuda:0")
     a, b = (portatile.Buffer.empty((N, N), "float32", device) for _ in range(2))
     portatile.matmul(a, b)
@@ -260,12 +271,45 @@ def test_memory_goes_round_on_the_default_queue_alone(driver: FakeDriver, monkey
     for _ in range(2):
         portatile.matmul(a, b)
     assert driver.log[-1] == driver.launched[-1], "and goes round again"
-    with torch(4711, monkeypatch):
-        monkeypatch.setattr(described, "known", {})
-        portatile.matmul(*split_k()[:2])  # its workspace is the device's own
+
+
+def test_memory_goes_round_beside_other_libraries_streams(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for the other where memory may have gone from one to the other since, and only then."""
+    a, b = (portatile.Buffer.empty((N, N), "float32", "cuda:0") for _ in range(2))
+    device: Any = a.device
+    for _ in range(2):
+        portatile.matmul(a, b)
+
+    def foreign() -> Any:
+        driver.log.clear()
+        with torch(4711, monkeypatch):
+            monkeypatch.setattr(described, "known", {})
+            portatile.matmul(*split_k()[:2])  # its workspace is the device's own
+        (queue,) = (queue for queue in device._foreign if int(queue.stream) == 4711)
+        return queue
+
+    def own() -> list[Any]:
+        driver.log.clear()
+        portatile.matmul(a, b)
+        return [entry for entry in driver.log if not isinstance(entry, Launched)]
+
+    queue, default = foreign(), device.default_queue().stream
+    fence = ("cuEventRecord", device._fence_event, default), ("cuStreamWaitEvent", 4711, device._fence_event, 0)
+    assert [entry for entry in driver.log if entry in fence] == [*fence]
+    foreign()
+    assert not [entry for entry in driver.log if entry[0] == "cuStreamWaitEvent"], "nothing was handed on since"
+    assert ("cuEventRecord", queue.last, 4711) in driver.log
+    assert own() == [("cuStreamWaitEvent", default, queue.last, 0)]
+    assert own() == []
+    foreign()
+    assert [entry for entry in driver.log if entry in fence] == [*fence]
+    driver.capturing.add(4711)
+    own()
+    device.claimed = object()
     driver.log.clear()
-    portatile.matmul(a, b)
-    assert len(driver.log) > len(driver.launched)
+    queue.enter()
+    waited = [entry for entry in driver.log if entry[0] == "cuStreamSynchronize"]
+    assert ("cuStreamSynchronize", default) in waited, "a graph waits for nothing outside of it"
 
 
 def test_another_context_of_the_thread(driver: FakeDriver) -> None:

@@ -41,10 +41,10 @@ def test_one_damaged_byte_is_named_and_does_not_stop_routines(tmp_path: Path, mo
     flip(path, 2)
     with ResultStore.reader(path) as store, pytest.raises(StoreError, match=r"trial 2 .*doctor --repair"):
         store.trials()
-    with pytest.warns(RuntimeWarning, match="trial 2") as caught:
-        found = known_results()("gemm")
-    assert len(caught) == 1
-    assert [one for one in found if one in written] == [written[0], *written[2:5]], "the others still count"
+    with pytest.warns(RuntimeWarning, match="trial 2") as warned:
+        result = known_results()("gemm")
+    assert len(warned) == 1
+    assert [one for one in result if one in written] == [written[0], *written[2:5]], "the others still count"
 
 
 @pytest.mark.parametrize("damage", ["byte", "json", "depth", "page", "header", "index"])

@@ -162,10 +162,10 @@ def test_the_command_prints_what_live_tuning_prints(tmp_path: Path, capsys: pyte
     assert "default" not in out
     assert "12 tried" in err
     assert main(["tune", "--replay", str(path), "--budget", "12", "--strategy", "random", "--seed", "3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["trials"]) == 12
-    assert found["seconds_per_run"] == min(sorted(one["samples"])[1] for one in found["trials"] if one["status"] == "ok")
-    assert found["gflops"] is None
+    output = json.loads(capsys.readouterr().out)
+    assert len(output["trials"]) == 12
+    assert output["seconds_per_run"] == min(sorted(one["samples"])[1] for one in output["trials"] if one["status"] == "ok")
+    assert output["gflops"] is None
 
 
 def test_the_command_finds_the_problem_among_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,6 +185,15 @@ def test_the_command_finds_the_problem_among_others(tmp_path: Path, capsys: pyte
     assert "2 recordings" in capsys.readouterr().err
     assert main(["tune", "matmul", "-m", "3", "-n", "3", "-k", "3", "--replay", path]) == 2
     assert "no trials of that problem" in capsys.readouterr().err
+
+
+def test_the_command_says_how_to_replay_a_kernel_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = [recorded(problem=replace(OTHER, workload=f"kernel:{name}")) for name in ("blur", "sharpen")]
+    (tmp_path / "list.json").write_bytes(to_json([one for group in own for one in group]))
+    assert main(["tune", "--replay", str(tmp_path / "list.json")]) == 2
+    assert "portatile export FOLDER --format t4 --workload kernel:NAME" in capsys.readouterr().err
+    assert main(["tune", "kernel:blur", "--replay", str(tmp_path / "list.json")]) == 2
+    assert "kernel:blur is a kernel of your own: use it from Python" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_command_replays_the_manner_that_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,14 +70,14 @@ def test_far_below_and_beyond_the_ceiling_are_told() -> None:
 
 def test_scatter_failures_and_wrong_winners_are_told() -> None:
     ceilings.add(reporting.DEVICE, [COPY, replace(FP32, samples=(1.5,))])
-    found = trials()
-    noisy = replace(found[0], samples=(1e-3, 1e-3, 2e-3, 2e-3, 1e-3, 2e-3, 1e-3, 1e-3))
-    assert headings([noisy, *found[1:]]) == ["Times scatter"]
-    failing = [replace(trial, status="crash", samples=()) for trial in found[1:]]
-    assert headings([found[0], *failing]) == ["Most trials failed"]
+    result = trials()
+    noisy = replace(result[0], samples=(1e-3, 1e-3, 2e-3, 2e-3, 1e-3, 2e-3, 1e-3, 1e-3))
+    assert headings([noisy, *result[1:]]) == ["Times scatter"]
+    failing = [replace(trial, status="crash", samples=()) for trial in result[1:]]
+    assert headings([result[0], *failing]) == ["Most trials failed"]
     assert headings(failing) == ["Nothing valid"]
-    wrong = replace(found[0], certificate=Certificate("1.0", "c", found[0].source, failure="C[0] is wrong"))
-    assert headings([wrong, *found[1:]]) == ["A winner was found wrong"]
+    wrong = replace(result[0], certificate=Certificate("1.0", "c", result[0].source, failure="C[0] is wrong"))
+    assert headings([wrong, *result[1:]]) == ["A winner was found wrong"]
 
 
 def test_the_overview_shows_shares_where_ceilings_are_known_and_speed_ups_elsewhere() -> None:

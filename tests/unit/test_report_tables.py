@@ -149,14 +149,14 @@ def test_failures_are_counted_by_kind_and_message(groups: list[Group]) -> None:
 
 
 def test_the_deciding_parameter_leads(groups: list[Group]) -> None:
-    found = effects(groups[0])
-    assert found[0].name == "WINDOW"
-    assert found[0].share is not None
-    assert found[0].share > 0.9
-    lowest = min(found[0].values, key=lambda one: one.median)
+    result = effects(groups[0])
+    assert result[0].name == "WINDOW"
+    assert result[0].share is not None
+    assert result[0].share > 0.9
+    lowest = min(result[0].values, key=lambda one: one.median)
     assert lowest.value == 16
-    assert sum(len(one.times) for one in found[0].values) == len(groups[0].ranked)
-    for one in found[0].values:
+    assert sum(len(value.times) for value in result[0].values) == len(groups[0].ranked)
+    for one in result[0].values:
         assert one.quantile(0.25) == pytest.approx(np.quantile(one.times, 0.25))
         assert one.median == pytest.approx(np.median(one.times))
 

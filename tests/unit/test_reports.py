@@ -119,13 +119,13 @@ def test_every_csv_holds_what_its_figure_shows(read: Reader, groups: list[Group]
 
 
 def test_the_json_holds_every_trial(read: Reader, groups: list[Group]) -> None:
-    found = json.loads(link(read, "trials.json"))
-    assert len(found["devices"]) == 1
-    assert len(found["problems"]) == len(groups)
+    document = json.loads(link(read, "trials.json"))
+    assert len(document["devices"]) == 1
+    assert len(document["problems"]) == len(groups)
     told = [trial for group in groups for trial in group.trials]
-    assert len(found["trials"]) == len(told)
-    for row, trial in zip(found["trials"], told, strict=True):
-        assert found["problems"][row["problem"]]["workload"] == trial.problem.workload
+    assert len(document["trials"]) == len(told)
+    for row, trial in zip(document["trials"], told, strict=True):
+        assert document["problems"][row["problem"]]["workload"] == trial.problem.workload
         assert row["samples"] == list(trial.samples)
         assert row["config"] == trial.config
 
@@ -230,6 +230,16 @@ def test_a_kernel_of_ones_own_is_known_when_it_is_given(trials: list[reporting.T
     pages = [page.render([group], lambda workload: []) for group in (unknown, known)]
     assert ["is not installed here" in text for text in pages] == [True, False]
     assert ["__kernel" in text for text in pages] == [False, True]
+
+
+def test_the_contents_tell_texts_of_one_kernel_apart(trials: list[reporting.Trial]) -> None:
+    texts = [f"{letter}{'0123456789abcde'}" for letter in "ab"]
+    problems = [replace(trials[0].problem, workload="kernel:mine", options={"version": text, "checked": "reference"}) for text in texts]
+    own = [replace(trial, problem=problem) for problem in problems for trial in trials[:3]]
+    both, one = (page.render(gather(listed), lambda workload: []) for listed in (own, own[:3]))
+    for text in texts:
+        assert f" {text[:6]}…</a></li>" in both
+    assert f" {texts[0][:6]}…</a></li>" not in one
 
 
 def test_certificate_race_and_conditions_are_shown(html: str) -> None:

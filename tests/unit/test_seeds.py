@@ -34,9 +34,9 @@ def run(folder: Path, *options: str, seed: int = 5) -> tuple[dict[str, tuple[int
     (folder / "test_draws.py").write_text(TEXT)
     words = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder), "-qs"]
     settings = {"PYTHONPATH": str(TESTS), seeds.VARIABLE: str(seed), "PORTATILE_DRAWS": "0", "PYTEST_ADDOPTS": ""}
-    done = subprocess.run([*words, *options, str(folder)], env={**os.environ, **settings}, cwd=folder, capture_output=True, text=True)
-    assert f"{seeds.VARIABLE}={seed}" in done.stdout, done.stdout + done.stderr
-    lines = [line.lstrip(".s").split() for line in done.stdout.splitlines()]
+    completed = subprocess.run([*words, *options, str(folder)], env={**os.environ, **settings}, cwd=folder, capture_output=True, text=True)
+    assert f"{seeds.VARIABLE}={seed}" in completed.stdout, completed.stdout + completed.stderr
+    lines = [line.lstrip(".s").split() for line in completed.stdout.splitlines()]
     drawn = {line[1]: tuple(map(int, line[2:])) for line in lines if line[:1] == ["drawn"]}
     return drawn, {int(line[1]) for line in lines if line[:1] == ["ran"]}
 

@@ -2,19 +2,18 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
+from portatile.records import Config, DeviceInfo, Layout, Problem
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.trials import Trial
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Operand
 from support.devices import GPU
+from support.never_run import NeverRun
 
 HERE = GPU
 
 
-class Scale(Workload):
+class Scale(NeverRun):
     """y = 2 x, as far as select is concerned."""
 
     name = "scale"
@@ -29,18 +28,6 @@ class Scale(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         return {"W": 1}
-
-    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        return Plan(())
-
-    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        return Inputs({})
-
-    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        return {}
-
-    def bound(self, problem: Problem, config: Config) -> float:
-        return 0.0
 
     def flops(self, problem: Problem) -> float:
         return problem.sizes["n"]

@@ -51,9 +51,9 @@ class Library:
 
 
 def sensors(library: Library) -> Sensors:
-    found = Sensors.of(GPU, lambda name: library)
-    assert found is not None
-    return found
+    result = Sensors.of(GPU, lambda name: library)
+    assert result is not None
+    return result
 
 
 def test_readings() -> None:
@@ -78,10 +78,10 @@ def test_no_library_no_sensors() -> None:
 
 def test_power_is_joules_over_the_time_under_load() -> None:
     runs: list[int] = []
-    found = sensors(Library()).under_load(lambda: runs.append(1), 0.01)
+    result = sensors(Library()).under_load(lambda: runs.append(1), 0.01)
     assert runs
-    assert found["power_seconds"] >= 0.01
-    assert found["power_w"] * found["power_seconds"] == pytest.approx(0.5)  # 500 mJ between two questions
+    assert result["power_seconds"] >= 0.01
+    assert result["power_w"] * result["power_seconds"] == pytest.approx(0.5)  # 500 mJ between two questions
     without = sensors(Library("energy")).under_load(lambda: None, 0.01)
     assert without["power_w"] == 250
     assert "power_seconds" not in sensors(Library()).under_load(lambda: runs.clear(), 0)

@@ -21,10 +21,10 @@ from support.trials import DEVICE, PROBLEM, some, trial
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="psycopg is not installed (extra cluster)")
-    found = programs()
-    if found is None:
+    result = programs()
+    if result is None:
         pytest.skip("no PostgreSQL server here (Debian's package postgresql)")
-    with PostgresServer(found) as running:
+    with PostgresServer(result) as running:
         yield running
 
 
@@ -136,8 +136,8 @@ def test_a_fleet_goes_on_while_the_server_is_gone(
         if progress.evaluations == 6:
             server.start()
 
-    told = pytest.warns(RuntimeWarning, match="go there when it is back")
-    with fleets.cluster(2, processes=False) as fleet, ResultStore(url) as store, told:
+    warned = pytest.warns(RuntimeWarning, match="go there when it is back")
+    with fleets.cluster(2, processes=False) as fleet, ResultStore(url) as store, warned:
         result = search.tune(fleets.request(10), fleet.scheduler_address, store, listen)
     with ResultStore.reader(url) as kept:
         fleets.each_once(result, kept, 10)

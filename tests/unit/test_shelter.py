@@ -31,6 +31,6 @@ def test_where_all_names_are_taken_nothing_stays_behind(tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     script = "from portatile import settings; folder = settings._shelter(); print(folder.is_dir(), folder.stat().st_mode & 0o77)"
     environment = {**processes.environment(), "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.split() == ["True", "0"]
+    completed = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert completed.stdout.split() == ["True", "0"]
     assert sorted(tmp_path.iterdir()) == before

@@ -33,9 +33,9 @@ def test_workers_that_compile_themselves() -> None:
 
 def test_compilers_run_ahead_of_one_worker() -> None:
     assert simulation.tuning(COSTS, 1, 1, FREE).seconds == pytest.approx(24 * 3 + 1)
-    found = simulation.tuning(COSTS, 1, 12, FREE)
-    assert found.seconds == pytest.approx(3 + 24)
-    assert found.binds == "workers"
+    result = simulation.tuning(COSTS, 1, 12, FREE)
+    assert result.seconds == pytest.approx(3 + 24)
+    assert result.binds == "workers"
 
 
 def test_one_client_binds_many_workers() -> None:

@@ -56,10 +56,10 @@ def test_best_is_the_fastest_valid_trial(tmp_path: Path) -> None:
         assert store.best(PROBLEM, DEVICE) is None
         for one in (trial(1, 2.0), trial(2, 0.5), trial(3, 0.1, "wrong"), trial(4, 0.7)):
             store.add(one)
-        found = store.best(PROBLEM, DEVICE)
-        assert found is not None
-        assert found.config["TILE"] == 2
-        assert [one.config["TILE"] for one in store.leaders("gemm", 2)] == [2, 4]
+        result = store.best(PROBLEM, DEVICE)
+        assert result is not None
+        assert result.config["TILE"] == 2
+        assert [leader.config["TILE"] for leader in store.leaders("gemm", 2)] == [2, 4]
 
 
 def test_memory_store_keeps_nothing_on_disk() -> None:
@@ -131,13 +131,13 @@ def test_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
 def test_unwritable_folder_keeps_results_in_memory(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.warns(RuntimeWarning, match="cannot be written") as caught:
+    with pytest.warns(RuntimeWarning, match="cannot be written") as warned:
         store = ResultStore(blocked / "results.sqlite")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         store.add(trial(1))
         store.add(trial(2))
-    assert len(caught) == 1
+    assert len(warned) == 1
     assert store.trials() == [trial(1), trial(2)]
     store.close()
 

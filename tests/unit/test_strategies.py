@@ -73,16 +73,16 @@ def test_names_are_files_and_unknown_ones_are_refused() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_proposal_is_legal_and_new(name: str) -> None:
     space = small_space()
-    found = proposals(name, space, 1, bowl)
-    assert all(config in space for config in found)
-    assert len({canonical(config) for config in found}) == len(found)
+    proposed = proposals(name, space, 1, bowl)
+    assert all(config in space for config in proposed)
+    assert len({canonical(config) for config in proposed}) == len(proposed)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_strategy_ends_or_exhausts(name: str) -> None:
     space = small_space()
-    found = proposals(name, space, 2, bowl)
-    assert 0 < len(found) <= space.count()
+    proposed = proposals(name, space, 2, bowl)
+    assert 0 < len(proposed) <= space.count()
 
 
 @pytest.mark.parametrize("name", ["random", "exhaustive", "local"])
@@ -103,8 +103,8 @@ def test_a_seed_repeats(name: str) -> None:
 def test_a_planted_optimum_is_found(name: str) -> None:
     space = small_space()
     for seed in range(3):
-        found = proposals(name, space, seed, bowl, space.count())
-        assert OPTIMUM in found, f"seed {seed}: {len(found)} of {space.count()} configurations without the best one"
+        proposed = proposals(name, space, seed, bowl, space.count())
+        assert OPTIMUM in proposed, f"seed {seed}: {len(proposed)} of {space.count()} configurations without the best one"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -119,9 +119,9 @@ def test_start_comes_first(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "exhaustive"])
 def test_large_space_is_not_listed(name: str) -> None:
     space = large_space()
-    found = proposals(name, space, 7, lambda config: 1.0 + sum(int(value) for value in config.values()), 40)
-    assert len(found) == 40
-    assert all(config in space for config in found)
+    proposed = proposals(name, space, 7, lambda config: 1.0 + sum(int(value) for value in config.values()), 40)
+    assert len(proposed) == 40
+    assert all(config in space for config in proposed)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,8 +151,8 @@ def test_results_may_come_late_and_in_any_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_may_fail(name: str) -> None:
-    found = proposals(name, small_space(), 9, lambda config: math.inf, 50)
-    assert found
+    proposed = proposals(name, small_space(), 9, lambda config: math.inf, 50)
+    assert proposed
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -174,8 +174,8 @@ def test_local_needs_a_fraction_of_random() -> None:
     best = min(time(config) for config in space)
 
     def needed(name: str, seed: int) -> int:
-        found = proposals(name, space, seed, time, 1500)
-        return next((i for i, config in enumerate(found) if time(config) <= 1.05 * best), 1500)
+        proposed = proposals(name, space, seed, time, 1500)
+        return next((i for i, config in enumerate(proposed) if time(config) <= 1.05 * best), 1500)
 
     local, chance = (np.median([needed(name, seed) for seed in range(9)]) for name in ("local", "random"))
     assert local < chance / 2, f"local needed {local}, random {chance} evaluations"
@@ -196,8 +196,8 @@ def test_a_measure_may_be_zero_or_negative(name: str, measure: str) -> None:
     space = small_space()
 
     def needed(seed: int, of: Callable[[float], float]) -> int:
-        found = proposals(name, space, seed, lambda config: of(t) if math.isfinite(t := bowl(config)) else t, 60)
-        return found.index(OPTIMUM) if OPTIMUM in found else 60
+        proposed = proposals(name, space, seed, lambda config: of(t) if math.isfinite(t := bowl(config)) else t, 60)
+        return proposed.index(OPTIMUM) if OPTIMUM in proposed else 60
 
     by_time, by_measure = (np.median([needed(seed, of) for seed in range(15, 18)]) for of in (lambda seconds: seconds, MEASURES[measure]))
     assert by_measure <= by_time + 15, f"{by_measure} evaluations, by time {by_time}, of {space.count()}"

@@ -42,10 +42,10 @@ def test_starts_are_recorded_configurations_near_the_fastest(tmp_path: Path) -> 
     path = tmp_path / "known.json"
     fast = [replace(trial, config={**trial.config, "WIDTH": 64}) for trial in recorded(device=ELSEWHERE) if trial.config["WIDTH"] == 32]
     path.write_bytes(to_json(fast))
-    found = foreign_starts.starts_of(mine, path, 3)
-    assert len(found) == 0 or all(canonical(config) in mine.table() for config in found)
+    result = foreign_starts.starts_of(mine, path, 3)
+    assert len(result) == 0 or all(canonical(config) in mine.table() for config in result)
     path.write_bytes(to_json(recorded(device=ELSEWHERE)))
-    found = foreign_starts.starts_of(mine, path, 3)
-    assert len({canonical(config) for config in found}) == 3
+    result = foreign_starts.starts_of(mine, path, 3)
+    assert len({canonical(config) for config in result}) == 3
     path.write_bytes(to_json(recorded()))
     assert foreign_starts.starts_of(mine, path, 3) == ()

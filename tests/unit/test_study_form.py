@@ -18,14 +18,15 @@ import pytest
 
 from portatile.cli import main
 from portatile.cli import study as study_command
-from portatile.errors import UnknownNameError
+from portatile.errors import UnknownNameError, UsageError
 from portatile.figures.bars import BarChart
-from portatile.records import Config, Problem
+from portatile.records import Config, Problem, to_json
 from portatile.studies import memory, strategies
 from portatile.studies.form import discover, gallery, page, table
 from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
 from portatile.studies.form.journal import Journal
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from support.recordings import recorded
 from support.trials import DEVICE
 
 
@@ -138,8 +139,8 @@ def test_another_question_or_fresh_starts_again() -> None:
 
 def test_a_study_ends_with_its_time(tmp_path: Path) -> None:
     slow = replace(STUDY, measure=lambda run: (time.sleep(0.02) or row for row in measure(run)))
-    found = conduct(slow, asked(), Conditions(seconds=0.01, folder=tmp_path))
-    assert (found.ended, len(found.rows)) == (OUT_OF_TIME, 1)
+    result = conduct(slow, asked(), Conditions(seconds=0.01, folder=tmp_path))
+    assert (result.ended, len(result.rows)) == (OUT_OF_TIME, 1)
     assert len(conduct(slow, asked(), Conditions(folder=tmp_path)).rows) == 4
 
 
@@ -152,8 +153,8 @@ def test_a_study_of_trials_gives_all_its_rows_when_its_time_is_over(tmp_path: Pa
         yield from measure(run)
 
     by_trials = replace(STUDY, measure=late, by_trials=True)
-    found = conduct(by_trials, asked(), Conditions(seconds=0.01, folder=tmp_path))
-    assert (found.ended, len(found.rows)) == (OUT_OF_TIME, 4)
+    result = conduct(by_trials, asked(), Conditions(seconds=0.01, folder=tmp_path))
+    assert (result.ended, len(result.rows)) == (OUT_OF_TIME, 4)
     heard: list[str] = []
     assert conduct(by_trials, asked(), Conditions(seconds=60.0, folder=tmp_path), Listener(say=heard.append)).ended == COMPLETE
     assert "--fresh" in heard[0]
@@ -181,15 +182,15 @@ class _Tags(HTMLParser):
 
 
 def test_the_page_needs_nothing_else() -> None:
-    found = conduct(STUDY, asked())
+    result = conduct(STUDY, asked())
     skipped = [page.Skipped("absent", "What?", "no <device>")]
-    text = page.render([found, found], skipped)
+    text = page.render([result, result], skipped)
     assert "Is &lt;this&gt; a question?" in text
     assert "nothing &amp; nobody." in text
     assert "no &lt;device&gt;" in text
     tags = _Tags(text).seen
     assert sum(tag == "svg" for tag, _ in tags) == 4  # each study's figure, and the first again on its card
-    assert sum(tag == "svg" for tag, _ in _Tags(page.render([found])).seen) == 1
+    assert sum(tag == "svg" for tag, _ in _Tags(page.render([result])).seen) == 1
     for _, attrs in tags:
         assert all((attrs.get(name) or "data:").startswith(("data:", "#")) for name in ("src", "href"))
     link = next(attrs["href"] for _, attrs in tags if attrs.get("download") == "invented.csv")
@@ -205,15 +206,15 @@ def test_a_gallery_shares_its_time_and_tells_what_it_left_out() -> None:
     broken = replace(STUDY, name="broken", measure=fail, minutes=0.1)
     unable = replace(STUDY, name="unable", sample=lambda devices: None)
     files = replace(STUDY, name="files", sample=None)
-    made = gallery.gallery([STUDY, broken, unable, files], (), Conditions(seconds=60.0))
-    assert [(outcome.study.name, outcome.ended) for outcome in made.outcomes] == [("invented", COMPLETE)]
-    assert [one.name for one in made.skipped] == ["broken", "unable", "files"]
-    assert "unknown thing" in made.skipped[0].reason
+    result = gallery.gallery([STUDY, broken, unable, files], (), Conditions(seconds=60.0))
+    assert [(outcome.study.name, outcome.ended) for outcome in result.outcomes] == [("invented", COMPLETE)]
+    assert [one.name for one in result.skipped] == ["broken", "unable", "files"]
+    assert "unknown thing" in result.skipped[0].reason
     assert gallery.gallery([STUDY], (), Conditions(seconds=-1.0)).skipped[0].reason == "the time was over"
     breaks_at.append(2)
-    made = gallery.gallery([STUDY, replace(STUDY, name="later", minutes=2.0)], (), Conditions())
-    assert made.interrupted
-    assert [one.reason for one in made.skipped] == ["not reached"]
+    result = gallery.gallery([STUDY, replace(STUDY, name="later", minutes=2.0)], (), Conditions())
+    assert result.interrupted
+    assert [one.reason for one in result.skipped] == ["not reached"]
 
 
 @pytest.fixture
@@ -253,7 +254,7 @@ def test_the_command_keeps_and_shows_what_it_has(tmp_path: Path, capsys: pytest.
 def test_every_command_has_one_budget(study: Study) -> None:
     """Its time, or that of its searches."""
     command = study_command._command(study)
-    assert ["--budget" in one.opts for one in command.params].count(True) == 1
+    assert ["--budget" in param.opts for param in command.params].count(True) == 1
 
 
 @pytest.mark.usefixtures("invented")
@@ -362,11 +363,27 @@ def test_the_curves_of_strategies_are_read_where_places_double() -> None:
     assert table.legend((Column("error", "error"),), [SimpleNamespace(error=None)]) == ""
 
 
+def test_recordings_without_a_valid_trial_are_left_out(tmp_path: Path) -> None:
+    problem = Problem("matmul", {"m": 8, "n": 8, "k": 8}, "float32", {}, {})
+    broken = [replace(trial, problem=problem, status="crash", samples=()) for trial in recorded()]
+    file = tmp_path / "trials.json"
+    said: list[str] = []
+    file.write_bytes(to_json([*broken, *recorded()]))
+    options = strategies.StrategiesOptions(files=(file,), strategies="random", repeats=1, budget="5")
+    assert {row.strategy for row in strategies.measure(Run((), options, say=said.append))} == {"random"}
+    (left_out,) = (line for line in said if line.startswith("left out"))
+    assert left_out.startswith("left out matmul m=8 n=8 k=8")
+    assert left_out.endswith("none of its 60 configurations is valid")
+    file.write_bytes(to_json(broken))
+    with pytest.raises(UsageError, match=r"no recorded configuration in .* is valid"):
+        list(strategies.measure(Run((), options)))
+
+
 def test_text_stands_left_wherever_its_column_is() -> None:
     shown = (Column("device", "device"), Column("size", "size"), Column("time", "seconds", "s"), Column("", "status"))
-    found = table.readable(shown, [Row("x", 1, 0.5), Row("y", 2, None, status="refused")], 3)
-    assert (found.left, found.texts) == (1, {0, 3})
-    assert [line[3] for line in found.cells] == ["", "ref"]
+    result = table.readable(shown, [Row("x", 1, 0.5), Row("y", 2, None, status="refused")], 3)
+    assert (result.left, result.texts) == (1, {0, 3})
+    assert [line[3] for line in result.cells] == ["", "ref"]
 
 
 def test_an_element_type_is_named_once(recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]) -> None:

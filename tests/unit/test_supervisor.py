@@ -108,6 +108,6 @@ supervisor._start = lambda info: None
 supervisor.compile_ahead(Plan(()))
 print([name for name in sys.modules if name.startswith(("pyopencl", "cuda"))])
 """
-    done = subprocess.run([sys.executable, "-c", text], cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]"
+    completed = subprocess.run([sys.executable, "-c", text], cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=60)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.strip() == "[]"

@@ -80,17 +80,17 @@ def put(folder: Path, document: Any) -> Path:
 
 
 def test_everything_is_read(tmp_path: Path) -> None:
-    found = t1.read(written(tmp_path))
-    assert found.parameters == {
+    rows = t1.read(written(tmp_path))
+    assert rows.parameters == {
         "block": (16, 32, 64, 128),
         "tile": (1, 2, 4, 5),
         "scale": (0.5, 1.0),
         "fast": (False, True),
         "kind": ("float", "double"),
     }
-    assert found.default == {"block": 64, "tile": 2, "scale": 1.0, "fast": True, "kind": "float"}
-    assert found.constraints == ("block * tile <= 256 and (tile > 1 or fast)", "kind == 'float' or not fast")
-    out, x, y, pick, local, f, n = found.arguments
+    assert rows.default == {"block": 64, "tile": 2, "scale": 1.0, "fast": True, "kind": "float"}
+    assert rows.constraints == ("block * tile <= 256 and (tile > 1 or fast)", "kind == 'float' or not fast")
+    out, x, y, pick, local, f, n = rows.arguments
     assert (out.dtype, out.size, out[0]) == (np.float32, 4096, 2.0)
     assert x.size == 32 * 128
     assert y.size == 32
@@ -99,13 +99,13 @@ def test_everything_is_read(tmp_path: Path) -> None:
     assert pick.tolist() == [3, 1, 4, 1, 5]
     assert (local, f, n) == (128, 0.25, 4096)
     assert isinstance(n, int)
-    assert found.roles == ("out", "in", None, None, None, None, None)
-    assert found.references[0].values.tolist() == [5.0] * 4096
-    assert (found.references[0].rtol, found.references[0].atol) == (0.0, 0.5)
-    assert (found.kernel_file, found.kernel) == (tmp_path / "blend.cl", "blend")
-    assert found.options == ("-cl-mad-enable",)
-    assert found.local_size == ("block", "1", "1")
-    assert found.budget == Budget(30.0, 32)
+    assert rows.roles == ("out", "in", None, None, None, None, None)
+    assert rows.references[0].values.tolist() == [5.0] * 4096
+    assert (rows.references[0].rtol, rows.references[0].atol) == (0.0, 0.5)
+    assert (rows.kernel_file, rows.kernel) == (tmp_path / "blend.cl", "blend")
+    assert rows.options == ("-cl-mad-enable",)
+    assert rows.local_size == ("block", "1", "1")
+    assert rows.budget == Budget(30.0, 32)
 
 
 def test_it_becomes_a_kernel(tmp_path: Path) -> None:
@@ -151,6 +151,34 @@ def test_an_illegal_default_is_left_out(tmp_path: Path) -> None:
     document = copy.deepcopy(DOCUMENT)
     document["ConfigurationSpace"]["TuningParameters"][0]["Default"] = 48
     assert t1.read(put(tmp_path, document)).default is None
+
+
+@pytest.mark.parametrize(
+    ("place", "field", "misspelt"),
+    [
+        ((), "Budget", "Budgets"),
+        (("ConfigurationSpace",), "Conditions", "Conditons"),
+        (("ConfigurationSpace", "TuningParameters", 0), "Default", "Defalt"),
+        (("KernelSpecification",), "ReferenceArguments", "ReferenceArgument"),
+        (("KernelSpecification", "Arguments", 1), "AccessType", "AcessType"),
+        (("KernelSpecification", "ReferenceArguments", 0), "ValidationThreshold", "ValidationTreshold"),
+    ],
+)
+def test_a_misspelt_field_is_not_left_out_silently(place: tuple[Any, ...], field: str, misspelt: str, tmp_path: Path) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    record: Any = document
+    for step in place:
+        record = record[step]
+    record[misspelt] = record.pop(field)
+    with pytest.raises(ArgumentError, match=rf"{misspelt} is no field; did you mean {field}\?"):
+        t1.read(put(tmp_path, document))
+
+
+def test_fields_of_other_tools_are_passed_over(tmp_path: Path) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["General"]["Anything"] = document["Search"] = document["KernelSpecification"]["Profiling"] = 1
+    document["KernelSpecification"]["Arguments"][0] |= {"Sizes": 4, "AccessMode": "x"}  # nearly Size, which is there too
+    assert t1.read(put(tmp_path, document)).kernel == "blend"
 
 
 SPACE = ("ConfigurationSpace", "TuningParameters", 0)

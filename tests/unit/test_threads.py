@@ -9,10 +9,10 @@ from portatile.strategies import _threads
 
 
 def test_one_thread_inside_and_as_many_as_before_afterwards() -> None:
-    found = _threads.controls()
-    if found is None:
+    result = _threads.controls()
+    if result is None:
         pytest.skip("NumPy's BLAS here has no switch that is known")
-    ask, tell = found
+    ask, tell = result
     before = ask()
     try:
         tell(2)

@@ -103,9 +103,9 @@ def test_it_waits_for_the_end_or_gives_up(search: followed.Search) -> None:
 
 def test_the_command_ends_without_a_search_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["watch", "--wait", "0.01s"]) == 1
-    said = capsys.readouterr()
-    assert said.out.startswith("http://127.0.0.1:")
-    assert "no search began" in said.err
+    output = capsys.readouterr()
+    assert output.out.startswith("http://127.0.0.1:")
+    assert "no search began" in output.err
 
 
 def test_running_searches_are_counted() -> None:

@@ -24,9 +24,9 @@ def best(*trials: Trial) -> object:
     with ResultStore(None) as store:
         for one in trials:
             store.add(one)
-        found = store.best(PROBLEM, DEVICE)
-        assert [found] == (store.leaders("gemm", 1) or [None])
-        return None if found is None else found.config["TILE"]
+        result = store.best(PROBLEM, DEVICE)
+        assert [result] == (store.leaders("gemm", 1) or [None])
+        return None if result is None else result.config["TILE"]
 
 
 def test_luck_does_not_beat_a_race() -> None:
@@ -96,9 +96,9 @@ def old(tmp_path: Path) -> Path:
 
 def test_an_older_store_is_read_and_extended(old: Path) -> None:
     with ResultStore(old) as store:
-        assert [one.config["TILE"] for one in store.leaders()] == [2]
+        assert [leader.config["TILE"] for leader in store.leaders()] == [2]
         store.add(raced(1, 0.52))
-        assert [one.config["TILE"] for one in store.leaders()] == [1]
+        assert [leader.config["TILE"] for leader in store.leaders()] == [1]
     with sqlite3.connect(old) as connection:  # an older portatile names its columns when it writes
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         row = stores.row_of(trial(3, 0.1))[:9]
@@ -106,7 +106,7 @@ def test_an_older_store_is_read_and_extended(old: Path) -> None:
         connection.execute(f"INSERT INTO trials ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     connection.close()
     with ResultStore(old) as store:
-        assert [one.config["TILE"] for one in store.leaders()] == [3]
+        assert [leader.config["TILE"] for leader in store.leaders()] == [3]
 
 
 def test_an_older_store_that_cannot_be_written_is_read(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,4 +119,4 @@ def test_an_older_store_that_cannot_be_written_is_read(old: Path, monkeypatch: p
 
     monkeypatch.setattr(sqlite, "create", refuse)
     with pytest.warns(RuntimeWarning, match="cannot be written"), ResultStore(old) as store:
-        assert [one.config["TILE"] for one in store.leaders()] == [2]
+        assert [leader.config["TILE"] for leader in store.leaders()] == [2]

@@ -54,7 +54,10 @@ def one_filter(taps: ArrayLike) -> NDArray[Any]:
 
 
 def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
-    """One filter for all axes, or one for each, which need not be equally long: rows of taps."""
+    """One filter for all axes, or one for each, which need not be equally long: rows of taps.
+
+    Raises ArgumentError for another number of filters, or rows that are no real numbers.
+    """
     refuse_masks(taps, "taps")
     try:
         array = np.asarray(taps)

@@ -50,6 +50,12 @@ def check_factors(factors: tuple[complex, ...], dtype: str) -> None:
             raise ArgumentError(f"{name}={value!r}; a product of integers takes whole numbers of 32 bits: convert the matrices to float32")
 
 
+def alive(buffer: Buffer, name: str) -> None:
+    """Raise ArgumentError for a Buffer whose memory is gone."""
+    if not buffer.memory.alive:
+        raise ArgumentError(f"{name} is a Buffer whose memory was given back, by release(), by `with` or with its device; make it anew")
+
+
 def whole(value: complex) -> bool:
     """Whether a factor is a whole number of 32 bits."""
     return type(value) is float and value == value // 1 and -(2.0**31) <= value < 2.0**31

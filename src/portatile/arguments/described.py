@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,10 @@ from portatile.device.foreign_arrays import LEGACY_STREAM
 
 MASK = 127  # the alignment of an address is its lowest set bit, up to 64; 0 stands for 128 bytes and better
 _SPACE = 48  # bits of an offset within a memory that has no address of its own; the bits above tell such memories apart
+
+
+Maker = Callable[[Any], tuple[Any, int]]
+"""Gives a new array beside another one, and the address of its first element."""
 
 
 class Library(ABC):
@@ -42,13 +46,18 @@ class Library(ABC):
     def place(self, array: Any) -> int:
         """The address of an array's first element."""
 
-    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
-        """An uninitialised array of the library, dtype and device of ``model``."""
-        return new(model, shape)
+    def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
+        """What makes uninitialised arrays like ``made``, which the library made, beside others of its device.
 
-    def new_as(self, model: Any, shape: tuple[int, ...], kind: np.dtype[Any]) -> Any:
-        """A new array as ``new`` makes it, with elements of ``kind``."""
-        return new(model, shape, kind)
+        ``kind`` is their dtype where it is not that of the others.
+        """
+        shape = tuple(made.shape)
+
+        def make(model: Any) -> tuple[Any, int]:
+            array = new(model, shape, kind)
+            return array, self.place(array)
+
+        return make
 
     def stream(self, array: Any) -> int:
         """The library's current stream on the device of ``array``; -1 where it has none."""
@@ -74,9 +83,6 @@ class Numpy(Library):
             key.append((array.shape, array.strides, array.dtype, array.flags.num, place & MASK and place & -place & MASK))
         return places
 
-    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
-        return np.empty(shape, model.dtype)
-
 
 class Buffers(Library):
     """portatile's own arrays."""
@@ -91,24 +97,31 @@ class Buffers(Library):
         for array in arrays:
             if type(array) is not kind:
                 return None
-            memory = array.memory
-            base = memory.handle
-            if base is None:  # released
-                return None
+            base = array.memory.handle
             if type(base) is not int:
-                base = id(memory) << _SPACE
+                if base is None:  # released
+                    return None
+                base = id(array.memory) << _SPACE
             places.append(base + array.offset)
             key.append(array.described or _described(array, base))
         return places
 
-    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
-        return Buffer.beside(model, shape)
+    def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
+        shape, dtype, strides, nbytes, allocate = made.shape, made.dtype, made.strides, made.nbytes, made.device.allocate
+
+        def make(model: Any) -> tuple[Any, int]:
+            memory = allocate(nbytes)
+            base = memory.handle
+            return Buffer.over(memory, shape, dtype, strides), base if type(base) is int else id(memory) << _SPACE
+
+        return make
 
 
 def _described(array: Buffer, base: int) -> tuple[object, ...]:
     """The description of a Buffer, without its address; it never changes, so the Buffer keeps it."""
     alignment = base & MASK and base & -base & MASK
-    array.described = description = (array.shape, array.strides, array.dtype, array.offset, array.memory.device, alignment)
+    memory = array.memory
+    array.described = description = (array.shape, array.strides, array.dtype, array.offset, memory.device, memory.generation, alignment)
     return description
 
 
@@ -140,8 +153,16 @@ class Torch(Library):
     def place(self, array: Any) -> int:
         return array.data_ptr()  # type: ignore[no-any-return]
 
-    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
-        return model.new_empty(shape)
+    def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
+        shape = tuple(made.shape)
+        if kind is not None:
+            return super().maker(made, kind)
+
+        def make(model: Any) -> tuple[Any, int]:
+            array = model.new_empty(shape)
+            return array, array.data_ptr()
+
+        return make
 
     def stream(self, array: Any) -> int:
         if self._stream is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.arguments.checks import ALL, DTYPES, NAMES, check_dtype, remedy
+from portatile.arguments.checks import ALL, DTYPES, NAMES, alive, check_dtype, remedy
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.copies import address
 from portatile.device.dlpack import packed
@@ -139,6 +139,7 @@ def _alignment(array: NDArray[Any]) -> int:
 
 
 def _device_matrix(buffer: Buffer, name: str, types: tuple[str, ...]) -> Matrix:
+    alive(buffer, name)
     return Matrix(buffer, *_device_form(buffer.shape, buffer.strides, buffer.dtype, buffer.offset, name, types), alignment(buffer))
 
 

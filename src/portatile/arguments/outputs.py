@@ -111,7 +111,10 @@ def result_type(operand: np.dtype[Any], asked_name: str | None, out: Any, c: Any
 
 
 def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None) -> Array:
-    """An uninitialised row-major array of the library and device of ``model``, of ``kind`` or its dtype."""
+    """An uninitialised row-major array of the library and device of ``model``, of ``kind`` or its dtype.
+
+    Raises ArgumentError for a library whose arrays cannot be made here.
+    """
     if isinstance(model, np.ndarray):
         return np.empty(shape, kind or model.dtype)  # type: ignore[return-value]
     if isinstance(model, Buffer):

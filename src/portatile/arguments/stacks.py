@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.arguments import matrices, outputs
-from portatile.arguments.checks import ALL, FACTORS, check_dtype, check_options, writable
+from portatile.arguments.checks import ALL, FACTORS, alive, check_dtype, check_options, writable
 from portatile.arguments.letters import conjugate
 from portatile.arguments.matrices import Array, Matrix
 from portatile.arguments.outputs import Begin, result_type
@@ -113,6 +113,7 @@ def stack_of(array: Any, name: str, types: tuple[str, ...] = FACTORS) -> _Stack:
         stack: _Stack = array
     elif isinstance(array, Buffer) or is_cuda_array(array):
         stack = Buffer.wrap(array)
+        alive(stack, name)
     else:
         raise matrices.unknown(array, name)
     if stack.ndim < 2:
@@ -165,7 +166,10 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
 
 
 def copying(source: _Stack, target: _Stack, name: str = "c") -> Begin | None:
-    """What copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``."""
+    """What copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``.
+
+    Raises ArgumentError where they overlap without being the same, or a Buffer has gaps.
+    """
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
             return None

@@ -11,6 +11,7 @@ import click
 from portatile.cli import _console, _options
 from portatile.cli._workloads import WorkloadGroup
 from portatile.errors import UsageError
+from portatile.kernel import PREFIX
 from portatile.records import Problem
 from portatile.trials import Budget
 from portatile.tuning.search import replay
@@ -35,6 +36,8 @@ def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool =
     if not fitting:
         raise UsageError(f"{path} holds no trials of that problem and device; it holds:{there or ' none'}")
     advice = "name the problem (portatile tune WORKLOAD SIZES --replay FILE) or the device (--device)"
+    if any(recording.problem.workload.startswith(PREFIX) for recording in fitting):
+        advice += f"; kernels of your own go to a file each: portatile export FOLDER --format t4 --workload {PREFIX}NAME"
     raise UsageError(f"{path} holds {len(fitting)} recordings; {advice}:{there}")
 
 

@@ -10,6 +10,7 @@ import click
 
 from portatile import execute, workloads
 from portatile.cli import Suggesting, _console
+from portatile.kernel import PREFIX
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.select import resolver
 from portatile.store import known_results
@@ -37,6 +38,8 @@ class WorkloadGroup(Suggesting):
         command = self.of_file(args[0])
         if command is not None:
             return args[0], command, args[1:]
+        if args[0].startswith(PREFIX):
+            raise click.UsageError(f"{args[0]} is a kernel of your own: use it from Python (portatile.Kernel), or tune its T1 file", ctx)
         return super().resolve_command(ctx, [workloads.resolved(args[0]), *args[1:]])
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -58,7 +58,7 @@ def command(
         if (backend, arch, selector, emit, output) != (None,) * 5:
             raise
         here = device.get()
-        _console.note(f"{missing}\ncompiled by the driver of {here.info.name} ({here.info.id}) instead")
+        _console.note(f"compiled by the driver of {here.info.name} ({here.info.id}); {missing}")
         target = here.target
     if product is not None and not product.compiled:
         _write(target.lower(file.source)[0].text.encode(), output)

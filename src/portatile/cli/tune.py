@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -319,19 +318,8 @@ def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
     print_(f"\n{_console.counted(len(result.trials), 'configuration')} in {result.seconds:.1f} s, failed: {failed}; {why}")
     for line in _tune_output.warm_lines(result):
         print_(line)
-    for kind, message in first_messages(result.trials):
-        print_(f"  {kind}: {message}")
-
-
-def first_messages(trials: tuple[Trial, ...]) -> list[tuple[str, str]]:
-    """The most frequent message of each kind of failure: its first line, and the first line that speaks of an error."""
-    lines: dict[str, Counter[str]] = {}
-    for trial in trials:
-        if trial.status != "ok" and trial.message:
-            first, *rest = trial.message.splitlines()
-            reason = next((line.strip() for line in rest if "error" in line.lower()), "")
-            lines.setdefault(trial.status, Counter())[f"{first[:160]} {reason[:160]}".rstrip()] += 1
-    return [(kind, counted.most_common(1)[0][0]) for kind, counted in sorted(lines.items())]
+    for line in result.failure_lines:
+        print_(line)
 
 
 def varying(trials: list[Trial]) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ class Memory(Releasable):
 
     nbytes: int
     device: Device
+    generation = 0
+    """Of the device, when the memory was made."""
     views: dict[ImageForm, Image] | None = None
     """Images that show this memory where it lies, made by ``Device.image_over``; they are given back with it."""
 
@@ -35,6 +37,11 @@ class Memory(Releasable):
     @abstractmethod
     def handle(self) -> Any:
         """The back end's own object: a ``pyopencl.Buffer``, an integer device pointer."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used: neither it nor its device was released since."""
+        return self.handle is not None and self.generation == self.device.generation
 
     def blind(self) -> None:
         """Give back the images that show this memory."""
@@ -119,7 +126,10 @@ class Queue(Releasable):
         return False
 
     def transient(self, nbytes: int) -> Memory:
-        """Memory that belongs to the graph being captured, for commands that are queued before its ``release``; CUDA only."""
+        """Memory that belongs to the graph being captured, for commands that are queued before its ``release``; CUDA only.
+
+        Raises DeviceError elsewhere.
+        """
         raise DeviceError(f"{self.device.info.id} captures no graphs")
 
     @abstractmethod
@@ -237,7 +247,10 @@ class Device(Releasable):
         """Device memory; raises DeviceError when there is not enough."""
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
-        """Another library's device memory as a Memory, without a copy. It still belongs to ``owner``, which is kept alive. CUDA only."""
+        """Another library's device memory as a Memory, without a copy. It still belongs to ``owner``, which is kept alive. CUDA only.
+
+        Raises ArgumentError elsewhere.
+        """
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
 
     def vendor_blas(self) -> VendorBlas:
@@ -292,7 +305,7 @@ class Device(Releasable):
         """A new image over memory that is large enough."""
 
     def _check_view(self, memory: Memory, form: ImageForm) -> None:
-        if memory.handle is None:
+        if not memory.alive:
             raise ArgumentError("this memory has been released")
         if memory.device is not self or isinstance(memory, Image):
             raise ArgumentError(f"an image over a buffer of {self.info.id} cannot show an image, or memory of {memory.device.info.id}")
@@ -339,7 +352,10 @@ class Device(Releasable):
         """A new queue."""
 
     def foreign_queue(self, stream: int) -> Queue:
-        """A queue that orders its commands in another library's stream, which stays that library's; CUDA only."""
+        """A queue that orders its commands in another library's stream, which stays that library's; CUDA only.
+
+        Raises ArgumentError elsewhere.
+        """
         raise ArgumentError(f"{self.info.id} has no streams of other libraries; they belong to CUDA devices")
 
     @abstractmethod

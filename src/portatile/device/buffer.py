@@ -25,9 +25,13 @@ _MOST_RUNS = 4096  # pieces that are copied one by one on a device; more take a 
 
 
 class Buffer:
-    """An array of ``shape`` and ``dtype`` that begins ``offset`` bytes into ``memory``; ``strides`` in bytes.
+    """An array in a device's memory: of ``shape`` and ``dtype``, from ``offset`` bytes into ``memory`` on, with ``strides`` in bytes.
 
-    Released with its last reference, or by ``with``. Views share the memory.
+    ``from_numpy`` and ``empty`` make one, ``wrap`` shows another library's CUDA array as one. Routines that get Buffers queue their work
+    on the device's default queue, do not wait for it, and return Buffers; ``numpy`` waits, and copies to the host.
+
+    Views (``a[1:]``, ``a.T``, ``reshape``) share the memory. It is given back with the last of them, by ``release`` or by ``with``, and
+    handed on to the next Buffer of as many bytes, so that new results cost little more than an ``out`` that is kept.
 
     Examples:
         >>> import numpy as np
@@ -46,7 +50,7 @@ class Buffer:
     ) -> None:
         self.memory = memory
         self.shape = tuple(map(int, shape))
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = dtype if isinstance(dtype, np.dtype) else _kind(dtype)
         self.strides = packed(self.shape, self.dtype.itemsize) if strides is None else tuple(strides)
         self.offset = offset
         self.described: tuple[object, ...] | None = None  # kept by arguments/described.py
@@ -58,7 +62,10 @@ class Buffer:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], dtype: DTypeLike, device: Device | str | None = None) -> Buffer:
-        """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes)."""
+        """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes).
+
+        Raises ArgumentError for a shape or dtype that no memory holds.
+        """
         kind, sizes = _kind(dtype), checked_sizes(shape)
         nbytes = prod(sizes) * kind.itemsize
         if nbytes > sys.maxsize:
@@ -66,17 +73,18 @@ class Buffer:
         return cls(_device(device).allocate(nbytes), sizes, kind)
 
     @classmethod
-    def beside(cls, model: Buffer, shape: tuple[int, ...]) -> Buffer:
-        """An uninitialised C-contiguous array of the dtype and device of ``model``, with nothing checked: ``shape`` is one of integers."""
+    def over(cls, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]) -> Buffer:
+        """The array that begins with ``memory``, with nothing checked."""
         buffer = cls.__new__(cls)
-        buffer.dtype, buffer.shape, buffer.offset, buffer.described = model.dtype, shape, 0, None
-        buffer.strides = packed(shape, model.dtype.itemsize)
-        buffer.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
+        buffer.memory, buffer.shape, buffer.dtype, buffer.strides, buffer.offset, buffer.described = memory, shape, dtype, strides, 0, None
         return buffer
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
-        """A copy of ``array`` on ``device``; returns when the array may change again."""
+        """A copy of ``array`` on ``device``; returns when the array may change again.
+
+        Raises ArgumentError for an array of Python objects.
+        """
         refuse_masks(array, "the array")
         source = np.ascontiguousarray(array).reshape(np.shape(array))
         if source.dtype.hasobject:
@@ -127,7 +135,7 @@ class Buffer:
 
     @property
     def mT(self) -> Buffer:
-        """The view with every matrix of a stack transposed."""
+        """The view with every matrix of a stack transposed. Raises ArgumentError for fewer than two dimensions."""
         if self.ndim < 2:
             raise ArgumentError(f"a Buffer of shape {self.shape} is no matrix and no stack of them")
         turn = slice(None, -3, -1)  # the last two, in the other order
@@ -146,7 +154,7 @@ class Buffer:
 
     def copy(self, queue: Queue | None = None) -> Buffer:
         """A new C-contiguous Buffer with the same elements, on the same device; does not wait where they lie in a few pieces."""
-        copy, queue = Buffer.beside(self, self.shape), queue or self.device.default_queue()
+        copy, queue = Buffer.empty(self.shape, self.dtype, self.device), queue or self.device.default_queue()
         run, sizes, strides = runs(self.shape, self.strides, self.dtype.itemsize)
         if prod(sizes) > _MOST_RUNS:
             copy.assign(self.numpy(queue), queue)
@@ -179,6 +187,8 @@ class Buffer:
         """Copy a host array of the same shape and dtype into this one; returns when the array may change again.
 
         Where there is something between the elements, it comes to the host and goes back as it was.
+
+        Raises ArgumentError for another shape or dtype.
         """
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"a {type(array).__name__} cannot be assigned; convert it with numpy.asarray")
@@ -248,7 +258,10 @@ class Buffer:
         return import_module("portatile.array_api").namespace(api_version)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Buffer:
-        """A copy on another device, by way of the host unless the driver copies between them; the Buffer itself where it lies there."""
+        """A copy on another device, by way of the host unless the driver copies between them; the Buffer itself where it lies there.
+
+        Raises ArgumentError where a ``stream`` is named.
+        """
         if stream is not None:
             raise ArgumentError("stream is not taken: copies between devices wait for the default queues of both")
         place = _device(device)
@@ -313,7 +326,7 @@ class Buffer:
 
     def _mapped(self) -> NDArray[Any] | None:
         """The elements where they lie, in memory that the host reaches; None on other devices."""
-        if self.memory.handle is None:
+        if not self.memory.alive:
             raise ArgumentError("this memory has been released")
         if self.size == 0:
             return np.empty(self.shape, self.dtype) if self.device.info.kind == "cpu" else None
@@ -332,12 +345,11 @@ class Buffer:
         return np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
 
     def _pointer(self, what: str) -> int:
-        handle = self.memory.handle
         if not self.device.info.can.addresses:
             raise AttributeError(f"{what}: {self.device.info.id} is no CUDA device; copy with numpy()")
-        if handle is None:
+        if not self.memory.alive:
             raise ArgumentError("this memory has been released")
-        return int(handle) + self.offset
+        return int(self.memory.handle) + self.offset
 
     def _extent(self) -> tuple[int, int]:
         """The first byte of the memory that elements use, and the one past the last."""

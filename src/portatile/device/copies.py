@@ -27,11 +27,11 @@ def contiguous(array: NDArray[Any]) -> None:
 
 def fits(memory: Memory, offset: int, nbytes: int) -> None:
     """Raise ArgumentError for bytes that do not lie in ``memory``, or for a part of an image, or for memory given back."""
-    if memory.handle is None:
+    if not memory.alive:
         raise ArgumentError("this memory has been released")
     if offset < 0 or nbytes < 0 or offset + nbytes > memory.nbytes:
         raise ArgumentError(f"{nbytes} bytes from byte {offset} on do not lie in memory of {memory.nbytes} bytes")
-    if isinstance(memory, Image) and (offset or nbytes != memory.nbytes):
+    if (offset or nbytes != memory.nbytes) and isinstance(memory, Image):
         raise ArgumentError(f"images are copied as a whole: {memory.nbytes} bytes, not {nbytes} from {offset} on")
 
 

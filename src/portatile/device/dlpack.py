@@ -79,7 +79,10 @@ class Strided:
 
 
 def export(array: Strided) -> object:
-    """A DLPack capsule; the consumer's tensor keeps ``array.owner`` alive."""
+    """A DLPack capsule; the consumer's tensor keeps ``array.owner`` alive.
+
+    Raises ArgumentError for a dtype or strides that DLPack cannot describe.
+    """
     ndim, itemsize = len(array.shape), array.dtype.itemsize
     if array.dtype.kind not in _CODES or any(s % itemsize for s in array.strides):
         raise ArgumentError(f"DLPack cannot describe dtype {array.dtype} with strides {array.strides}")

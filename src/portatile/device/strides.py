@@ -35,7 +35,10 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def wanted_shape(dimensions: tuple[Any, ...], size: int) -> tuple[int, ...]:
-    """The arguments of ``reshape``, a tuple or numbers of which one may be -1, as a shape of ``size`` elements."""
+    """The arguments of ``reshape``, a tuple or numbers of which one may be -1, as a shape of ``size`` elements.
+
+    Raises ArgumentError where they do not give so many.
+    """
     sizes = dimensions[0] if len(dimensions) == 1 and isinstance(dimensions[0], Sequence) else dimensions
     try:
         shape = [index(n) for n in sizes]

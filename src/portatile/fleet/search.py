@@ -8,7 +8,6 @@ stored in this process as they arrive. A restarted scheduler receives again what
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -31,6 +30,7 @@ from portatile.tuning.final import ranking
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Stopped, TuningRequest, TuningResult
+from portatile.user_warnings import warn
 
 _WAIT = 0.2  # seconds between two looks at the fleet
 _RESULT_SECONDS = 3.0  # to wait for the result of a finished task: its worker may have gone with the result
@@ -280,7 +280,7 @@ class _Search:
             if task.worker:
                 self.apart.add(task.worker)
                 self.defaults[task.worker] = self._failed(task, "crash", message)
-                warnings.warn(f"a worker is left out: {message}", RuntimeWarning, stacklevel=2)
+                warn(f"a worker is left out: {message}")
                 self._give_up(error)
             elif task.attempts < _ATTEMPTS:
                 self._submit(key, task.config, attempts=task.attempts + 1)
@@ -324,7 +324,7 @@ class _Search:
             ratio = self.defaults[other].median / median(trial.median for trial in self.defaults.values())
             where = self.fleet.members()[other].host if other in self.fleet.members() else other
             message = f"a worker on {where} takes {ratio:.2f} times as long as the others for the default"
-            warnings.warn(f"{message}: it is left out of this search", RuntimeWarning, stacklevel=2)
+            warn(f"{message}: it is left out of this search")
 
     def _failed(self, task: _Task, status: Status, message: str) -> Trial:
         return Trial(self.request.problem, dict(task.config), self.info, task.source, status, message=message, time=now())
@@ -361,7 +361,7 @@ class _Search:
                 if not self.fleet.connected:
                     self.fleet.reconnect()
                 elif attempts == _ATTEMPTS:
-                    warnings.warn(f"there was no final comparison: {members.described(error)}", RuntimeWarning, stacklevel=2)
+                    warn(f"there was no final comparison: {members.described(error)}")
         for trial in self.decision.finalists if self.decision is not None else ():
             self.store.add(trial)
             self.found.trials[canonical(trial.config)] = trial

@@ -33,6 +33,22 @@ _ROLES = {"ReadOnly": "in", "WriteOnly": "out", "ReadWrite": "inout"}
 _METHODS = ("AbsoluteDifference", "SideBySideComparison", "SideBySideRelativeComparison")
 _AXES = ("X", "Y", "Z")
 _KERNEL = "KernelSpecification"
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "": ("General", "ConfigurationSpace", _KERNEL, "Budget"),
+    "ConfigurationSpace": ("TuningParameters", "Conditions"),
+    "ConfigurationSpace.TuningParameters": ("Name", "Type", "Values", "Default"),
+    "ConfigurationSpace.Conditions": ("Expression", "Parameters"),
+    _KERNEL: (
+        *("Language", "KernelName", "KernelFile", "CompilerOptions", "LocalSize", "GlobalSize", "GlobalSizeType", "SharedMemory"),
+        *("ProblemSize", "GridDivX", "GridDivY", "GridDivZ", "Arguments", "ReferenceArguments"),
+    ),
+    f"{_KERNEL}.Arguments": ("Name", "Type", "MemoryType", "AccessType", "Size", "FillType", "FillValue", "RandomSeed", "DataSource"),
+    f"{_KERNEL}.ReferenceArguments": (
+        *("Name", "TargetName", "ValidationMethod", "ValidationThreshold", "FillType", "FillValue", "RandomSeed", "DataSource"),
+    ),
+    "Budget": ("Type", "BudgetValue"),
+}
+"""What is read of each record. A name that is nearly one of these is a mistake; other tools may have any others."""
 _SEED = 0
 _MOST_ELEMENTS = 2**31 - 1  # of an argument
 
@@ -96,6 +112,7 @@ class _Reader(Fields):
 
     def specification(self) -> Specification:
         """Everything that the file says."""
+        self._check_spelling()
         if (language := self.get(self.kernel, _KERNEL, "Language", str)) != "OpenCL":
             self.fail(f"{_KERNEL}.Language is {language!r}; portatile takes OpenCL C, which it runs through OpenCL and through CUDA")
         if self.kernel.get("SharedMemory"):
@@ -120,6 +137,15 @@ class _Reader(Fields):
             options=tuple(str(option) for option in self.kernel.get("CompilerOptions") or () if not str(option).startswith("-std=")),
             budget=self._budget(),
         )
+
+    def _check_spelling(self) -> None:
+        """Fail for a name that is nearly one that is read: without it a condition or a reference would be left out silently."""
+        records = {"": self.document, "ConfigurationSpace": self.space, _KERNEL: self.kernel}
+        for at, names in _FIELDS.items():
+            owner, _, last = at.rpartition(".")
+            entries = [(records[at], at)] if at in records else self.list(records[owner], owner, last)
+            for entry, place in entries:
+                self.spelling(entry, place, names)
 
     # The space
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -49,6 +50,13 @@ class Fields:
         if not isinstance(values, list) or not all(isinstance(entry, Mapping) for entry in values):
             self.fail(f"{place} must be a list of objects")
         return [(entry, f"{place}[{number}]") for number, entry in enumerate(values)]
+
+    def spelling(self, record: Mapping[str, Any], at: str, known: Sequence[str]) -> None:
+        """Fail for a name in the record that is no field, but nearly one of those ``known`` that it lacks."""
+        for name in record:
+            close = get_close_matches(name, [other for other in known if other not in record], n=1, cutoff=0.85)
+            if close and name not in known:
+                self.fail(f"{f'{at}.' if at else ''}{name} is no field; did you mean {close[0]}?")
 
     def expression(self, text: str, at: str, known: Mapping[str, object]) -> str:
         """An expression of Python that can only calculate, with ``&&`` and ``||`` as words; fails for anything else."""

@@ -128,6 +128,8 @@ def read(document: object) -> list[Trial]:
 def load(data: bytes) -> list[Trial]:
     """``read`` from the bytes of a file.
 
+    Raises ArgumentError for what is no T4.
+
     Examples:
         >>> text = '{"schema_version": "1.0.0", "results": [{"configuration": {"block": 16}, "invalidity": "correct",'
         >>> text += '"correctness": 1, "times": {"runtimes": [2, 3, 2]}}], "metadata": {"timeunit": "milliseconds"}}'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from portatile.arguments.host_tensors import taken
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
-from portatile.formatting import duration, rate
+from portatile.formatting import duration, rate, spelled
 from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.expression import Given
@@ -32,6 +32,7 @@ from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.objective import Objective
+from portatile.user_warnings import warn
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
 
@@ -119,7 +120,7 @@ class Kernel(Definition):
         the text has ``#error``, which is a way to exclude configurations).
         """
         if not self.verified:
-            warnings.warn(f"{self.entry} has no reference: it is timed, but its results are not checked", stacklevel=2)
+            warn(f"{self.entry} has no reference: it is timed, but its results are not checked", UserWarning)
         shown = Metrics.of(metrics, [*self.names, "time"])
         request = replace(self.request(Budget.parse(budget), device, strategy, seed, resume), objective=objective)
         if strategy_options:
@@ -139,7 +140,7 @@ class Kernel(Definition):
         listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
         result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
-        self._chosen.clear()
+        self._by_arguments.clear()
         self._trusted.clear()
         self._trust.forget()
         return TunedKernel(**{entry.name: getattr(result, entry.name) for entry in fields(result)}, kernel=self)
@@ -167,13 +168,26 @@ class Kernel(Definition):
         integers = self.arguments.integers(values)
         places = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in self.arguments.arrays}
         key = (opened, *integers.values(), *places.values())
-        if key not in self._chosen:
-            if len(self._chosen) >= _MAX_REMEMBERED:
-                self._chosen.clear()
+        if key not in self._by_arguments:
+            if len(self._by_arguments) >= _MAX_REMEMBERED:
+                self._by_arguments.clear()
             problem = self._problem(integers, places)
+            self.warn_of_short_arrays(values)
             self.cases.keep(values)
-            self._chosen[key] = self.runner(self._trust.choose(problem, opened, self._results(self.name)).config, opened)
-        return self._chosen[key].run(values)
+            self._by_arguments[key] = self.runner(self._trust.choose(problem, opened, self._results(self.name)).config, opened)
+        return self._by_arguments[key].run(values)
+
+    def warn_of_short_arrays(self, values: Mapping[str, Any]) -> None:
+        """Warn of an array that is smaller than the definition's although all integers, and so the launch, are the definition's."""
+        for array in self.arguments.arrays:
+            size = math.prod(getattr(values[array.name], "shape", array.value.shape))
+            if size >= array.value.size or array.form is not None:
+                continue
+            integers = self.arguments.integers(values)
+            if integers == self.arguments.integers(self.arguments.scalars):
+                same = f" for the same {spelled(integers)}" if integers else ""
+                sizes = f"{array.name} has {size} elements, in the definition {array.value.size}{same}"
+                warn(f"{self.entry}: {sizes}: the kernel may reach outside of the array")
 
     def explain(self, device: str | None = None) -> Choice:
         """The configuration that a call with arguments like the definition's uses, and where it comes from; checked if necessary."""
@@ -212,7 +226,7 @@ class Kernel(Definition):
         return {}
 
     @cached_property
-    def _chosen(self) -> dict[tuple[object, ...], Runner]:
+    def _by_arguments(self) -> dict[tuple[object, ...], Runner]:
         return {}
 
     @cached_property
@@ -258,6 +272,7 @@ class TunedKernel(tuner.TuningResult):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
         bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)
+        self.kernel.warn_of_short_arrays(bound)
         return self.kernel.trusted(self.best, devices.get(self.device.id), bound).run(bound)
 
     def __str__(self) -> str:
@@ -270,6 +285,7 @@ class TunedKernel(tuner.TuningResult):
                 f"winner   {self._line(self.best)}",
                 f"default  {self._line(self.default)}",
                 f"{len(self.trials)} configuration{'s' if len(self.trials) != 1 else ''} in {self.seconds:.1f} s, failed: {failed}",
+                *self.failure_lines,
                 self.checked,
             )
         )
@@ -283,7 +299,8 @@ class TunedKernel(tuner.TuningResult):
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
-        shown = "".join(f"  {value:.4g} {name}" for name, value in self.metrics_of(trial).items())
-        return (
-            f"{duration(trial.comparable)}  {rate(*self.kernel.speed(trial.problem, trial.comparable))}{shown}{faster}  {config}".rstrip()
-        )
+        metrics = self.metrics_of(trial)
+        speed, unit = self.kernel.speed(trial.problem, trial.comparable)
+        figures = [duration(trial.comparable), *([] if unit in metrics else [rate(speed, unit)])]
+        figures += [f"{value:.4g} {name}" for name, value in metrics.items()]
+        return f"{'  '.join(figures)}{faster}  {config}".rstrip()

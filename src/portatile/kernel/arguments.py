@@ -186,8 +186,12 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
     if parameter.kind == "local":
         if known is None:
             raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
-        width = {"": 1, "3": 4}.get(known[2] or "", int(known[2] or 1))
-        return Local(name, width * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
+        if not isinstance(value, int | float | np.number | str) and not callable(value):
+            given = f"not a {type(value).__name__}"
+            raise ArgumentError(
+                f"argument {name} of {head.name} is local memory: pass its number of elements, such as 64 or 'block', {given}"
+            )
+        return Local(name, width(declared) * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
     if parameter.kind == "scalar":
         if declared not in SCALARS:
             raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value; pass numbers, or a pointer to it")
@@ -227,6 +231,8 @@ def array(value: Any, name: str, declared: str) -> NDArray[Any]:
         raise ArgumentError(f"argument {name} has no elements (shape {value.shape})")
     if not value.flags.c_contiguous or not value.flags.aligned:
         raise ArgumentError(f"argument {name} is not contiguous in memory; pass numpy.ascontiguousarray({name})")
+    if flat(value).size % width(declared):
+        raise ArgumentError(f"argument {name} has {flat(value).size} numbers, no multiple of the {width(declared)} of a {declared}")
     return value
 
 
@@ -238,6 +244,13 @@ def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
     wanted = SCALARS[known[1]] if known else None
     if wanted is not None and real(dtype).name != wanted:
         raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass {name}.astype('{wanted}')")
+
+
+def width(declared: str) -> int:
+    """How many numbers an element of a type takes in memory: 4 of ``float4`` and of ``float3``, 1 of a structure."""
+    known = ELEMENT.fullmatch(declared)
+    count = known[2] if known else None
+    return 4 if count == "3" else int(count or 1)
 
 
 def scalar(value: Any, name: str, dtype: str) -> int | float:

@@ -67,7 +67,10 @@ class Checks:
                 raise ArgumentError(f"{name} is complex; only the elements of real outputs are reduced")
 
     def expected(self, outputs: Sequence[Array], values: Mapping[str, Any]) -> dict[str, Expected]:
-        """The expected content of each output; ``values`` are copies of the arguments, which the reference may overwrite."""
+        """The expected content of each output; ``values`` are copies of the arguments, which the reference may overwrite.
+
+        Raises ArgumentError for a reference that does not give what the outputs need.
+        """
         if self.reference is None:
             return {}
         result: Any = self.reference

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem,
 from portatile.space import ParameterSpace
 from portatile.space.constraint import Predicate
 from portatile.trials import Trial
+from portatile.user_warnings import warn
 from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
 
 PREFIX = "kernel:"
@@ -104,7 +104,10 @@ class Definition(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed."""
+        """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed.
+
+        Raises ArgumentError for anything else that would differ.
+        """
         if dtype not in ("", *self.dtypes) or options or layout:
             raise ArgumentError(f"{self.name}: only integer arguments may differ from the definition ({', '.join(self.sizes) or 'none'})")
         return self._problem(self.arguments.integers({**self.arguments.scalars, **(sizes or {})}), shapes(self.arguments))
@@ -118,7 +121,10 @@ class Definition(Workload):
         return self.cases.problems
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The user's parameters under the user's constraints, and the device's limits on the work-group."""
+        """The user's parameters under the user's constraints, and the device's limits on the work-group.
+
+        Raises LaunchError for images on a device that has none.
+        """
         if not device.images and any(array.form is not None for array in self.arguments.arrays):
             raise LaunchError(f"{self.entry} takes images, and {device.name} has none")
         return ParameterSpace(
@@ -126,7 +132,10 @@ class Definition(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The user's default, else the first legal configuration."""
+        """The user's default, else the first legal configuration.
+
+        Raises SpaceError where no configuration, or not the user's default, is legal.
+        """
         space = self.space(problem, device)
         if self._default is not None:
             if reason := space.violated(self._default):
@@ -154,10 +163,10 @@ class Definition(Workload):
         """The expected outputs, with the tolerance as their scale; empty for a kernel without a reference."""
         expected = self.expected(problem)
         if names := self.cases.foregone(problem, expected):
-            warnings.warn(
+            warn(
                 f"{names} held the expected values before {self.entry} ran, so that a kernel that does nothing would pass: "
                 f"clear the array, or say roles={{'{names.split(',')[0]}': 'out'}}",
-                stacklevel=2,
+                UserWarning,
             )
         return expected
 
@@ -219,7 +228,7 @@ class Definition(Workload):
         sizes = (*self._geometry.reads, *(name for local in self.arguments.locals for name in local.elements.reads))
         if unused := [name for name in self._parameters if name not in sizes and not self._text.mentions(name, self._constants.values())]:
             which = f"parameter{'s' * (len(unused) != 1)} {', '.join(unused)}"
-            warnings.warn(f"{self.entry}: neither the text nor a size depends on the {which}; is a name misspelt?", stacklevel=4)
+            warn(f"{self.entry}: neither the text nor a size depends on the {which}; is a name misspelt?", UserWarning)
 
     def _numbers(self, problem: Problem) -> dict[str, int | float]:
         """The numbers among the arguments of a problem."""

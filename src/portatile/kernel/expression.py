@@ -58,7 +58,7 @@ class Expression:
         if isinstance(formula, Sequence):
             parts = [cls.of(part, what) for part in formula]
             reads = tuple(dict.fromkeys(name for part in parts for name in part.reads))
-            spelling = f"({', '.join(part.text for part in parts)})"
+            spelling = f"({', '.join(part.text for part in parts)})" if len(parts) != 1 else parts[0].text
             return cls(reads, lambda values: tuple(part.compute(values) for part in parts), spelling, digest(*(p.identity for p in parts)))
         if isinstance(formula, bool) or not hasattr(formula, "__float__"):
             raise ArgumentError(f"{what}={formula!r} must be a number, an expression, a callable, or up to three of these")

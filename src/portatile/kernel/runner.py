@@ -43,7 +43,7 @@ class Runner:
         self._generation = device.generation
 
     def run(self, values: Mapping[str, Any]) -> Any:
-        """Launch with arguments by name; see ``Kernel.__call__``."""
+        """Launch with arguments by name; see ``Kernel.__call__``. Raises ArgumentError for arrays on the host and on a device together."""
         arrays = {array.name: _accept(array, values[array.name], self.device) for array in self._declared.arrays}
         on_device = {isinstance(array, Buffer) for array in arrays.values()}
         if len(on_device) > 1:

@@ -93,9 +93,13 @@ class KernelText:
 
 def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
     """Tunable parameters with plain values; raises ArgumentError for what cannot be a definition."""
+    if not isinstance(parameters, Mapping):
+        raise ArgumentError(f"parameters={parameters!r} must be a dict of names and their values, such as {{'block': [16, 64]}}")
     checked = {}
     for name, choices in parameters.items():
         _check_name(name)
+        if _WORDS.fullmatch(name):
+            raise ArgumentError(f"parameter {name!r} is a word of OpenCL C, and its #define would replace it everywhere: rename it")
         if isinstance(choices, str) or not isinstance(choices, Iterable):
             raise ArgumentError(f"parameter {name!r} must have a list of values, not {choices!r}")
         checked[name] = tuple(_plain(name, value) for value in choices)
@@ -111,7 +115,10 @@ def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -
 
 
 def constants(config: Config, parameters: Mapping[str, object]) -> dict[str, Value]:
-    """Definitions that are equal in every configuration."""
+    """Definitions that are equal in every configuration.
+
+    Raises ArgumentError for a name that is a parameter too, or a value of another kind.
+    """
     for name in config:
         _check_name(name)
         if name in parameters:
@@ -124,6 +131,10 @@ def limits(device: DeviceInfo) -> dict[str, Value]:
     return {f"max_work_item_{axis}": size for axis, size in zip("xyz", device.max_work_item_sizes, strict=True)}
 
 
+_WORDS = re.compile(
+    "auto|break|case|char|const|constant|continue|default|do|double|else|enum|extern|float|for|global|goto|half|if|inline|int|kernel|local|long|"
+    "private|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|union|unsigned|void|volatile|while"
+)
 _NUMBERS = {entry.name: (1, 1, 1) if "sizes" in entry.name else 0 for entry in fields(DeviceInfo)}
 _NOMINAL = DeviceInfo(**cast(Any, {**_NUMBERS, "capabilities": Capabilities()}))
 DEVICE_FACTS = (*_NOMINAL.facts(), *limits(_NOMINAL))

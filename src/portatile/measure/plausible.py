@@ -97,5 +97,5 @@ def refuse_removed(what: str, once: float, twice: float) -> None:
     if not 1.4 <= twice / once <= 3.5:
         raise DeviceError(
             f"{what}: twice as many rounds take {twice / once:.2f} times as long ({once:.3g} s, {twice:.3g} s); "
-            "either the compiler removed work or the machine is too busy: the measurement is refused"
+            "either the compiler removed work or the machine is too busy: the measurement is refused; try again when nothing else runs"
         )

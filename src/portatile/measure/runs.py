@@ -23,6 +23,7 @@ BURST = 0.005
 """Seconds of a burst of back-to-back runs: long compared with the clock's resolution and a launch, and short enough that on a busy
 machine some bursts are undisturbed."""
 
+_ENOUGH = 3  # samples of a run that takes long
 _MOST_RUNS = 4096
 
 
@@ -48,11 +49,15 @@ class Timed:
 
 @dataclass(frozen=True)
 class Length:
-    """The length of a measurement: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed."""
+    """The length of a measurement: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed.
+
+    After ``most`` seconds three samples are enough: runs that take seconds each scatter little.
+    """
 
     samples: int = 5
     seconds: float = 0.2
     burst: float = BURST
+    most: float = math.inf
 
 
 def known(problem: Problem, device: Device) -> Choice:
@@ -102,9 +107,11 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length
     """
     first = back_to_back(queue, clock, run, 1)
     runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
-    ends = time.perf_counter() + length.seconds
+    started = time.perf_counter()
     samples: list[float] = []
-    while len(samples) < length.samples or time.perf_counter() < ends:
+    while len(samples) < length.samples or time.perf_counter() - started < length.seconds:
+        if len(samples) >= _ENOUGH and time.perf_counter() - started > length.most:
+            break
         samples.append(back_to_back(queue, clock, run, runs))
     if min(samples) <= 0:
         raise DeviceError(f"the clock of {queue.device.info.id} says that {runs} runs took no time: it cannot be used")

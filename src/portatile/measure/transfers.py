@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,18 +91,26 @@ def measure(device: Device, copy: Copy, rounds: int = 3) -> Measured:
         device.queue() as queue,
         device.queue(profiling=True) as clock,
     ):
-        host = _host(device, copy)
-        _check(queue, copy, host, memory, other)
+        ends = _Ends(_host(device, copy), memory, other)
+        _check(queue, copy, ends)
         if copy.direction != "dtod" and copy.memory == "pageable":
-            samples = [_one_by_one(queue, copy, host, memory) for _ in range(rounds)]
+            samples = [_one_by_one(queue, copy, ends) for _ in range(rounds)]
         else:
-            samples = _back_to_back(queue, clock, copy, host, memory, other, rounds)
+            samples = _back_to_back(queue, clock, copy, ends, rounds)
     work = float(copy.nbytes * (2 if copy.direction == "dtod" else 1))
     kind = "device" if copy.direction == "dtod" else copy.memory
     measured = Measured(copy.direction, "B/s", work, tuple(samples), {"memory": kind, "bytes": copy.nbytes})
     limit = 0.0 if copy.direction != "dtod" else memory_limit(device, lambda: 0.0)
     refuse_impossible(measured, device.info, limit)
     return measured
+
+
+class _Ends(NamedTuple):
+    """The ends of copies: memory of the host, memory of the device, and more of it for copies within the device."""
+
+    host: NDArray[np.uint8]
+    memory: Memory
+    other: Memory
 
 
 def _host(device: Device, copy: Copy) -> NDArray[np.uint8]:
@@ -112,8 +120,9 @@ def _host(device: Device, copy: Copy) -> NDArray[np.uint8]:
     return array
 
 
-def _check(queue: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory, other: Memory) -> None:
+def _check(queue: Queue, copy: Copy, ends: _Ends) -> None:
     """Through the device and back; within it on the way, where that is measured."""
+    host, memory, other = ends
     sent = host.copy()
     queue.upload(memory, host)
     source = memory
@@ -127,7 +136,8 @@ def _check(queue: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory, ot
         raise DeviceError(f"{wrong} of {copy.nbytes} bytes come back wrong from {queue.device.info.id}: transfers cannot be measured")
 
 
-def _start(queue: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory, other: Memory, blocking: bool = False) -> None:
+def _start(queue: Queue, copy: Copy, ends: _Ends, blocking: bool = False) -> None:
+    host, memory, other = ends
     if copy.direction == "htod":
         queue.upload(memory, host, blocking=blocking)
     elif copy.direction == "dtoh":
@@ -136,13 +146,11 @@ def _start(queue: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory, ot
         queue.copy(other, memory, copy.nbytes)
 
 
-def _back_to_back(
-    queue: Queue, clock: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory, other: Memory, rounds: int
-) -> list[float]:
+def _back_to_back(queue: Queue, clock: Queue, copy: Copy, ends: _Ends, rounds: int) -> list[float]:
     """Time copies on the queue without profiling by the profiling queue's clock: with profiling each copy would cost more."""
 
     def burst(copies: int) -> float:
-        seconds = back_to_back(queue, clock, partial(_start, queue, copy, host, memory, other), copies)
+        seconds = back_to_back(queue, clock, partial(_start, queue, copy, ends), copies)
         queue.finish()
         return seconds
 
@@ -151,9 +159,9 @@ def _back_to_back(
     return [burst(copies) for _ in range(rounds)]
 
 
-def _one_by_one(queue: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory) -> float:
+def _one_by_one(queue: Queue, copy: Copy, ends: _Ends) -> float:
     np.zeros(_FLUSH_BYTES, np.uint8).fill(1)
     queue.finish()
     start = time.perf_counter()
-    _start(queue, copy, host, memory, memory, blocking=True)
+    _start(queue, copy, ends, blocking=True)
     return time.perf_counter() - start

@@ -39,8 +39,13 @@ def sizes(problem: Problem) -> str:
 def options(problem: Problem, workload: Workload | None) -> str:
     """The options that are not the workload's defaults; all of a workload that is not known, but what is usual of a user's own kernel."""
     defaults = _usual(problem) if workload is None else {name: values[0] for name, values in workload.options.items()}
-    shown = {name: _HASH.sub(r"\1…", value(chosen)) for name, chosen in problem.options.items() if defaults.get(name) != chosen}
+    shown = {name: short_hash(value(chosen)) for name, chosen in problem.options.items() if defaults.get(name) != chosen}
     return " · ".join(f"{name}{NBSP}{chosen}" for name, chosen in shown.items())
+
+
+def short_hash(text: str) -> str:
+    """A text with its hashes cut to six digits: ``3e01b5…``."""
+    return _HASH.sub(r"\1…", text)
 
 
 def brief_options(problem: Problem, workload: Workload | None) -> str:

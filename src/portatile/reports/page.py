@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from functools import cache
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -124,11 +126,23 @@ def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
             for number, figure in enumerate(overview.figures(placed), 1)
         ],
         "concerns": concerns,
-        "contents": [(name, list(listed)) for name, listed in groupby(written, lambda section: section["group"].problem.workload)],
+        "contents": [
+            (name, _told_apart(list(listed))) for name, listed in groupby(written, lambda section: section["group"].problem.workload)
+        ],
         "sections": written,
         "devices": [_facts(anchors[key], device) for key, device in devices.items()],
         "measured": any(section["share"] for section in written),
     }
+
+
+def _told_apart(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sections for the contents; texts of a user's own kernel that have one name get the beginning of their versions."""
+    names = Counter((section["short"], section["nickname"]) for section in listed)
+    for section in listed:
+        version = str(section["group"].problem.options.get("version", ""))
+        if version and names[section["short"], section["nickname"]] > 1:
+            section["short"] = f"{section['short']} {formatting.short_hash(version)}"
+    return listed
 
 
 def _downloads(groups: Sequence[Group]) -> dict[str, object]:

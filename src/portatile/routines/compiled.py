@@ -89,7 +89,7 @@ class Compiled:
         given is made. An operand that is not read with these scalars may be left out. Raises ArgumentError or UnknownNameError with what
         would be right.
         """
-        if not named and out is not None and len(operands) == self._inputs:  # most calls
+        if not named and len(operands) == self._inputs:  # most calls
             return self._recorder.call(self._plan, operands, self._usual, (), out, None)
         if len(operands) > len(self._names):
             raise ArgumentError(f"{len(operands)} operands; {self._workload.name} has {len(self._names)}: {', '.join(self._names)}")
@@ -174,6 +174,7 @@ class Compiled:
             array = Buffer.wrap(array)
         if array.strides != strides or array.shape != shape or array.dtype != self._kinds[name]:
             self._refuse(name, array)
+        checks.alive(array, name)
         memory = array.memory
         if memory.device is not self.device:
             raise ArgumentError(f"{name} lies on {memory.device.info.id}; this was compiled for {self.device.info.id}")
@@ -196,11 +197,11 @@ class Compiled:
         """Raise ArgumentError for arrays in different places, and for an output that shares memory with an operand."""
         target = stored[-1]
         on_device = type(target.array) is Buffer
-        for name, other in zip(self._order, stored[:-1], strict=False):
-            if (type(other.array) is Buffer) != on_device:
-                if other is self._absent[name]:
-                    continue
-                raise ArgumentError(f"{name} and {self._output} lie in different places, one on the host; move them to one")
+        given = [(name, one) for name, one in zip(self._order, stored, strict=True) if one is not self._absent[name]]
+        for name, one in given:
+            if (type(one.array) is Buffer) != (type(given[0][1].array) is Buffer):
+                raise ArgumentError(f"{given[0][0]} and {name} lie in different places, one on the host; move them to one")
+        for name, other in given[:-1]:
             # on a device every array begins its memory: without addresses, the same memory is the only overlap
             same = other.array.memory is target.array.memory if on_device and not self._addressed else outputs.overlap(target, other)
             if same:

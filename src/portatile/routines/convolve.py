@@ -16,7 +16,7 @@ from portatile.device import Selector
 from portatile.errors import ArgumentError
 from portatile.routines import convolve_host_volumes, convolve_volumes
 from portatile.routines.convolve_host_volumes import Between3d as Between3d  # so that callers of passes3d need no other module
-from portatile.routines.convolve_lines import filter_lines
+from portatile.routines.convolve_lines import LineFilter, filter_lines
 from portatile.routines.convolve_volumes import SeparableFilter
 
 Bank = Literal["analysis", "synthesis"]
@@ -44,7 +44,7 @@ def convolve1d(
         >>> portatile.convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
         array([ 1.,  2., -3.])
     """
-    return cast(Array, filter_lines(psi, axes.one_filter(taps), lower, boundary, "single", transposed, device))
+    return cast(Array, filter_lines(psi, LineFilter(axes.one_filter(taps), lower, boundary, "single"), transposed, device))
 
 
 @taken
@@ -75,7 +75,7 @@ def filter_bank1d(
     pair = axes.numbers(filters, "filters")
     if pair.ndim != 2 or pair.shape[0] != 2 or pair.dtype.kind not in "fiu":
         raise ArgumentError(f"filters is {described(pair)}; a filter bank has two rows of taps, real numbers")
-    return cast(Array, filter_lines(psi, pair, lower, boundary, bank, transposed, device))
+    return cast(Array, filter_lines(psi, LineFilter(pair, lower, boundary, bank), transposed, device))
 
 
 def convolve3d_separable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +30,28 @@ class Between:
     place: int
 
 
+class LineFilter(NamedTuple):
+    """A filter of lines: ``taps`` of the shape (1, count), or (2, count) for a ``bank`` of two, its first place and its boundary."""
+
+    taps: NDArray[Any]
+    lower: Any
+    boundary: str
+    bank: str
+
+
 def filter_lines(
     psi: Any,
-    filters: NDArray[Any],
-    lower: int,
-    boundary: str,
-    bank: str,
+    line_filter: LineFilter,
     transposed: bool,
     device: Selector | None,
     into: Buffer | Between | NDArray[Any] | None = None,
 ) -> Any:
-    """The convolution of ``psi`` along its first axis with one filter, or with the two rows of a ``bank``.
+    """The convolution of ``psi`` along its first axis. Raises ArgumentError for what does not fit.
 
-    ``filters`` has shape (1 or 2, taps). The result goes to ``into`` if given, else to a new array; with ``transposed`` its filtered axis
-    is the last, as the kernels write it. A NumPy ``into`` is C-contiguous, with that axis last. Raises ArgumentError for what does not fit.
+    The result goes to ``into`` if given, else to a new array; with ``transposed`` its filtered axis is the last, as the kernels write it.
+    A NumPy ``into`` is C-contiguous, with that axis last.
     """
+    filters, lower, boundary, bank = line_filter
     boundary = axes.kind_of(boundary)
     lines, rest = _lines(psi)
     options = (*spelled(filters), lower, type(lower), boundary, bank)
@@ -76,9 +83,10 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Bet
     if n < 0 or (n == 0 and boundary == "grow"):
         raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
     length = n + (ends if boundary == "grow" else 0)
-    result = _result(lines, (stored.columns, length), rest, into) if call.out is None else call.out
-    if result.shape != (stored.columns, length) or result.dtype != stored.array.dtype:
-        raise ArgumentError(f"out is {described(result)}; the result is a matrix of {stored.columns} x {length} {stored.array.dtype}")
+    out = call.out  # of NumPy alone
+    if out is not None and (out.shape != (stored.columns, length) or out.dtype != stored.array.dtype):
+        raise ArgumentError(f"out is {described(out)}; the result is a matrix of {stored.columns} x {length} {stored.array.dtype}")
+    result = _result(lines, (stored.columns, length), rest, into) if out is None else out
     weights: Any = np.array(filters, stored.array.dtype, order="C")
     if stored.on_device:
         weights = constant(stored.array.device, weights, result)

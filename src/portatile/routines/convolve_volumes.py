@@ -17,7 +17,7 @@ from portatile.arguments.axes import AXES, Boundary, described
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines.convolve_lines import Between, check_out, filter_lines, spelled
+from portatile.routines.convolve_lines import Between, LineFilter, check_out, filter_lines, spelled
 from portatile.runtime import separable
 from portatile.runtime.engine import Bound, engine_of
 from portatile.runtime.perform import constant
@@ -72,7 +72,7 @@ class SeparableFilter(NamedTuple):
     def along(self, axis: int, array: Any, device: Selector | None, into: Buffer | Between | NDArray[Any] | None = None) -> Any:
         """The pass of ``axis``: filters the first axis of ``array`` and makes it the last. The result goes to ``into`` if given."""
         taps, lower, boundary, _ = self.axes[axis]
-        return filter_lines(array, taps, lower, boundary, self.bank, True, device, into)
+        return filter_lines(array, LineFilter(taps, lower, boundary, self.bank), True, device, into)
 
     def volume(self, array: Any) -> separable.Volume | None:
         """What the passes read and write in a packed array, or in each of a batch; None where no kernel takes it, or it would be empty."""

@@ -76,13 +76,14 @@ def matmul(
         np.float32(3.0)
     """
     if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
-        product = host_blas.product(a, b, out)
+        product: Array | None = host_blas.product(a, b, out)
         if product is not None:
-            return cast(Array, product)
+            return product
     options: tuple[Any, ...] = ("N", "N")
     if dtype is not None or precision is not None:
         options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
-    return cast(Array, _PRODUCTS.call(_plan_product, (a, b), _PLAIN, options, out, device))
+    result: Array = _PRODUCTS.call(_plan_product, (a, b), _PLAIN, options, out, device)
+    return result
 
 
 def gemm(
@@ -144,7 +145,8 @@ def gemm(
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
     if dtype is not None or precision is not None or complex_factors:
         options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors, checks.precision(precision))
-    return cast(Array, _RECORDER.call(_plan, arrays, factors, options, out, device))
+    result: Array = _RECORDER.call(_plan, arrays, factors, options, out, device)
+    return result
 
 
 def _plan_product(call: Call) -> Planned | Converted:

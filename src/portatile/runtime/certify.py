@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -20,6 +19,7 @@ from portatile.records import Binary, Plan, Problem, Source, canonical, digest, 
 from portatile.select import Choice
 from portatile.store import device_key
 from portatile.trials import Certificate, Check, Trial, now
+from portatile.user_warnings import warn
 from portatile.verify import Verdict
 from portatile.workload import Expected, Inputs, Workload
 
@@ -61,11 +61,9 @@ class Certifier:
             return choice
         info = self._device.info
         config = spelled(choice.config)
-        warnings.warn(
+        warn(
             f"the configuration of {workload.name} that was tuned {self._then(trial)} on {info.name}"
-            f" ({proof.failure.splitlines()[0]}); the default is used. {self.advice.format(name=workload.name)} It was {config}",
-            RuntimeWarning,
-            stacklevel=2,
+            f" ({proof.failure.splitlines()[0]}); the default is used. {self.advice.format(name=workload.name)} It was {config}"
         )
         explanation = f"the default of {workload.name}, for what was tuned fails with the driver and the kernel text of now"
         return Choice(workload.default(problem, info), "default", explanation)

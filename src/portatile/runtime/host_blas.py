@@ -6,7 +6,7 @@ The first product of a shape for which no device is named runs a few times each 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +22,9 @@ _MOST = 4096  # entries of each table below
 _raced: dict[tuple[int, ...], tuple[float, float]] = {}
 """m, n, k and bytes of an element -> seconds by NumPy, and on the device."""
 
-_by_numpy: set[tuple[object, ...]] = set()
-"""Shapes, strides and dtypes of the arrays of plain products (alpha 1, beta 0, nothing transposed) that NumPy computes; see ``product``."""
+_Computing = Callable[[Any, Any, Any], Any]  # a, b, and out or None
+_by_numpy: dict[tuple[object, ...], _Computing] = {}
+"""Shapes, strides and dtypes of the arrays of plain products (alpha 1, beta 0, nothing transposed) that NumPy computes -> its function."""
 
 
 def product(a: Any, b: Any, out: Any) -> Any:
@@ -37,12 +38,10 @@ def product(a: Any, b: Any, out: Any) -> Any:
         key = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype)
     else:
         return None
-    if key not in _by_numpy or settings.selection() != (None, None):
+    compute = _by_numpy.get(key)
+    if compute is None or settings.selection() != (None, None) or (out is not None and not out.flags.behaved):
         return None
-    if out is not None and (not out.flags.writeable or np.may_share_memory(out, a) or np.may_share_memory(out, b)):
-        return None
-    with np.errstate(all="ignore"):
-        return np.matmul(a, b, out=out)
+    return compute(a, b, out)
 
 
 def takes(call: Any, result: Any) -> bool:
@@ -57,10 +56,29 @@ def forget() -> None:
     _by_numpy.clear()
 
 
+def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` without NumPy's warnings of overflows and invalid operations, as kernels compute."""
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+        return np.errstate(all="ignore")(function)
+
+    def called(*given: Any) -> Any:  # there the decorator keeps the caller's state where threads overwrite each other's
+        with np.errstate(all="ignore"):
+            return function(*given)
+
+    return called
+
+
+_dot, _matmul, _multiply = _quietly(np.dot), _quietly(np.matmul), _quietly(np.multiply)
+
+
+def _computing(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any] | None) -> _Computing:
+    """NumPy's function for a product of arrays that lie so: ``dot``, which takes less time than ``matmul``, where it computes the same."""
+    plain = a.ndim <= 2 and b.ndim <= 2 and (out is None or out.flags.c_contiguous)
+    return _dot if plain else _matmul
+
+
 class Again(Protocol):
     """A recorded call: ``again`` computes it once more, or gives None where the call has to be planned anew."""
-
-    shape: tuple[int, ...]
 
     def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; the output is the last of ``arrays``, unless it is None."""
@@ -74,7 +92,6 @@ class ByNumpy:
 
     def __init__(self, recorded: Again, trans: tuple[str, ...]) -> None:
         self._recorded, self._trans = recorded, trans
-        self.shape = recorded.shape
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether the arrays are apart, as for a recorded call."""
@@ -82,16 +99,11 @@ class ByNumpy:
 
     def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The product; None where the output is not the caller's own."""
-        a, b = arrays[0], arrays[1]
-        if out is None:
-            out = np.empty(self.shape, a.dtype)
-        elif not self._recorded.apart_from(places):
+        a, b = _op(arrays[0], self._trans[0]), _op(arrays[1], self._trans[1])
+        if out is not None and not self._recorded.apart_from(places):
             return None
-        with np.errstate(all="ignore"):
-            np.matmul(_op(a, self._trans[0]), _op(b, self._trans[1]), out=out)
-            if factors[0] != 1:
-                np.multiply(out, a.dtype.type(factors[0]), out=out)
-        return out
+        out = _computing(a, b, out)(a, b, out)
+        return out if factors[0] == 1 else _multiply(out, out.dtype.type(factors[0]), out)
 
 
 def _op(array: NDArray[Any], trans: str) -> NDArray[Any]:
@@ -136,7 +148,7 @@ def _remember(call: Any) -> None:
         return
     if len(_by_numpy) >= _MOST:
         _by_numpy.clear()
-    _by_numpy.add(_form(call))
+    _by_numpy[_form(call)] = _computing(call.arrays[0], call.arrays[1], call.out)
 
 
 def follow(call: Any, converted: Any) -> None:
@@ -146,7 +158,7 @@ def follow(call: Any, converted: Any) -> None:
         if (array is not None or as_read is not None) and (type(array) is not np.ndarray or getattr(as_read, "dtype", None) != array.dtype):
             return
     if _form(converted) in _by_numpy:
-        _by_numpy.add(_form(call))
+        _by_numpy[_form(call)] = _computing(call.arrays[0], call.arrays[1], call.out)
 
 
 def _form(call: Any) -> tuple[object, ...]:

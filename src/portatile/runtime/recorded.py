@@ -155,15 +155,17 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
 class _Recorded:
     """A recorded call: the steps that compute it on any arrays of the same description."""
 
-    def __init__(
-        self, engine: Engine, library: Library, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types
-    ) -> None:
-        self._engine, self.shape = engine, shape
-        self._kind, self._fits = types
+    def __init__(self, engine: Engine, library: Library, steps: Sequence[Step], result: Any, places: Sequence[int], types: _Types) -> None:
+        self._engine = engine
+        kind, self._fits = types
+        self._make = library.maker(result, kind)
         self._device, self._generation = engine.device, engine.generation
         self._own = None if library.streams else engine.device.default_queue()
         self._alignment = places[-1] & -places[-1] & MASK
         self._steps = tuple(step.run for step in steps)
+        only = steps[0] if len(steps) == 1 else None
+        self._plain = only.plain if isinstance(only, Launches) else None
+        self._borrows = isinstance(only, Launches) and only.borrows
         self._fitting: tuple[float, ...] | None = None  # the latest factors that passed ``_fits``
         self._alone: list[int] | None = None  # addresses of the latest arrays whose output overlapped none of the others
         self.reach = (0, 0)  # first byte of the output, and one past the last, from its first element
@@ -190,8 +192,7 @@ class _Recorded:
                 return None
             self._fitting = factors
         if out is None:
-            out = library.new(arrays[0], self.shape) if self._kind is None else library.new_as(arrays[0], self.shape, self._kind)
-            place = library.place(out)
+            out, place = self._make(arrays[0])
             if place & -place & MASK != self._alignment or (self._twice and not self.apart_from([*places, place])):
                 return None
             places.append(place)
@@ -203,6 +204,9 @@ class _Recorded:
         engine = self._engine
         with engine.lock:
             queue = self._own or engine.queue_of(library.stream(out))
+            if self._plain is not None:  # most calls
+                self._plain.run(queue, (*places, *factors), self._borrows)
+                return out
             for step in self._steps:
                 step(queue, factors, arrays, places)
         return out
@@ -256,7 +260,7 @@ def _record(
             return None
         steps += request_steps
     assert engine is not None
-    recorded = _Recorded(engine, library, steps, tuple(result.shape), places, _types(performed[0][0]))
+    recorded = _Recorded(engine, library, steps, result, places, _types(performed[0][0]))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))

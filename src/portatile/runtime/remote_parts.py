@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 
@@ -210,16 +211,16 @@ class RemoteParts:
         if not nbytes:
             return
         if target.packed:
-            _between(other.queue, target.array.memory, _first(target), lane.queue, result.array.memory, 0, nbytes)
+            _between(_Place(other.queue, target.array.memory, _first(target)), _Place(lane.queue, result.array.memory), nbytes)
         else:
             gathered = _packed(target, other.take(target.array.memory.device, "spread", nbytes))
-            _between(other.queue, gathered.array.memory, 0, lane.queue, result.array.memory, 0, nbytes)
+            _between(_Place(other.queue, gathered.array.memory), _Place(lane.queue, result.array.memory), nbytes)
             _copy(other.queue, target, gathered)
         other.queue.finish()
 
     def _carry(self, queue: Queue, memory: Memory, offset: int, stored: Matrix, nbytes: int) -> None:
         """Copy bytes from where a matrix begins on its device, which is finished, to this one; does not wait."""
-        _between(queue, memory, offset, self._at(stored).queue, stored.array.memory, _first(stored), nbytes)
+        _between(_Place(queue, memory, offset), _Place(self._at(stored).queue, stored.array.memory, _first(stored)), nbytes)
 
     def _at(self, stored: Matrix) -> _Lane:
         device = stored.array.memory.device
@@ -244,13 +245,21 @@ def layout_of(stored: Matrix, packed: Layout) -> Layout:
     return Layout(strides, stored.offset, stored.alignment)
 
 
-def _between(queue: Queue, target: Memory, target_offset: int, other: Queue, source: Memory, source_offset: int, nbytes: int) -> None:
-    """Copy between devices, each reached by its queue: by the driver, or through the host. Does not wait for the last copy."""
-    if queue.receive(target, source, nbytes, target_offset, source_offset):
+class _Place(NamedTuple):
+    """A place in a device's memory, from byte ``offset`` on, and a queue that reaches it."""
+
+    queue: Queue
+    memory: Memory
+    offset: int = 0
+
+
+def _between(target: _Place, source: _Place, nbytes: int) -> None:
+    """Copy between devices: by the driver, or through the host. Does not wait for the last copy."""
+    if target.queue.receive(target.memory, source.memory, nbytes, target.offset, source.offset):
         return
     crossing = np.empty(nbytes, np.uint8)
-    other.download(crossing, source, source_offset)
-    queue.upload(target, crossing, target_offset, blocking=False)
+    source.queue.download(crossing, source.memory, source.offset)
+    target.queue.upload(target.memory, crossing, target.offset, blocking=False)
 
 
 def _copy(queue: Queue, target: Matrix, source: Matrix) -> None:

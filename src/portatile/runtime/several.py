@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
 from portatile.runtime.triangles import TriangleParts
+from portatile.user_warnings import warn
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
@@ -126,6 +126,8 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
 
     ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
     """
+    if len(devices) == 1:
+        return Split(problem, "", 0.0, (), f"{devices[0].info.id} is the only device; it computes {problem.workload} alone", True)
     cut = forecast.cut_of(devices, problem)
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
@@ -298,9 +300,7 @@ def together(workers: Sequence[Part], pieces: Pieces) -> None:
         raise errors[-1]
     for worker in workers:
         if worker.share.failure:
-            warnings.warn(
-                f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part", RuntimeWarning, stacklevel=2
-            )
+            warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")
 
 
 def _workers(

@@ -58,7 +58,8 @@ class Split:
         how = f"{'expected in ' if self.expected else ''}{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
         if self.predicted:
             how += f" where {self.predicted:.2f} was expected"
-        text = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
+        shared = f": {', '.join(parts)}; {how}" if parts else ""  # no parts: nothing is known of any device
+        text = f"{self.problem.workload} cut along {self.size}{shared}" if self.size else ""
         before = str(self.forecast) if self.forecast is not None and self.forecast.alone else ""
         return "; ".join(filter(None, (text, *failed, self.note, before)))
 

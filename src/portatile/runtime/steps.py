@@ -99,7 +99,6 @@ class Launches:
     ) -> None:
         self._prepared, self._operands, self._factors, self._fixed = prepared, operands, factors, fixed
         self._executable = prepared.executable
-        self._own = own
         self._others: list[Operand] = []  # operands that are no argument themselves; their addresses follow the factors
         places = {name: count + at for at, name in enumerate(factors)}
         for name, operand in operands.items():
@@ -114,13 +113,12 @@ class Launches:
         self._alike = not self._others and not fixed
         self._ready: Ready | None = self._executable.ready(places, beyond + len(fixed))
         self._alone = not self._executable.plan.temporaries
-        self._plain = self._ready if self._alike and self._alone else None
+        self.borrows = own
+        self.plain = self._ready if self._alike and self._alone else None
+        """Launches that take a call's addresses and factors as they are: who records the call may run them without ``run``."""
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
-        if self._plain is not None:  # most calls
-            self._plain.run(queue, (*places, *factors), self._own)
-            return
         if self._ready is None:
             memories = {name: operand.memory(queue.device, arrays, places) for name, operand in self._operands.items()}
             self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
@@ -129,9 +127,9 @@ class Launches:
         if not self._alike:
             values = (*values, *[operand.place(places) for operand in self._others], *self._numbers)
         if self._alone:
-            self._ready.run(queue, values, self._own)
+            self._ready.run(queue, values, self.borrows)
         else:
-            self._executable.rerun(self._ready, queue, values, self._own)
+            self._executable.rerun(self._ready, queue, values, self.borrows)
 
 
 class OnHost(NamedTuple):

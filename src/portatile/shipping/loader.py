@@ -43,7 +43,10 @@ _DYNAMIC_SHARED, _CC_MAJOR, _CC_MINOR, _OPT_IN_BYTES = 8, 75, 76, 48 * 1024  # n
 
 
 def problems() -> list[dict[str, Any]]:
-    """The problems of the folder: workload, sizes, options, dtype, device, config and launches of each."""
+    """The problems of the folder: workload, sizes, options, dtype, device, config and launches of each.
+
+    Raises ValueError for a table that is damaged or of another format.
+    """
     table: dict[str, Any] = json.loads((HERE / "kernels.json").read_text(encoding="utf-8"))
     if table.get("format") != FORMAT:
         raise ValueError(f"kernels.json is of format {table.get('format')!r}; this loader reads {FORMAT!r}")
@@ -66,6 +69,8 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
     """The kernels of a problem, ready on the device that they were tuned for, or on the one whose name contains ``device``.
 
     ``sizes`` are the problem's sizes and options by name. What the folder holds only once need not be said: options and ``dtype``.
+
+    Raises LookupError where the folder or the machine has none such, with what there is.
     """
     if not any(p["workload"] == workload for p in problems()):
         raise LookupError(f"this folder has no {workload!r}; it has {', '.join(sorted({p['workload'] for p in problems()})) or 'nothing'}")

@@ -23,7 +23,10 @@ class Own(ShippedItem):
     kernel: Kernel = field(kw_only=True)
 
     def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
-        """Its entry in the table: whole numbers are as the kernel was defined, for sizes follow them; others may be passed."""
+        """Its entry in the table: whole numbers are as the kernel was defined, for sizes follow them; others may be passed.
+
+        Raises UsageError for a kernel with images.
+        """
         declared = self.kernel.arguments
         if declared.sampled or any(array.form is not None for array in declared.arrays):
             raise UsageError("a kernel with images cannot be exported; the property text of its tuning result is its text")
@@ -41,7 +44,7 @@ class Own(ShippedItem):
 
 
 def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | None = None) -> Path:
-    """Write kernels of one's own to ``folder``, which then runs them without portatile; docs/use/exchange.md says how. Returns the folder.
+    """Write kernels of one's own to ``folder``, which then runs them without portatile; docs/use/export.md says how. Returns the folder.
 
     A ``TunedKernel`` goes with its winner for the device that it was tuned on; a ``Kernel`` with what is known to be best for
     ``device`` (default: the best one), else its default. What was tuned with another text, definition or driver is checked before it is

@@ -66,7 +66,10 @@ class ParameterSpace:
 
     @classmethod
     def from_configs(cls, configs: Sequence[Config]) -> ParameterSpace:
-        """The space that holds exactly ``configs``, as a recorded space does; a name that one of them lacks stands at its first value."""
+        """The space that holds exactly ``configs``, as a recorded space does; a name that one of them lacks stands at its first value.
+
+        Raises SpaceError for no configuration at all.
+        """
         if not configs:
             raise SpaceError("a space needs at least one configuration")
         names = dict.fromkeys(name for config in configs for name in config)
@@ -122,7 +125,7 @@ class ParameterSpace:
         return {name: values[name] for name in self.parameters if name not in conditions or conditions[name].check(bound)}
 
     def violated(self, config: Config) -> str | None:
-        """Why ``config`` is not legal, or None."""
+        """Why ``config`` is not legal, or None. Raises UnknownNameError for a name that is no parameter."""
         try:
             config = config if self._canonical is None else self._canonical(config)
         except ArgumentError as error:
@@ -303,7 +306,8 @@ class ParameterSpace:
         for constraint in self.constraints:
             for name in constraint.reads:
                 if name not in known:
-                    raise UnknownNameError(f"name in constraint {constraint.text!r}:", name, known)
+                    how = "" if constraint.code is not None else ", whose arguments are named after what it reads"
+                    raise UnknownNameError(f"name in constraint {constraint.text!r}{how}:", name, known)
 
     def _empty_message(self) -> str:
         return f"no configuration of the {self.size} combinations satisfies all constraints: {'; '.join(c.text for c in self.constraints)}"

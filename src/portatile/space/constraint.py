@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import CodeType
 from typing import Any
 
-from portatile.errors import SpaceError
+from portatile.errors import SpaceError, UsageError
 from portatile.records import Value
 from portatile.space.residue import names_in
 from portatile.space.symbol import traced
@@ -34,7 +34,7 @@ class Constraint:
     def of(cls, rule: Predicate | str | Constraint, known: Collection[str] = ()) -> Constraint:
         """A constraint from a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is.
 
-        A name in ``known`` is that of a value, even where a function has it too.
+        A name in ``known`` is that of a value, even where a function has it too. Raises SpaceError for text that is no expression.
         """
         if isinstance(rule, Constraint):
             return rule
@@ -50,13 +50,18 @@ class Constraint:
         return cls(names, rule, text, words=getattr(rule, "words", ""))
 
     def check(self, values: Mapping[str, Value]) -> bool:
-        """Whether the constraint holds for ``values``, which binds at least every name it reads."""
+        """Whether the constraint holds for ``values``, which binds at least every name it reads.
+
+        Raises SpaceError where it cannot be evaluated.
+        """
         try:
             if self.code is not None:
                 return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
             return bool(self.holds(**{name: values[name] for name in self.reads}))
         except ZeroDivisionError:
             return False
+        except UsageError:  # says itself what is wrong
+            raise
         except Exception as error:
             raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
 
@@ -64,6 +69,8 @@ class Constraint:
         """Whether the constraint holds for every value of the names that ``values`` does not bind; None while that is open.
 
         An expression settles early: ``FORM != 'cpu' or TBR == 1`` holds as soon as FORM is 'gpu'.
+
+        Raises SpaceError where it cannot be evaluated.
         """
         if self.code is None:
             return self.check(values) if all(name in values for name in self.reads) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
@@ -14,6 +13,7 @@ from portatile.records import from_json
 from portatile.store.results import ResultStore
 from portatile.store.rows import device_key
 from portatile.trials import Trial
+from portatile.user_warnings import warn
 
 
 def known_results() -> Callable[[str], Sequence[Trial]]:
@@ -62,5 +62,5 @@ def leaders_of(place: Path | str, workload: str, count: int = 5) -> Iterable[Tri
         with ResultStore.reader(place, lenient=True) as store:
             return store.crossed(workload, count)
     except PortatileError as error:
-        warnings.warn(f"{error}; going on without it", RuntimeWarning, stacklevel=2)
+        warn(f"{error}; going on without it")
         return []

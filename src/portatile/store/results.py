@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +18,7 @@ from portatile.store.postgresql import Server
 from portatile.store.rows import COLUMNS, DamagedError, Query, decoded, row_of
 from portatile.store.sqlite import BUSY_SECONDS
 from portatile.trials import UNRACED, Trial
+from portatile.user_warnings import warn
 
 Connection = sqlite3.Connection | Server
 
@@ -223,7 +223,7 @@ class ResultStore:
             advice = "results are kept in memory, and go there when it is back"
         else:
             advice = "results are kept until this process ends. Set PORTATILE_DATA_DIR"
-        warnings.warn(f"the result store {self.place} cannot be written ({error}); {advice}", RuntimeWarning, stacklevel=4)
+        warn(f"the result store {self.place} cannot be written ({error}); {advice}")
 
     def _return(self, at_once: bool = False) -> None:
         """Send what was kept in memory to a server that is back; looks at most every ``_RETRY`` seconds."""
@@ -237,7 +237,7 @@ class ResultStore:
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if at_once:
                 count = buffered.execute("SELECT count(*) FROM trials").fetchone()[0]
-                warnings.warn(f"the result store {self.place} is gone ({error}): {count} results are lost", RuntimeWarning, stacklevel=3)
+                warn(f"the result store {self.place} is gone ({error}): {count} results are lost")
             return
         buffered.close()
         self._memory = None
@@ -261,7 +261,7 @@ class ResultStore:
             if not self._lenient:
                 raise failure from error
             if not self._warned:
-                warnings.warn(f"{failure}. Going on without it", RuntimeWarning, stacklevel=2)
+                warn(f"{failure}. Going on without it")
                 self._warned = True
             return None
 

@@ -95,14 +95,16 @@ def measure(run: Run) -> Iterator[PairsRow]:
         request = requested(problem, device.info, options)
         space = workloads.get(problem.workload).space(problem, device.info)
         run.expect((len(pairs(space, request)) * request.tries + 2) * len(run.devices))  # the default is tried in both halves
-        yield from _rows(device, request, Measuring(trials=run.trials, seconds=run.seconds_left, advance=run.advance), run)
+        yield from _rows(device, request, Measuring(trials=run.trials, advance=run.advance), run)
 
 
 def requested(problem: Problem, info: DeviceInfo, options: MapOptions) -> PairsRequest:
-    """The request that words like ``TRR=1,2,4`` spell."""
+    """The request that words like ``TRR=1,2,4`` spell. Raises UsageError or ArgumentError for words that name no parameter or value."""
     for name in ("down", "across"):
         if not getattr(options, name):
-            raise UsageError(f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} --space` lists them")
+            raise UsageError(
+                f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} ... --stage parameters` lists them"
+            )
     space = workloads.get(problem.workload).space(problem, info)
     names, only = [], {}
     for word in (options.down, options.across, *options.fixed):
@@ -116,7 +118,10 @@ def requested(problem: Problem, info: DeviceInfo, options: MapOptions) -> PairsR
 
 
 def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]:
-    """A parameter and the values that a word like ``TRR=1,2`` names; none for the name alone."""
+    """A parameter and the values that a word like ``TRR=1,2`` names; none for the name alone.
+
+    Raises UnknownNameError for another name, ArgumentError for another value.
+    """
     name, sign, text = word.partition("=")
     if name not in space.parameters:
         raise UnknownNameError("parameter", name, space.parameters)
@@ -170,16 +175,16 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
     if not any(first.values()):
         raise SpaceError(f"no configuration of {workload.name} in the map is legal on {info.name}: fix fewer parameters")
     run.say(f"{describe(problem)} on {info.id}: {sum(map(len, first.values()))} configurations")
-    done = measured(problem, info.id, [config for configs in first.values() for config in configs], how)
+    done = measured(problem, info.id, [config for configs in first.values() for config in configs], _in_time(how, run))
     trials = {
         pair: [done.trials[key] for config in configs if (key := canonical(config)) in done.trials] for pair, configs in first.items()
     }
-    interrupted = done.interrupted
-    again = {pair: list(islice(_second(parts[pair], tried, rng), request.tries // 2)) for pair, tried in trials.items()}
+    interrupted, later = done.interrupted, request.tries // 2 if run.fits(0) else 0
+    again = {pair: list(islice(_second(parts[pair], tried, rng), later)) for pair, tried in trials.items()}
     more = [config for configs in again.values() for config in configs]
     if more and not interrupted:
         run.say(f"{describe(problem)} on {info.id}: {len(more)} neighbours of the best")
-        done = measured(problem, info.id, more, how)
+        done = measured(problem, info.id, more, _in_time(how, run))
         interrupted = done.interrupted
         for pair, configs in again.items():
             trials[pair] += [done.trials[key] for config in configs if (key := canonical(config)) in done.trials]
@@ -188,8 +193,16 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
         raise KeyboardInterrupt
 
 
+def _in_time(how: Measuring, run: Run) -> Measuring:
+    """``how``, in the seconds that are left now; a moment at least, in which the default is measured."""
+    return how if run.seconds_left is None else replace(how, seconds=max(run.seconds_left, 1.0))
+
+
 def pairs(space: ParameterSpace, request: PairsRequest) -> list[Pair]:
-    """The values of ``down`` with those of ``across``."""
+    """The values of ``down`` with those of ``across``.
+
+    Raises ArgumentError or UnknownNameError for values and parameters that the space lacks.
+    """
     for name in (request.down, request.across, *request.only):
         if name not in space.parameters:
             raise UnknownNameError("parameter", name, space.parameters)
@@ -220,12 +233,15 @@ def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iter
     nearest = next(iter(part), None)
     if nearest is None:
         return
+    yield nearest
     neighbours = part.neighbours(nearest)
     rng.shuffle(neighbours)
+    yield from neighbours[:1]
     scattered = sorted(part.scatter(rng, _SCATTERED), key=lambda config: sum(config[name] != base.get(name) for name in config))
-    by_turns = [config for two in zip(neighbours, scattered, strict=False) for config in two]
-    rest = neighbours[len(scattered) :] + scattered[len(neighbours) :]
-    yield from {canonical(config): config for config in (nearest, *by_turns, *rest)}.values()
+    by_turns = [config for two in zip(scattered, neighbours[1:], strict=False) for config in two]
+    rest = neighbours[1 + len(scattered) :] + scattered[max(len(neighbours) - 1, 0) :]
+    known = {canonical(nearest), *map(canonical, neighbours[:1])}
+    yield from {key: config for config in (*by_turns, *rest) if (key := canonical(config)) not in known}.values()
 
 
 def _second(part: ParameterSpace, tried: Sequence[Trial], rng: np.random.Generator) -> Iterator[Config]:
@@ -279,7 +295,10 @@ def table(rows: Sequence[PairsRow]) -> Heat:
     """The map of one device, without lines and columns that have no legal configuration."""
     by_pair: Mapping[tuple[Value, Value], PairsRow] = {(row.down_value, row.across_value): row for row in rows}
     tried = [row for row in rows if row.tried] or list(rows)
-    downs, acrosses = (list(dict.fromkeys(getattr(row, name) for row in tried)) for name in ("down_value", "across_value"))
+    downs, acrosses = (
+        [value for value in dict.fromkeys(getattr(row, name) for row in rows) if any(getattr(row, name) == value for row in tried)]
+        for name in ("down_value", "across_value")
+    )
     cells = tuple(tuple(_cell(by_pair[down, across]) for across in acrosses) for down in downs)
     title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype} on {rows[0].name}"
     unit = "Gflop/s" if any(row.gflops for row in rows) else "time"

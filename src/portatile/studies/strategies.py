@@ -71,7 +71,13 @@ def measure(run: Run) -> Iterator[StrategiesRow]:
     recordings = [recording for file in options.files for recording in replay.recordings(file)]
     if not recordings:
         raise UsageError(f"there are no trials in {', '.join(map(str, options.files))}")
+    usable = [recording for recording in recordings if any(trial.status == "ok" for trial in recording.trials)]
+    if not usable:
+        raise UsageError(f"no recorded configuration in {', '.join(map(str, options.files))} is valid")
     for recording in recordings:
+        if recording not in usable:
+            run.say(f"left out {recording.name}: none of its {len(recording.trials)} configurations is valid")
+            continue
         for name in names:
             run.say(f"{recording.name}: {name}")
             yield from rows(compare(StrategiesRequest(recording, (name,), options.repeats, limit, options.seed)))

@@ -24,7 +24,7 @@ def get(name: str) -> Workload:
     """The workload called ``name``, which may be an alias; raises UnknownNameError, which lists the known names."""
     known = resolved(name)
     if known not in names():
-        raise UnknownNameError("workload", name, names())
+        raise UnknownNameError("workload", name, sorted({*names(), *(alias for one in names() for alias in get(one).aliases)}))
     workload: Workload = importlib.import_module(f"{__name__}.{known}").workload
     return workload
 

@@ -37,9 +37,9 @@ def _moved() -> np.ndarray:
 
 
 def _chained() -> np.ndarray:
-    found = np.where(_V > _W, _V, np.where(_W > 0, _W * 2, 7))
-    found[:, 0] += np.sign(_V[:, 1] - _W[:, 1])
-    return found
+    result = np.where(_V > _W, _V, np.where(_W > 0, _W * 2, 7))
+    result[:, 0] += np.sign(_V[:, 1] - _W[:, 1])
+    return result
 
 
 def _nulls() -> np.ndarray:

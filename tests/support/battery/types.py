@@ -22,8 +22,8 @@ def _bits(values: np.ndarray) -> np.ndarray:
 
 
 def _half_case(name: str, body: str, inputs: list[np.ndarray], out: Out, kinds: str) -> Case:
-    made = elementwise(name, body, inputs, out, kinds)
-    return Case(name, _FP16 + made.text, made.args)
+    result = elementwise(name, body, inputs, out, kinds)
+    return Case(name, _FP16 + result.text, result.args)
 
 
 def _at(picture: np.ndarray, x: np.ndarray, y: np.ndarray, outside: tuple[float, ...] = (0, 0, 0, 0)) -> np.ndarray:

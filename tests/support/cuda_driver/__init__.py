@@ -117,7 +117,7 @@ def load(folder: Path) -> EmulatedDriver:
     """Build the driver in ``folder`` and put it where cuda-bindings looks; raises OSError without a C compiler."""
     path = folder / "libcuda.so.1"
     command = ["cc", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(path), str(_SOURCE), "-ldl", "-lpthread"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(done.stderr)
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise OSError(completed.stderr)
     return EmulatedDriver(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL))

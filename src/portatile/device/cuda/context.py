@@ -33,19 +33,6 @@ class Stream(Protocol):
         """Give the queue back."""
 
 
-class _Free:
-    """Memory that was given back to the pool, and what gives it back to the driver."""
-
-    __slots__ = ("_context", "_generation", "pointer")
-
-    def __init__(self, context: CudaContext, pointer: int, generation: int) -> None:
-        self._context, self.pointer, self._generation = context, pointer, generation
-
-    def release(self) -> None:
-        """Give it back to the driver."""
-        self._context.free(self.pointer, self._generation)
-
-
 class CudaContext(Device):
     """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU."""
 
@@ -58,8 +45,11 @@ class CudaContext(Device):
         self._stream: Any = None
         self._fence_event: Any = None
         self._ready_event: Any = None
-        self.allocations = 0  # of the pool
-        self._recycled = Pool(self.info.global_memory, _RECYCLED, self._lock)
+        # of these three an object of its own stands for each event, so that no thread's is lost
+        self.claimed = object()  # the latest claim of memory
+        self.lent = object()  # the latest use of memory of ours by another library's stream
+        self._followed = self.lent  # the one up to which the default queue waited for such streams
+        self.recycled = self._pool_of_freed()
         self._rows = Rows(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
@@ -82,30 +72,33 @@ class CudaContext(Device):
 
     def current(self) -> Current:
         """``with device.current():`` runs with the device's context."""
-        return Current(*self.context)
+        return Current(*(self._context or self.context))
 
     def claim(self, nbytes: int) -> int:
         """The address of memory, which every queue of ours waits for; raises DeviceError when there is not enough."""
-        kept = self._recycled.take(nbytes) if self._context is not None else None
+        kept = self.recycled.take(nbytes)
         if kept is not None:
-            return int(kept.pointer)
+            if self.lent is not self._followed:
+                self._follow_others()
+            self.claimed = object()
+            return kept  # type: ignore[no-any-return]
         with self.current(), self._lock:
             if self._pool is None:
                 error, *pointers = driver.cuMemAlloc(max(nbytes, 1))
             else:
                 error, *pointers = driver.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self._stream)
             if int(error):
-                if self._recycled.clear() or self.spare():
+                if self.recycled.clear() or self.spare():
                     return self.claim(nbytes)
                 free, total = call(driver.cuMemGetInfo)
                 message = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"
                 raise DeviceError(str(failure(error, message)))
             if self._pool is not None:
                 call(driver.cuEventRecord, self._ready_event, self._stream)
-                self.allocations += 1
                 for queue in list(self._queues):
                     if queue.stream is not None:
                         self.admit(queue.stream)
+                self.claimed = object()
             return int(pointers[0])
 
     def claim_in_graph(self, stream: Any, nbytes: int) -> int:
@@ -124,19 +117,14 @@ class CudaContext(Device):
         with self.current(), relaxed():
             call(driver.cuStreamSynchronize, stream)
 
-    def give_back(self, pointer: int, nbytes: int, generation: int) -> None:
-        """Keep memory of ``nbytes`` for the next that asks for as much on the default queue, or give it back to the driver."""
-        if generation == self.generation and self._context is not None:
-            self._recycled.give(_Free(self, pointer, generation), nbytes)
-
-    def recycle_no_more(self, queue: Stream, default: Stream | None) -> None:
-        """Before another queue uses memory of ours: none is handed on without the driver, and what was is done with on the default queue.
+    def follow_default(self, queue: Stream) -> None:
+        """Before another queue uses memory that was handed on: it waits for what the default queue holds.
 
         A graph cannot wait for that: then this blocks.
         """
-        self._recycled.enter()
-        if not self._recycled.handed or default is None or default.stream is None:
+        if not self.recycled.handed:
             return
+        default: Any = self.default_queue()
         if queue.capturing:
             self._await(default.stream)
         else:
@@ -144,9 +132,19 @@ class CudaContext(Device):
                 call(driver.cuEventRecord, self._fence_event, default.stream)
                 call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
 
-    def recycle_again(self) -> None:
-        """Note that a queue beside the default one has finished and is gone; see ``Pool.leave``."""
-        self._recycled.leave()
+    def _follow_others(self) -> None:
+        """Before memory is handed on: the default queue waits for what other libraries' streams did with memory of ours."""
+        default: Any = self.default_queue()
+        with self._lock, self.current():
+            lent = self.lent
+            for queue in list(self._foreign):
+                call(driver.cuStreamWaitEvent, default.stream, queue.last, 0)
+            self._followed = lent
+
+    def _pool_of_freed(self) -> Pool:
+        """Memory that was given back, for the next that asks for as much."""
+        generation = self.generation
+        return Pool(self.info.global_memory, _RECYCLED, self._lock, lambda pointer: self.free(pointer, generation))
 
     def free(self, pointer: int, generation: int) -> None:
         """Give memory back once everything queued so far is done; does not wait."""
@@ -234,8 +232,7 @@ class CudaContext(Device):
             for queue in [*self._queues, *self._foreign]:
                 queue.release()
             self._open_to.clear()
-            self._recycled.close()
-            self._recycled = Pool(self.info.global_memory, _RECYCLED, self._lock)
+            self.recycled.close()
             with self.current():
                 for event in (*self._events[False], *self._events[True]):
                     driver.cuEventDestroy(event)
@@ -249,11 +246,14 @@ class CudaContext(Device):
                     driver.cuMemPoolDestroy(self._pool)
             self._pool = self._stream = self._fence_event = self._ready_event = self._context = None
             self.generation += 1
+            self.recycled = self._pool_of_freed()
             driver.cuDevicePrimaryCtxRelease(self._handle)
 
     def abandon(self) -> None:
         super().abandon()
         self._context = None
+        self._lock = threading.RLock()  # a thread that did not come along may have held the other
+        self.recycled = self._pool_of_freed()
 
     def _open(self, context: Any) -> None:
         """The pool, its stream and its fence, where the driver has pools."""

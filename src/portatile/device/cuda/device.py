@@ -117,7 +117,8 @@ class CudaDevice(CudaContext):
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         made = CudaQueue(self, profiling, out_of_order, beside=True)
-        self.recycle_no_more(made, self._default)
+        self.recycled.enter()
+        self.follow_default(made)
         return made
 
     def foreign_queue(self, stream: int) -> Queue:

@@ -23,13 +23,18 @@ class CudaMemory(Memory):
         self.owner = owner
         self.generation = device.generation
 
+    @property
+    def ours(self) -> bool:
+        """Whether the device allocated it, or what it shows or is part of: other queues may be using that."""
+        return self.owner is None or isinstance(self.owner, CudaMemory)
+
     def release(self) -> None:
         if self.views is not None:
             self.blind()
         pointer, self.handle = self.handle, None
         if pointer is not None and self.owner is None:
-            if type(self) is CudaMemory:
-                self.device.give_back(pointer, self.nbytes, self.generation)
+            if type(self) is CudaMemory and self.generation == self.device.generation:
+                self.device.recycled.give(pointer, self.nbytes)
             else:  # an image has rows of its own length
                 self.device.free(pointer, self.generation)
         self.owner = None
@@ -69,6 +74,10 @@ class CudaImage(CudaMemory, Image):
     def layout(self) -> str:
         """The kernel's struct, in the letters of Python's module struct."""
         return "QQiiii" if self.form.type == "image2d_t" else "QQiiiiiI"
+
+    @property
+    def ours(self) -> bool:
+        return True
 
     def fields(self) -> tuple[int | None, ...]:
         """The members of the kernel's struct."""

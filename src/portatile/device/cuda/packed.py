@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -58,18 +59,19 @@ class PackedLaunches(Ready):
             queue.enter()
         stream = queue.stream
         if self.exactly is None or not self._again(self.exactly(values), values, queue):
-            launch = driver.cuLaunchKernel
-            for write, block, pick, function, x, y, z, wide, high, deep, dynamic, address in self._steps:
-                write(block, 0, *pick(values))
-                error = launch(function, x, y, z, wide, high, deep, dynamic, stream, address, 0)[0]
+            for write, pick, launch, address in self._steps:
+                write(*pick(values))
+                error = launch(stream, address, 0)[0]
                 if error:
                     place = [step[-1] for step in self._steps].index(address)
                     if place == 0 and self._elsewhere():
                         with self._device.current():
                             return self.run(queue, values, borrows)
-                    raise failure(error, f"kernel {self.nodes[place].kernel.name!r}, {(x, y, z)} work-groups of {(wide, high, deep)}")
+                    kernel, grid, *_ = self.nodes[place]
+                    raise failure(error, f"kernel {kernel.name!r}, {grid[:3]} work-groups of {grid[3:]}")
         if borrows:  # as CudaQueue.leave does where nothing is captured
             call(driver.cuEventRecord, queue.last, stream)
+            self._device.lent = object()
         return None
 
     def _elsewhere(self) -> bool:
@@ -103,8 +105,8 @@ class PackedLaunches(Ready):
         if oldest is not None:
             oldest.release()
         try:
-            for write, block, pick, *_ in self._steps:
-                write(block, 0, *pick(values))
+            for write, pick, *_ in self._steps:
+                write(*pick(values))
             graph = LaunchGraph(self._device, self.nodes)
         except PortatileError:
             replays.refused = True
@@ -142,8 +144,8 @@ class _Replays:
         return self.graphs.pop(next(iter(self.graphs))) if len(self.graphs) >= _VALUES else None
 
 
-_Step = tuple[Any, ...]
-"""What writes the gaps, the block, what picks their values, the function, the grid, the block of threads, local memory, the parameters."""
+_Step = tuple[Callable[..., None], Callable[[Sequence[float]], Sequence[Any]], Callable[..., Any], int]
+"""What writes the gaps, what picks their values, what launches on a stream with parameters, and the address of those."""
 
 
 class _Packed(NamedTuple):
@@ -174,11 +176,10 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     kernel.opt_in(dynamic)
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
     slots = [arg for arg in args if isinstance(arg, Slot)]
-    write = struct.Struct("".join(formats[i] for i in gaps)).pack_into
+    write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
+    launching = partial(driver.cuLaunchKernel, kernel.function, *grid, dynamic)
     address = ctypes.addressof(pointers)
-    return _Packed(
-        (write, block, _writing(slots), kernel.function, *grid, dynamic, address), pointers, Node(kernel, grid, dynamic, address)
-    )
+    return _Packed((write, _writing(slots), launching, address), pointers, Node(kernel, grid, dynamic, address))
 
 
 def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:

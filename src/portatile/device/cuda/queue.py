@@ -46,7 +46,7 @@ class CudaQueue(Queue):
             self.stream = driver.CUstream(foreign) if foreign is not None else call(driver.cuStreamCreate, non_blocking)
             quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
-            self._admitted = -1  # how many allocations of the device are certain to be there
+            self._admitted = object()  # the claim of the device's memory up to which it may use what was claimed
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
         self._keeping = RLock()  # several threads may copy through one queue
         device.register(self)
@@ -63,7 +63,7 @@ class CudaQueue(Queue):
             self.wait_for(event)
         grid = kernel.grids.get((global_size, local_size)) or kernel.grid(global_size, local_size)
         start = CudaEvent(self.device, self.stream, True) if self.profiling else None
-        borrowed = self._foreign and any(type(arg) is CudaImage or arg.owner is None for arg in args if isinstance(arg, CudaMemory))
+        borrowed = self._foreign and any(arg.ours for arg in args if isinstance(arg, CudaMemory))
         if borrowed:
             self.enter()
         with kernel.lock:
@@ -158,11 +158,10 @@ class CudaQueue(Queue):
         function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
         if nbytes:
             with self.device.current():
-                borrowed = target.owner is None
-                if borrowed:
+                if target.ours:
                     self.enter()
                 call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
-                if borrowed:
+                if target.ours:
                     self.leave()
 
     def marker(self) -> Event:
@@ -195,7 +194,7 @@ class CudaQueue(Queue):
                 driver.cuStreamSynchronize(stream)
                 driver.cuStreamDestroy(stream)
         if self._beside:
-            self.device.recycle_again()
+            self.device.recycled.leave()
         self._pending.clear()
 
     def __del__(self) -> None:
@@ -213,26 +212,25 @@ class CudaQueue(Queue):
         return GraphMemory(self, nbytes)
 
     def enter(self) -> None:
-        """Before a command on another library's stream: memory that was allocated since the last one must be there.
+        """Before a command on another library's stream: memory that was claimed since the last one must be there, and free.
 
         Into a graph goes no wait for what is outside of it: then the memory is waited for here.
         """
-        if self._foreign and self._admitted != self.device.allocations:
+        claimed = self.device.claimed
+        if self._foreign and self._admitted is not claimed:
             with self.device.current():
-                if self._admitted < 0:
-                    default = self.device.default_queue()
-                    assert isinstance(default, CudaQueue)
-                    self.device.recycle_no_more(self, default)
                 if self.capturing:
                     self.device.await_allocations()
                 else:
                     self.device.admit(self.stream)
-                self._admitted = self.device.allocations
+                self.device.follow_default(self)
+                self._admitted = claimed
 
     def leave(self) -> None:
         """Behind it: from here on memory of ours may be given back. What a graph uses, its owner keeps."""
         if self._foreign and not self.capturing:
             call(driver.cuEventRecord, self.last, self.stream)
+            self.device.lent = object()
 
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
         assert isinstance(memory, CudaMemory)

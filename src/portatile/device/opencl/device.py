@@ -133,10 +133,10 @@ class ClDevice(ClContext):
                 raise DeviceError(f"{one.info.id} is of another platform than {self.info.id}: no context holds both")
             members.append(one)
         try:
-            context = cl.Context([one.cl_device for one in members])
+            context = cl.Context([member.cl_device for member in members])
         except cl.Error as error:
-            raise DeviceError(f"no context of {', '.join(one.info.id for one in members)}: {error}") from None
-        opened = tuple(ClDevice(one.info.id, one.cl_device) for one in members)
+            raise DeviceError(f"no context of {', '.join(member.info.id for member in members)}: {error}") from None
+        opened = tuple(ClDevice(member.info.id, member.cl_device) for member in members)
         for one in opened:
             one._context, one.peers = context, tuple(other for other in opened if other is not one)
         return opened

@@ -26,6 +26,7 @@ class ClMemory(Memory):
 
     def __init__(self, device: ClContext, buffer: Any, nbytes: int, array: NDArray[Any] | None = None, pool: Pool | None = None) -> None:
         self.device = device
+        self.generation = device.generation
         self.nbytes = nbytes
         self.array = array
         self.buffer = buffer

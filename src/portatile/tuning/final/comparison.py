@@ -96,15 +96,15 @@ class FinalComparison:
             entries.append(replace(variant, parts=variant.parts[-1:]))  # the search checked the small problems; they would take time
             costs.append(ranking.cost(trial, plan.workspace))
         ran: list[Evaluated] = []
-        raced = self.supervisor.race(tuple(entries), tuple(trial.median for trial in field), seconds, least)
-        for outcome in raced.outcomes:
+        answer = self.supervisor.race(tuple(entries), tuple(trial.median for trial in field), seconds, least)
+        for outcome in answer.outcomes:
             if outcome.status == "ok":
                 ran.append(outcome)
             else:
                 gone = replace(field[outcome.number], status=outcome.status, message=outcome.message, samples=(), event_samples=())
                 self.add(replace(gone, certificate=None, standing=None, time=now()))
         if len(ran) < 2:
-            self.unraced = raced.message or "fewer than two were still right"
+            self.unraced = answer.message or "fewer than two were still right"
             return ()
         self.unraced = ""
         slower = ranking.drift([median(outcome.samples) for outcome in ran], [field[outcome.number].comparable for outcome in ran])

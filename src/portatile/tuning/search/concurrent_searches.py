@@ -7,12 +7,12 @@ import os
 import platform
 import sys
 import tempfile
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 from portatile import settings
 from portatile.records import DeviceInfo, digest
+from portatile.user_warnings import warn
 
 if sys.platform != "win32":
     import fcntl
@@ -60,7 +60,7 @@ class ConcurrentSearches:
             process = locks[0].name.partition("-")[0]
             message = f"another search (process {process}) is timing on {self._info.name} at the same time"
             effect = "times may be too long and the winner may be wrong; tune again when the other has ended, which measures this anew"
-            warnings.warn(f"{message}: {effect}", RuntimeWarning, stacklevel=2)
+            warn(f"{message}: {effect}")
         self.most = max(self.most, len(locks))
         return len(locks)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +17,7 @@ from portatile.records import DeviceInfo
 from portatile.store import ResultStore
 from portatile.tuning.search import tuner
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
+from portatile.user_warnings import warn
 
 _BESIDE = 2  # processes of each search that are busy beside its compile workers: the timing worker and the parent
 
@@ -83,7 +83,7 @@ def tune(
     for search in searches:
         if search.error is not None and not isinstance(search.error, KeyboardInterrupt):
             message = str(search.error).splitlines()[0]
-            warnings.warn(f"{infos[search.number].id} was not tuned: {message}", RuntimeWarning, stacklevel=2)
+            warn(f"{infos[search.number].id} was not tuned: {message}")
     return results
 
 

@@ -153,7 +153,7 @@ class TuningResult:
             time = duration(trial.comparable) if trial.status == "ok" else f"failed ({trial.status})"
             faster = f"  {self.default.comparable / trial.comparable:.2f} x" if "ok" == trial.status == self.default.status else ""
             lines.append(f"{name:8} {time}{faster}  {spelled(trial.config)}")
-        return "\n".join((*lines, f"{count} in {self.seconds:.1f} s, failed: {failed}"))
+        return "\n".join((*lines, f"{count} in {self.seconds:.1f} s, failed: {failed}", *self.failure_lines))
 
     def _repr_html_(self) -> str:
         """The result and the fastest trials as tables, for notebooks."""
@@ -173,6 +173,17 @@ class TuningResult:
     def metrics_of(self, trial: Trial) -> dict[str, float]:
         """The metrics of a valid trial beside its time, by name; empty but for a ``Kernel`` with metrics."""
         return {}
+
+    @property
+    def failure_lines(self) -> list[str]:
+        """Of each kind of failure, in a line, the most frequent message: its first line, and the first line that speaks of an error."""
+        messages: dict[str, Counter[str]] = {}
+        for trial in self.trials:
+            if trial.status != "ok" and trial.message:
+                first, *rest = trial.message.splitlines()
+                reason = next((line.strip() for line in rest if "error" in line.lower()), "")
+                messages.setdefault(trial.status, Counter())[f"{first[:160]} {reason[:160]}".rstrip()] += 1
+        return [f"  {kind}: {counted.most_common(1)[0][0]}" for kind, counted in sorted(messages.items())]
 
     @property
     def warm_trials(self) -> int:

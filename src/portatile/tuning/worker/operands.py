@@ -28,8 +28,8 @@ class Surroundings:
     word: int = GUARD_WORD
 
 
-ELSEWHERE = Surroundings(8 * MARGIN, 0x2B917A55)
-"""Others, so that what far writes or reads meet is not what they met before."""
+ELSEWHERE = Surroundings(8 * MARGIN, 0x5AC3F00D)
+"""Others, so that what far writes or reads meet is not what they met before. As a float32 2.8e16: what is read outside shows in any sum."""
 
 
 @dataclass

@@ -104,7 +104,7 @@ class Convolution2d(Workload):
         return next(iter((*fitting, *enough, *reversed(legal))))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """A plan of one launch; of none for an empty output."""
+        """A plan of one launch; of none for an empty output. Raises ArgumentError for an output too long for one launch."""
         shapes, layout, (first, second) = self.shapes(problem), problem.layout, axes(problem)
         if 0 in shapes["out"]:
             return Plan(())

@@ -103,7 +103,10 @@ class Mri(Workload):
         return _config(WGS=64, SPLIT=split, PV=8, VL=1, CHUNK=256, UNROLL=2, TRIG="native", POLY=1, RESIDENT=0)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch, or one and the packing for each chunk in constant memory; none without voxels."""
+        """One launch, or one and the packing for each chunk in constant memory; none without voxels.
+
+        Raises ArgumentError for a column-major image, or more voxels than a launch takes.
+        """
         voxels = problem.sizes["voxels"]
         layout, shapes = problem.layout, self.shapes(problem)
         if voxels == 0:

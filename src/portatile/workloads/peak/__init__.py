@@ -94,7 +94,7 @@ class Peak(Workload):
         return {"WGS": min(256, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 32, "MAD": "fma"}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """A plan of one launch; of none without chains."""
+        """A plan of one launch; of none without chains. Raises ArgumentError for gaps between elements, or too many chains."""
         n, layout = problem.sizes["n"], problem.layout
         if n == 0:
             return Plan(())

@@ -14,7 +14,7 @@ import numpy as np
 
 from portatile.capabilities import MOST_GROUPS
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
@@ -129,7 +129,8 @@ class Stencil(Workload):
         defines |= {"LEAD": _reach(first)[0] + first.lower}
         values: dict[str, object] = {"window": config["WINDOW"], "vector": vector, "depth": problem.options["axes"] == 3}
         values |= {"periodic": [axis.boundary == "periodic" for axis in (first, second, third)]}
-        return self._launch(problem, "vectors.cl", defines, values, (first.n, second.n, third.n), _volumes(problem), groups, 1)
+        passed = self._arguments(problem, (first.n, second.n, third.n), _volumes(problem), "out")
+        return _launch(problem, load(__file__, "vectors.cl", defines, **values), passed, groups, 1)
 
     def _pass(
         self,
@@ -160,7 +161,8 @@ class Stencil(Workload):
         values |= {"halo": -(-window * ends // t2) if across else 0}
         values |= {"periodic": boundaries[0] == "periodic", "once": rows >= t1 + ends + window + ahead}
         values |= {"periodic_across": boundaries[-1] == "periodic", "gpu": gpu}
-        return self._launch(problem, "march.cl", defines, values, points, layout, groups, t2)
+        passed = self._arguments(problem, points, layout, "out" if across else "inout")
+        return _launch(problem, load(__file__, "march.cl", defines, **values), passed, groups, t2)
 
     def _defines(self, problem: Problem, config: Config) -> dict[str, Value]:
         first, *_ = axes(problem)
@@ -178,28 +180,15 @@ class Stencil(Workload):
             "INTERLEAVE": False,
         }
 
-    def _launch(
-        self,
-        problem: Problem,
-        file: str,
-        defines: Mapping[str, Value],
-        values: Mapping[str, object],
-        points: tuple[int, int, int],
-        layout: Mapping[str, Layout],
-        groups: tuple[int, int, int],
-        items: int,
-    ) -> Launch:
-        """The launch over the groups along each axis; raises ArgumentError where they are too many."""
-        if max(groups[1:]) > MOST_GROUPS or groups[0] * items >= 2**31:
-            raise ArgumentError(f"stencil: a volume of {tuple(problem.sizes.values())} points is too long for one launch; cut it")
-        index = str(defines["INDEX"])
-        passed = (
+    def _arguments(self, problem: Problem, points: tuple[int, int, int], layout: Mapping[str, Layout], role: Role) -> tuple[Arg, ...]:
+        """What a kernel is passed: points, and operands as they lie; ``role`` is that of ``out``."""
+        index = arguments.index_type(problem, self.shapes(problem))
+        return (
             *arguments.literals(dict(zip(("planes", "rows", "columns"), points, strict=True))),
             *arguments.operand("psi", layout["psi"], index, "in"),
             *arguments.operand("filter", problem.layout["filter"], index, "in"),
-            *arguments.operand("out", layout["out"], index, "inout" if values.get("adds") else "out"),
+            *arguments.operand("out", layout["out"], index, role),
         )
-        return Launch(load(__file__, file, defines, **values), "stencil", (groups[0] * items, *groups[1:]), (items, 1, 1), passed)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """psi and filter uniform in [-0.5, 0.5)."""
@@ -234,6 +223,13 @@ class Stencil(Workload):
         """One point; shorter than the filter; sizes that no tile divides, padded, aligned to nothing and aligned well."""
         cases = (((1, 1, 1), 0, 0), ((5, 3, 7), 0, 0), ((21, 37, 19), 3, 5), ((9, 68, 34), 0, 0), ((20, 36, 40), 4, 0))
         return operands.padded_problems(self, problem, cases)
+
+
+def _launch(problem: Problem, source: Source, passed: tuple[Arg, ...], groups: tuple[int, int, int], items: int) -> Launch:
+    """The launch over the groups along each axis; raises ArgumentError where they are too many."""
+    if max(groups[1:]) > MOST_GROUPS or groups[0] * items >= 2**31:
+        raise ArgumentError(f"stencil: a volume of {tuple(problem.sizes.values())} points is too long for one launch; cut it")
+    return Launch(source, "stencil", (groups[0] * items, *groups[1:]), (items, 1, 1), passed)
 
 
 def _volumes(problem: Problem) -> dict[str, Layout]:

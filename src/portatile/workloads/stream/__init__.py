@@ -72,7 +72,10 @@ class Stream(Workload):
         return {"VECTOR": 16 // problem.itemsize, "WGS": group, "PER_ITEM": 16 if dot else 1, "ORDER": "grid" if dot else "group"}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch, and one more that sums the groups' sums for dot; none for an empty out."""
+        """One launch, and one more that sums the groups' sums for dot; none for an empty out.
+
+        Raises ArgumentError for gaps between elements, or more groups than a launch may have.
+        """
         n, operation = problem.sizes["n"], str(problem.options["operation"])
         shapes, layout = self.shapes(problem), problem.layout
         if 0 in shapes["out"]:
