@@ -34,7 +34,8 @@ from portatile import wavelets
 from portatile.runtime import splits
 
 _COPY = 1 << 28  # bytes
-_READY = 8  # calls at most that make a way ready: a first one compiles, and a split is tried beside each device alone
+_READY = 14  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone
+_FEW, _SOON = 5, 2.5  # of them at least, and seconds after which there are no more than those
 _CPU_PART = 16  # a CPU alone computes the problem divided by this
 _LONG = 20.0  # seconds of one way, after which no further sample is taken
 _OF_BEST = 1.02  # times the best known time, within which a search has found it
@@ -69,7 +70,7 @@ class Way:
 
 
 def cases(n: int, grid: int) -> Iterator[Case]:
-    """The products, the filter of a batch of 64 orbitals, and the sums over atoms and samples."""
+    """The filter of a batch of 64 orbitals, the sums over atoms and samples, and the products, which take longest."""
 
     def first_axis(operands: tuple[Any, ...], count: int, which: int) -> tuple[Any, ...]:
         size = operands[0].shape[0]
@@ -79,10 +80,6 @@ def cases(n: int, grid: int) -> Iterator[Case]:
         size = operands[-1].shape[0]
         return (*operands[:5], *(one[which * size // count : (which + 1) * size // count] for one in operands[5:]))
 
-    for dtype in ("float64", "float32"):
-        yield Case(
-            f"matmul {dtype}", lambda rng, d=dtype: tuple(rng.random((n, n), np.dtype(d).type) for _ in "ab"), portatile.matmul, first_axis
-        )
     yield Case("magicfilter3d", lambda rng: (rng.random((64, grid, grid, grid)),), wavelets.magicfilter3d, first_axis)
     points = 16 * grid
 
@@ -95,6 +92,10 @@ def cases(n: int, grid: int) -> Iterator[Case]:
 
     yield Case("coulomb_potential", lambda rng: ((rng.random((4000, 4)) * grid).astype(np.float32), range(points)), potential, slab)
     yield Case("mri_q", lambda rng: tuple(rng.random(count, np.float32) for count in [2048] * 5 + [grid**3] * 3), portatile.mri_q, voxels)
+    for dtype in ("float64", "float32"):
+        yield Case(
+            f"matmul {dtype}", lambda rng, d=dtype: tuple(rng.random((n, n), np.dtype(d).type) for _ in "ab"), portatile.matmul, first_axis
+        )
 
 
 def placed(operands: tuple[Any, ...], where: Any) -> tuple[Any, ...]:
@@ -114,9 +115,9 @@ def finish(result: Any) -> None:
 def timed(way: Way, run: Callable[[], Any], repeat: int, until: float) -> Way:
     """Seconds of each run after those that make it ready, to the end of what it queued; one at least."""
     began, together = time.monotonic(), len(way.on) > 1 and way.part == 1
-    for _ in range(_READY if together else 2):
+    for number in range(_READY if together else 2):
         finish(run())
-        if time.monotonic() > min(began + _LONG, until):
+        if time.monotonic() > min(began + (_SOON if number >= _FEW else _LONG), until):
             break
     while len(way.seconds) < repeat:
         start = time.perf_counter()

@@ -16,10 +16,11 @@ from portatile import device as devices
 from portatile import wavelets, workloads
 from portatile.cli import main
 from portatile.device.base import Device
+from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import forecast, rates, several, splits
+from portatile.runtime import batches, forecast, rates, several, splits
 from portatile.store import ResultStore
 
 
@@ -135,6 +136,45 @@ def test_what_one_device_does_sooner_is_not_shared(both: list[str], twins: tuple
     assert [share.device for share in split.shares] == [both[1]]
     assert f"{both[1]} computes it alone, which is faster" in str(split)
     assert "shared: 4 ms (measured), opencl:9:0 alone: 100 us (measured)" in str(split)
+
+
+def test_who_would_do_too_little_is_left_out_of_several(
+    both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two share what a third, of two per cent of their rates, would only hinder; whoever takes part is told, and why not all."""
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(forecast, "_LITTLE", 0.03)
+    assert isinstance(twins[0], ClDevice)
+    slow = ClDevice("opencl:9:1", twins[0].cl_device)
+    slow.info = replace(slow.info, driver="another", physical_id="another")
+    chosen = (*twins, slow)
+    monkeypatch.setattr(devices, "several", lambda selector: chosen)
+    shapes = (900, 96), (96, 64)
+    a, b, psi = *(drawn(number, *shape) for number, shape in enumerate(shapes)), drawn(5, 7, 12, 12, 12, dtype="float64")
+    asked = [*both, "opencl:9:1"]
+    for problem, work in (
+        (_problem(900, 64, 96), 2.0 * 900 * 64 * 96),
+        (batches.problem(batches.ROUTINES["magicfilter3d"], psi.shape, "float64"), float(psi.size)),
+    ):
+        for one, rate in zip(chosen, (1e9, 1e9, 4e7), strict=True):
+            for _ in range(2):
+                rates.showed(one.info, problem, work, rate)
+    try:
+        np.testing.assert_allclose(portatile.matmul(a, b, device=asked), a @ b, rtol=2e-4, atol=1e-4)
+        found = splits.latest()
+        assert found is not None
+        assert {share.device for share in found.shares} == set(both)
+        assert "left out for doing too little of it: opencl:9:1 (2 %)" in str(found)
+        assert portatile.explain("gemm", m=900, n=64, k=96, device=asked) == found
+        np.testing.assert_allclose(
+            wavelets.magicfilter3d(psi, device=asked), wavelets.magicfilter3d(psi, device=both[0]), rtol=1e-12, atol=1e-12
+        )
+        filtered = splits.latest()
+        assert filtered is not None
+        assert {share.device for share in filtered.shares} == set(both)
+        assert "opencl:9:1 (2 %)" in filtered.note
+    finally:
+        slow.release()
 
 
 def test_all_devices_are_each_physical_one_once() -> None:

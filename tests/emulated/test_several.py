@@ -10,8 +10,11 @@ import pytest
 
 import portatile
 from portatile import Buffer, device, wavelets
+from portatile.device import staging
 from portatile.device.base import Device, Rows
 from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.cuda.queue import CudaQueue
+from portatile.errors import DeviceError
 from portatile.runtime import forecast
 from portatile.runtime.pieces import Pieces
 from portatile.wavelets import batch
@@ -112,3 +115,21 @@ def test_orbitals_on_the_host_are_sent_and_fetched_by_turns(pair: list[Device]) 
     expected = [wavelets.kinetic(Buffer.from_numpy(one, pair[0])).numpy() for one in psi]
     for chosen in ("cuda:0", [one.info.id for one in pair]):
         np.testing.assert_array_equal(wavelets.kinetic(psi, device=chosen), expected)
+
+
+def test_what_all_need_whole_crosses_the_link_once(pair: list[Device], driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second GPU takes it from the first; where a driver does not copy, from the host too."""
+    monkeypatch.setattr(staging, "pays", lambda device, array: array.nbytes > 0)
+    monkeypatch.setattr(staging, "_BLOCK", 64)
+    monkeypatch.setattr(forecast, "_TINY", 0)
+    a, b = drawn(8, 3), drawn(3, 5)
+    ids = [one.info.id for one in pair]
+    before = driver.count("peer_copies")
+    np.testing.assert_allclose(portatile.matmul(a, b, device=ids), a @ b, rtol=1e-5, atol=1e-6)
+    assert driver.count("peer_copies") == before + 1
+
+    def fails(*copy: Any) -> bool:
+        raise DeviceError("no way between them")
+
+    monkeypatch.setattr(CudaQueue, "receive", fails)
+    np.testing.assert_allclose(portatile.matmul(a, b, device=ids), a @ b, rtol=1e-5, atol=1e-6)

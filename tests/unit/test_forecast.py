@@ -40,7 +40,7 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(rates, "_known", {})
     monkeypatch.setattr(forecast, "_runs", {})
-    monkeypatch.setattr(forecast, "_timed", set())
+    monkeypatch.setattr(forecast, "_timed", {})
     monkeypatch.setattr(forecast, "engine_of", lambda device: device)
     monkeypatch.setattr(forecast, "known", lambda device, problem, place, least: device.shown)
     monkeypatch.setattr(forecast, "cut_of", lambda devices, problem: Cut("m", {}))
@@ -155,12 +155,37 @@ def test_who_would_do_little_is_left_out(problem: Problem) -> None:
     flops = workloads.get("gemm").flops(problem)
     chosen = [simulated(0, 1e-2, flops / 1e-2), simulated(1, 1.0, flops)]
     task = forecast.shared(chosen, problem)
-    result = forecast.of(chosen, task)
-    assert result.settled
-    assert result.why == "cuda:0 computes it alone: the others would do 0.99 % of it, which sharing would cost"
+    told = forecast.of(chosen, task)
+    assert told.settled
+    assert told.why == "cuda:0 computes it alone: the others would do 0.99 % of it, which sharing would cost"
+    rates.showed(chosen[1].info, problem, flops, flops)
+    assert not forecast.of(chosen, task).settled, "its rate was shown once, and may have been disturbed"
+    rates.showed(chosen[1].info, problem, flops, flops)
+    assert forecast.of(chosen, task).settled
     almost = forecast.of([chosen[0], simulated(1, 0.2, flops / 0.2)], task)
     assert not almost.settled
     for _ in range(2):
         forecast.learn_alone(chosen[0], task, 1e-2)
         forecast.learn_together(chosen, task, 9e-3, {}, 9e-3)
     assert forecast.of(chosen, task).quickest == "", "it was measured to be faster"
+
+
+def test_a_disturbed_rate_counts_half_and_a_better_one_at_once(problem: Problem) -> None:
+    info = simulated(0, 1.0, 1.0).info
+    for shown, known in ((8.0, 8.0), (2.0, 5.0), (6.0, 6.0), (5.0, 5.5)):
+        rates.showed(info, problem, 1e9, shown, "remote")
+        assert rates.of(info, problem, 1e9, "remote") == known
+    assert rates.of(info, problem, 1e9) is None
+
+
+def test_a_split_is_tried_a_few_times(problem: Problem) -> None:
+    """Its first shares are guessed, and what disturbs the first times does not decide; then the faster way is kept."""
+    chosen = [simulated(number, 1e-2, 2 * 512**3 / 1e-2) for number in (0, 1)]
+    task = forecast.shared(chosen, problem)
+    for one in [*chosen, *chosen]:
+        forecast.learn_alone(one, task, 1e-2)
+    ways = [computed(chosen, problem, together) for together in (5.0, 3e-2, 2e-2, 6e-3, 6e-3, 6e-3)]
+    assert ways == [""] * 6
+    found = forecast.of(chosen, task)
+    assert found.together is not None
+    assert found.together.seconds == 6e-3

@@ -70,6 +70,49 @@ def test_shares_follow_the_rates() -> None:
     assert 4 < (first[1] - first[0]) / (second[1] - second[0]) < 20
 
 
+def with_two_lanes(size: int, period: int, rates: dict[str, float]) -> tuple[float, int]:
+    """When the last piece is done where each device has two under way at a time, on a clock that only counts; and the number of pieces."""
+    now, count, ends, free_at = 0.0, 0, list[tuple[float, str, int]](), dict.fromkeys(rates, 0.0)
+    pieces = Pieces(size, period, rates, lambda: now)
+
+    def take(device: str) -> None:
+        nonlocal count
+        while sum(one[1] == device for one in ends) < 2 and (piece := pieces.take(device, size, wait=False)) is not None:
+            count += 1
+            free_at[device] = max(free_at[device], now) + (piece[1] - piece[0]) / rates[device]
+            ends.append((free_at[device], device, piece[1] - piece[0]))
+
+    for device in rates:
+        take(device)
+    while ends:
+        ends.sort()
+        now, device, steps = ends.pop(0)
+        pieces.done(device, steps, steps / rates[device])
+        for one in rates:
+            take(one)
+    assert not pieces.left
+    return now, count
+
+
+@pytest.mark.parametrize("rates", [(4e5, 4e5), (4e5, 3.7e5), (1e5, 1e5, 2e4), (1e6, 1.1e6)])
+@pytest.mark.parametrize("size", [2048, 16384, 10**6])
+def test_devices_with_two_pieces_under_way_end_together(size: int, rates: tuple[float, ...]) -> None:
+    """Also where all of it takes but milliseconds: nobody takes more than its part because it asks first, and pieces are few."""
+    named = {f"d{place}": rate for place, rate in enumerate(rates)}
+    seconds, count = with_two_lanes(size, 1, named)
+    assert size / sum(rates) / seconds > 0.95
+    assert count <= 14 * len(rates)
+
+
+def test_who_has_its_part_under_way_takes_no_more() -> None:
+    pieces = Pieces(1000, 1, {"one": 1e5, "other": 1e5}, lambda: 0.0)
+    taken = 0
+    while (piece := pieces.take("one", 1000, wait=False)) is not None:
+        taken += piece[1] - piece[0]
+    assert 384 <= taken <= 512
+    assert pieces.take("other", 1000, wait=False) is not None
+
+
 def test_a_slow_device_leaves_the_end_to_the_fast_one() -> None:
     """It takes nothing that it would finish last, and computes all the same where the fast one fails."""
     pieces = Pieces(64, 1, {"fast": 100.0, "slow": 1.0})

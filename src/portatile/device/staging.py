@@ -1,16 +1,21 @@
 """Large host arrays cross a link through pinned memory that is kept: several threads fill or empty it while the link moves the rest.
 
-A driver that is given pageable memory does so too, by one thread: 10 GB/s, and 5 into pages that are new, of a link's 55.
+A driver that is given pageable memory does so too, by one thread: 10 GB/s, and 5 into pages that are new, of a link's 55. Each thread has a
+stripe of the array for itself, whose blocks it copies and sends one after another: threads that met at every block would mostly wake up.
+Blocks are large, because Python lets one thread at a time ask the driver for something.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -21,70 +26,137 @@ from portatile.device.copies import contiguous, fits
 from portatile.device.event import Event
 
 _LARGE = 1 << 23  # bytes from which on it pays
-_BLOCK = 1 << 24  # of the two that are kept
-_BLOCKS = 2
-_COPIERS = 8  # threads at most that copy between host arrays: one moves 5 GB/s to new pages, the link 55
+_BLOCK = 1 << 23  # of those that are kept
+_BLOCKS = 16  # at most: two for each thread of a copy
+_COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
 _SHARE = 1 << 21  # bytes for which another thread pays
+_LINKS = 4  # such copies for whose threads there is room: of several devices, either way
+
+
+@dataclass
+class _Block:
+    """Pinned memory, and the copy that is the last to use it."""
+
+    memory: NDArray[np.uint8]
+    used: Event | None = None
 
 
 class _Staging:
-    """The pinned memory of a device, and the copy that is the last to read each block."""
+    """The pinned memory of a device. A block belongs to who took it until it is given back."""
 
     def __init__(self, device: Device) -> None:
-        self.generation = device.generation
-        self.lock = threading.Lock()
-        self.blocks = [device.pinned(_BLOCK) for _ in range(_BLOCKS)]
-        self.read: list[Event | None] = [None] * _BLOCKS
-        self.turn = 0  # the block that the next piece takes: copies that follow one another do not wait for the same one
+        self._device, self.generation = device, device.generation
+        self._free: SimpleQueue[_Block] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._made = 0
+
+    def take(self, wait: bool = True) -> _Block | None:
+        """The block that was given back first, which no copy uses any more; without ``wait`` None where others have all."""
+        with self._lock:
+            more = self._made < _BLOCKS and self._free.empty()
+            self._made += more
+        if more:
+            try:
+                return _Block(self._device.pinned(_BLOCK))
+            except BaseException:
+                with self._lock:
+                    self._made -= 1
+                raise
+        try:
+            block = self._free.get(wait)
+        except Empty:
+            return None
+        event, block.used = block.used, None
+        if event is not None:
+            event.wait()
+        return block
+
+    def give(self, block: _Block) -> None:
+        """Let others have it."""
+        self._free.put(block)
 
 
 _kept: dict[Device, _Staging] = {}
 _making = threading.Lock()
 
 
-def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True) -> None:
+def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, most: int = 0) -> None:
     """Copy a C-contiguous host array into device memory, ``offset`` bytes into it.
 
-    The array may change when this returns; if it need not be ``blocking``, only when the queue has finished.
+    The array may change when this returns; if it need not be ``blocking``, only when the queue has finished. ``most``: threads at most; as
+    many as pay, where it is 0.
     """
-    if not _pays(queue.device, array):
+    if not pays(queue.device, array):
         queue.upload(target, array, offset, blocking)
         return
     contiguous(array)
     fits(target, offset, array.nbytes)
     staging, raw = _staging(queue.device), array.reshape(-1).view(np.uint8)
-    with staging.lock:
-        for place, low, block in _pieces(staging, raw.nbytes):
-            _free(staging, place)
-            piece = raw[low : low + _BLOCK]
-            copied(block[: piece.nbytes], piece)
-            staging.read[place] = queue.upload(target, block[: piece.nbytes], offset + low, blocking=False)
-            queue.flush()
+
+    def send(low: int, high: int) -> None:
+        for first in range(low, high, _BLOCK):
+            piece = raw[first : min(first + _BLOCK, high)]
+            block = staging.take()
+            assert block is not None
+            try:
+                np.copyto(block.memory[: piece.nbytes], piece)
+                block.used = queue.upload(target, block.memory[: piece.nbytes], offset + first, blocking=False)
+                queue.flush()
+            finally:
+                staging.give(block)
+
+    _in_stripes(raw.nbytes, most, send)
 
 
-def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
-    """Copy device memory, from byte ``offset`` on, into a C-contiguous host array; waits for what the queue holds."""
-    if not _pays(queue.device, array):
+def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0, most: int = 0) -> None:
+    """Copy device memory, from byte ``offset`` on, into a C-contiguous host array; waits for what the queue holds.
+
+    ``most``: threads at most, as of ``upload``.
+    """
+    if not pays(queue.device, array):
         queue.download(array, source, offset)
         return
     contiguous(array)
     fits(source, offset, array.nbytes)
     staging, raw = _staging(queue.device), array.reshape(-1).view(np.uint8)
-    with staging.lock:
-        crossing: list[tuple[Event, NDArray[np.uint8], NDArray[np.uint8]]] = []
-        for place, low, block in _pieces(staging, raw.nbytes):
-            if len(crossing) == _BLOCKS:
-                _arrived(*crossing.pop(0))
-            _free(staging, place)
-            piece = raw[low : low + _BLOCK]
-            done = queue.download(block[: piece.nbytes], source, offset + low, blocking=False)
-            queue.flush()
-            crossing.append((done, piece, block[: piece.nbytes]))
-        for chunk in crossing:
-            _arrived(*chunk)
+
+    def fetch(low: int, high: int) -> None:
+        crossing: deque[tuple[_Block, NDArray[np.uint8]]] = deque()
+        try:
+            for first in range(low, high, _BLOCK):
+                if len(crossing) > 1:
+                    _empty(staging, crossing)
+                block = staging.take(wait=not crossing)
+                if block is None:  # others have all, and may be waiting for these
+                    _empty(staging, crossing)
+                    block = staging.take()
+                assert block is not None
+                piece = raw[first : min(first + _BLOCK, high)]
+                crossing.append((block, piece))
+                block.used = queue.download(block.memory[: piece.nbytes], source, offset + first, blocking=False)
+                queue.flush()
+            while crossing:
+                _empty(staging, crossing)
+        finally:  # after a failure: others may have them once nobody writes there
+            for block, _ in crossing:
+                staging.give(block)
+
+    _in_stripes(raw.nbytes, most, fetch)
 
 
-def _pays(device: Device, array: NDArray[Any]) -> bool:
+def _empty(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]]) -> None:
+    """Copy the block that was sent first to where it belongs, once it is there, and give it back."""
+    block, piece = crossing[0]
+    if block.used is not None:
+        block.used.wait()
+        block.used = None
+    np.copyto(piece, block.memory[: piece.nbytes])
+    crossing.popleft()
+    staging.give(block)
+
+
+def pays(device: Device, array: NDArray[Any]) -> bool:
+    """Whether an array is so large, and the device's memory so far, that it goes through pinned memory."""
     return array.nbytes >= _LARGE and not device.info.unified_memory
 
 
@@ -96,43 +168,41 @@ def _staging(device: Device) -> _Staging:
         return staging
 
 
-def _pieces(staging: _Staging, nbytes: int) -> Iterator[tuple[int, int, NDArray[np.uint8]]]:
-    """The pieces of a copy: each with its block's number, its first byte, and the block."""
-    for low in range(0, nbytes, _BLOCK):
-        place, staging.turn = staging.turn, (staging.turn + 1) % _BLOCKS
-        yield place, low, staging.blocks[place]
-
-
-def _free(staging: _Staging, place: int) -> None:
-    """Wait until nobody reads a block."""
-    event, staging.read[place] = staging.read[place], None
-    if event is not None:
-        event.wait()
-
-
-def _arrived(done: Event, piece: NDArray[np.uint8], block: NDArray[np.uint8]) -> None:
-    done.wait()
-    copied(piece, block)
-
-
 def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
     """Copy one host array into another of its shape, large ones by several threads, each some of the first axis.
 
     ``most``: threads at most; as many as there are cores, but not more than pay, where it is 0.
     """
-    threads = min(most or _threads(), target.nbytes // _SHARE, len(target))
-    if threads < 2:
+    count = min(most or threads(), target.nbytes // _SHARE, len(target))
+    if count < 2:
         target[...] = source
         return
-    bounds = [len(target) * each // threads for each in range(threads + 1)]
-    parts = [slice(low, high) for low, high in pairwise(bounds)]
-    list(_copiers().map(lambda part: np.copyto(target[part], source[part]), parts))
+    _side_by_side(len(target), count, lambda low, high: np.copyto(target[low:high], source[low:high]))
 
 
-def _threads() -> int:
-    return min(_COPIERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+def _in_stripes(nbytes: int, most: int, run: Callable[[int, int], None]) -> None:
+    """``run(low, high)`` for the bytes of an array, by as many threads as pay, and ``most`` at most unless that is 0."""
+    _side_by_side(nbytes, max(min(most or threads(), nbytes // _SHARE), 1), run)
+
+
+def _side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:
+    """``run(low, high)`` for ``count`` even parts of a size, all but the last by other threads. Raises what one did, when all ended."""
+    parts = list(pairwise(size * each // count for each in range(count + 1)))
+    others = [_copiers().submit(run, low, high) for low, high in parts[:-1]]
+    try:
+        run(*parts[-1])
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
+
+
+def threads(copies: int = 1) -> int:
+    """Threads at most for so many copies at once."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(_COPIERS * copies, cores)
 
 
 @cache
 def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_threads(), "portatile-copy")
+    return ThreadPoolExecutor(threads(_LINKS), "portatile-copy")

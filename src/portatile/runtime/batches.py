@@ -59,8 +59,10 @@ def explained(routine: str, dtype: str, devices: Sequence[Device], sizes: Mappin
 
 
 def _expected(devices: Sequence[Device], batch: Problem) -> Split:
-    shared, count = task(batch, devices, None), batch.sizes[ORBITALS]
+    count = batch.sizes[ORBITALS]
     if count < len(devices):
         return Split(batch, "", 0.0, (), f"too few orbitals to share; {devices[0].info.id} computes them alone", True)
+    devices, left_out = forecast.worthwhile(devices, task(batch, devices, None))
+    shared = task(batch, devices, None)
     per_second = {device.info.id: shared.shown(device) * count / shared.work for device in devices}
-    return several.expected_split(forecast.of(devices, shared), batch, (ORBITALS, count, 1), per_second)
+    return several.expected_split(forecast.of(devices, shared), batch, (ORBITALS, count, 1), per_second, left_out)

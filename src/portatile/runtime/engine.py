@@ -71,6 +71,7 @@ class Engine:
         self.making = 0.0  # seconds in which problems were made ready so far
         self._streams: dict[int, Queue] = {}
         self._prepared: dict[str, Prepared] = {}
+        self._legal: dict[str, bool] = {}
         self._cache = cache.default()
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
@@ -121,6 +122,17 @@ class Engine:
                     prepared = self._make(problem, chosen, None, instead, False)
                 self._prepared[self._key(problem, None, None, instead)] = prepared
             return prepared
+
+    def is_legal(self, choice: Choice, problem: Problem) -> bool:
+        """Whether a choice may be used for a problem; memoised, for a space takes longer to make than a launch."""
+        key = self._key(problem, choice, None, None)
+        legal = self._legal.get(key)
+        if legal is None:
+            if len(self._legal) >= _MAX_PREPARED:
+                self._legal.clear()
+            space = workloads.get(problem.workload).space(problem, self.device.info)
+            legal = self._legal[key] = space.violated(choice.config) is None
+        return legal
 
     @staticmethod
     def _key(problem: Problem, choice: Choice | None, whole: Problem | None, instead: Problem | None) -> str:

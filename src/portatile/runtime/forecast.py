@@ -17,7 +17,7 @@ from portatile.formatting import duration
 from portatile.records import Problem
 from portatile.runtime import rates, triangles
 from portatile.runtime.engine import Engine, engine_of
-from portatile.runtime.pieces import about_in_time
+from portatile.runtime.pieces import FEWEST, about_in_time
 from portatile.workload import Cut
 
 Places = Mapping[str, Matrix]
@@ -38,9 +38,10 @@ _runs: dict[tuple[str, ...], int] = {}
 _FIRST = 2  # pieces of a workload on a device, which are slow: as many as are under way at once
 _begun: dict[tuple[object, ...], int] = {}
 """How many pieces of a workload each device computed in this process, as far as they are first ones."""
-_timed: set[tuple[str, ...]] = set()
-"""What was timed once in this process, and never before."""
-_WORTH = 4.0  # times longer than the best device alone, up to which one time of a split may have been disturbed: it is tried again
+_TRIES = 3  # times that a split is timed before a device alone is preferred to it: its shares get better, and one may be disturbed
+_timed: dict[tuple[str, ...], int] = {}
+"""How often what was timed in this process, and never before."""
+_WORTH = 4.0  # times longer than the best device alone, up to which a split is tried again
 
 
 @dataclass(frozen=True)
@@ -151,20 +152,11 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     if task.tiny:
         return _of_tiny(devices, task)
     measured = rates.seconds(devices[0].info, task.problem, task.all)
-    alone: dict[str, Expected] = {}
-    for device in devices:
-        name = device.info.id
-        seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
-        if seconds is not None:
-            alone[name] = Expected(seconds, True)
-        elif shown := task.shown(device):
-            alone[name] = Expected(task.work / shown)
-        elif measured is not None:  # it came too late for a piece
-            alone[name] = Expected(measured)
-    little = _little(alone) if len(alone) == len(devices) else 0.0
+    alone = _each_alone(devices, task, measured)
+    little = _little(alone) if len(alone) == len(devices) and _sure(devices, task, alone) else 0.0
     if measured is not None:
         quickest = _quickest(Expected(measured, True), alone)
-        again = _key(devices[0], task.problem, task.all) in _timed and not little
+        again = _timed.get(_key(devices[0], task.problem, task.all), _TRIES) < _TRIES and not little
         if quickest and again and measured < _WORTH * alone[quickest].seconds:
             quickest = ""
         return Forecast(Expected(measured, True), alone, quickest)
@@ -182,6 +174,48 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     if little:
         return Forecast(together, alone, min(alone, key=lambda name: alone[name].seconds), little=little)
     return Forecast(together, alone, _quickest(best, alone))
+
+
+def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, Expected]:
+    """What each device takes alone, as far as that is known. ``together``: measured seconds of all."""
+    alone: dict[str, Expected] = {}
+    for device in devices:
+        name = device.info.id
+        seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
+        if seconds is not None:
+            alone[name] = Expected(seconds, True)
+        elif shown := task.shown(device):
+            alone[name] = Expected(task.work / shown)
+        elif together is not None:  # it came too late for a piece
+            alone[name] = Expected(together)
+    return alone
+
+
+def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, Expected]) -> bool:
+    """Whether enough is known of the devices to leave some of them out."""
+    return all(
+        alone[device.info.id].measured or rates.is_sure(device.info, task.problem, task.work, task.places[device.info.id])
+        for device in devices
+    )
+
+
+def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str]:
+    """The devices that do enough of it to take part, where those are several of more, and a line of the others; else all of them.
+
+    Who does but little costs the others more: its threads take the cores that feed them, and everybody waits for its last piece.
+    """
+    if task.tiny or len(devices) <= FEWEST:
+        return devices, ""
+    alone = _each_alone(devices, task, rates.seconds(devices[0].info, task.problem, task.all))
+    if len(alone) < len(devices) or not _sure(devices, task, alone):
+        return devices, ""
+    total = sum(1 / max(one.seconds, 1e-12) for one in alone.values())
+    parts = {name: 1 / max(one.seconds, 1e-12) / total for name, one in alone.items()}
+    taking = [device for device in devices if parts[device.info.id] >= _LITTLE]
+    if not FEWEST <= len(taking) < len(devices):
+        return devices, ""
+    others = [f"{name} ({100 * part:.2g} %)" for name, part in parts.items() if part < _LITTLE]
+    return taking, f"left out for doing too little of it: {', '.join(others)}"
 
 
 def _little(alone: Mapping[str, Expected]) -> float:
@@ -234,22 +268,23 @@ def learn_together(
         return
     for device in devices:
         if shown.get(device.info.id):
-            rates.learn(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
+            rates.showed(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
     if not warm:
         return
     key = _key(devices[0], task.problem, task.all)
-    if rates.seconds(devices[0].info, task.problem, task.all) is None:
-        _timed.add(key)
-    else:
-        _timed.discard(key)
+    if key in _timed or rates.seconds(devices[0].info, task.problem, task.all) is None:
+        _timed[key] = _timed.get(key, 0) + 1
     rates.took(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
         rates.learn(devices[0].info, task.problem, task.work, max(seconds - pieces, _STARTING), f"starting {task.all}")
 
 
-def is_first(device: Device, problem: Problem) -> bool:
-    """Whether this piece is one of the first of its workload on the device in this process: it loads kernels, and its rate says little."""
-    key = device.info.id, device.generation, problem.workload, problem.dtype
+def is_first(device: Device, problem: Problem, place: str) -> bool:
+    """Whether this piece is one of the first of its workload on the device in this process: it loads kernels, and its rate says little.
+
+    ``place``: what of the operands' place its rate depends on, as ``where`` says.
+    """
+    key = device.info.id, device.generation, problem.workload, problem.dtype, place
     count = _begun.get(key, 0)
     if count < _FIRST:
         _begun[key] = count + 1

@@ -98,10 +98,11 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
     problem = _problem(request)
-    if not request.precision:
-        problem = precisions.preferred(problem, *(one.info for one in chosen))
     matrices = dict(zip(problem.layout, request.operands, strict=True))
-    considered = several.considered(chosen, problem, matrices)
+    taking = several.taking(chosen, problem, matrices)
+    if not request.precision:  # as those prefer it that take part
+        problem = precisions.preferred(problem, *(one.info for one in taking[0]))
+    considered = several.considered(chosen, problem, matrices, taking)
     if alone := several.settled(considered):
         return _bound(request._replace(selector=alone))
     _settle(request, chosen)

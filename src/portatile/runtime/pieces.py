@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import lcm
 
@@ -13,6 +14,7 @@ from portatile.runtime.slabs import GRAIN
 
 _PROBE = 32  # the first piece of a device whose rate nobody knows is one part of so many of what it would take with equal rates
 _LEAST_SECONDS = 2e-3  # what a piece takes at least, so that starting and ending it costs little
+_CRUMB = 1e-4  # seconds, below which what a piece leaves goes with it
 _KEPT = 0.8  # of what earlier pieces count in a rate, at each further one
 _FRACTION = 0.5  # of what is left, in proportion to the rate: the rest evens out what was misjudged
 FEWEST = 2  # pieces, below which a problem is not worth cutting
@@ -23,16 +25,18 @@ _STEPS = 8  # wide pieces are of so many widths between a power of two and the n
 class Pieces:
     """The steps of a size, handed out to devices; safe to use from their threads.
 
-    ``period`` is what a piece begins at a multiple of, ``grain`` what its width is a multiple of where it can be.
+    ``period`` is what a piece begins at a multiple of, ``grain`` what its width is a multiple of where it can be. ``clock`` gives seconds.
     """
 
-    def __init__(self, size: int, period: int, rates: Mapping[str, float]) -> None:
+    def __init__(self, size: int, period: int, rates: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
         self._free = [(0, size)]
         self._grain = lcm(period, GRAIN) if size > FEWEST * lcm(period, GRAIN) * len(rates) else period
         self._rates = dict(rates)  # steps a second, 0 for what nobody knows
         self._cold: set[str] = set()  # devices of which only first pieces are known
         self._sums: dict[str, tuple[float, float]] = {}  # steps and seconds of each device, the latest most
         self._held = dict.fromkeys(rates, 0)  # steps that each device has taken and not finished
+        self._clock = clock
+        self._since = dict.fromkeys(rates, 0.0)  # when each device began with those that it has
         self._changed = threading.Condition()
         self._under_way = 0
         self.stopped = False
@@ -41,20 +45,26 @@ class Pieces:
         """The next piece for a device, of at most ``most`` steps; None when everything is done.
 
         Waits while others may hand some back; without ``wait`` it says None then too. A device that would finish its piece after the
-        fastest one has done everything waits as well, in case that one fails.
+        fastest one has done everything waits as well, in case that one fails. One that does not wait has pieces under way: it is given no
+        more than its part of all that is not done.
         """
         with self._changed:
-            while not self._free or self._late(device):
+            while not self._free or self._late(device) or not (wait or self._owed(device)):
                 if not wait or not (self._free or self._under_way):
                     return None
                 self._changed.wait()
-            low, high = self._free.pop()
-            width = min(self._width(device, high - low), most, high - low)
+            low, high = self._free[-1]
+            width = min(self._width(device), most, high - low)
             if width < high - low:
                 width = max(self._rounded(width), min(self._grain, most, high - low))
-                if width < high - low:
-                    self._free.append((low + width, high))
+            if high - low - width < self._rates.get(device, 0.0) * _CRUMB:
+                width = min(high - low, most)
+            self._free.pop()
+            if width < high - low:
+                self._free.append((low + width, high))
             self._under_way += 1
+            if not self._held.get(device):
+                self._since[device] = self._clock()
             self._held[device] = self._held.get(device, 0) + width
             if not self._free:
                 self._changed.notify_all()
@@ -68,13 +78,11 @@ class Pieces:
         with self._changed:
             self._under_way -= 1
             self._held[device] = self._held.get(device, 0) - steps
+            self._since[device] = self._clock()
             rate, was_cold = self._rates.get(device, 0.0), device in self._cold
             if seconds > 0 and steps and (was_cold or not (cold and rate)):
-                if not rate or (was_cold and not cold):
-                    before = 0.0, 0.0
-                else:
-                    lasted = max(seconds, steps / rate)
-                    before = self._sums.get(device, (rate * lasted, lasted))
+                anew = not rate or (was_cold and not cold)
+                before = (0.0, 0.0) if anew else self._sums.get(device, (rate * seconds, seconds))
                 self._sums[device] = _KEPT * before[0] + steps, _KEPT * before[1] + seconds
                 self._rates[device] = self._sums[device][0] / self._sums[device][1]
                 (self._cold.add if cold else self._cold.discard)(device)
@@ -128,12 +136,21 @@ class Pieces:
 
     def _horizon(self, device: str) -> float:
         """Seconds in which the fastest of the other devices would finish all that is left; infinite where no rate is known."""
-        left = sum(high - low for low, high in self._free)
         others = [(rate, name) for name, rate in self._rates.items() if rate and name != device]
         if not others:
             return math.inf
         rate, name = max(others)
-        return (left + self._held.get(name, 0)) / rate
+        return (self._left + self._undone(name)) / rate
+
+    @property
+    def _left(self) -> int:
+        """The steps that nobody took."""
+        return sum(high - low for low, high in self._free)
+
+    def _undone(self, device: str) -> float:
+        """The steps that a device has under way, less those that it should have done by now."""
+        done = self._rates.get(device, 0.0) * (self._clock() - self._since.get(device, 0.0))
+        return max(self._held.get(device, 0) - done, 0.0)
 
     def _late(self, device: str) -> bool:
         """Whether even the thinnest piece would be done here after the fastest of the others could have done all; never of the fastest."""
@@ -141,13 +158,24 @@ class Pieces:
         low, high = self._free[-1]
         return bool(rate) and min(self._grain, high - low) / rate > self._horizon(device)
 
-    def _width(self, device: str, left: int) -> int:
+    def _owed(self, device: str) -> bool:
+        """Whether a device that has pieces under way should take another one."""
+        held = self._held.get(device, 0)
+        return not held or not self._rates.get(device) or self._fair(device) >= self._grain
+
+    def _fair(self, device: str) -> float:
+        """The steps of a device's part of what is not done, less those that it has under way."""
+        known_rates = [rate for rate in self._rates.values() if rate]
+        total = sum(known_rates) * len(self._rates) / len(known_rates)  # who is not known yet is taken to be like the others
+        undone = sum(map(self._undone, self._held))
+        return (self._left + undone) * self._rates[device] / total - self._undone(device)
+
+    def _width(self, device: str) -> int:
         rate = self._rates.get(device, 0.0)
         if not rate:
-            return max(left // (_PROBE * max(len(self._rates), 1)), 1)
-        known_rates = [known for known in self._rates.values() if known]
-        total = sum(known_rates) * len(self._rates) / len(known_rates)  # who is not known yet is taken to be like the others
-        return max(int(_FRACTION * left * rate / total), int(rate * min(_LEAST_SECONDS, _FRACTION * self._horizon(device))), 1)
+            return max(self._left // (_PROBE * max(len(self._rates), 1)), 1)
+        fair = self._fair(device)
+        return max(int(_FRACTION * fair), int(min(rate * _LEAST_SECONDS, fair, rate * _FRACTION * self._horizon(device))), 1)
 
 
 def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, dict[str, float]]:
@@ -155,7 +183,8 @@ def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, 
 
     The pieces are those that would be handed out, in a clock that only counts.
     """
-    pieces = Pieces(size, period, rates)
+    now = 0.0
+    pieces = Pieces(size, period, rates, lambda: now)
     clock = [(0.0, device, 0, 0.0) for device, rate in rates.items() if rate]  # when who finishes so many steps, begun so long before
     busy = dict.fromkeys(rates, 0.0)
     last = 0.0

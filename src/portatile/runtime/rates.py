@@ -21,6 +21,7 @@ from portatile.store import device_key
 _CHANGE = 0.2  # by which a rate differs from the one before when it is stored again,
 _SELDOM = 10.0  # seconds after the file was written at least: noise may change each rate at every call
 _MANY = 4096  # kinds of problems in a file
+SURE = 2.0  # times that a rate was shown, from which on it excludes a device
 _WHOLE = 0  # in place of a decade, where the kind says all
 _Rates = dict[str, dict[int, float]]  # by workload and dtype, by decade of the work
 
@@ -48,6 +49,21 @@ def learn(device: DeviceInfo, problem: Problem, work: float, rate: float, where:
     """Remember a rate, and store one that has changed. What cannot be stored is known in this process only."""
     with _lock:
         _store(device, _kind(problem, where), _decade(work), rate)
+
+
+def showed(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
+    """Remember a rate that the device showed: a higher one at once, half of what it was lower than before. Counts how often."""
+    kind, times = _kind(problem, where), _kind(problem, _times(where))
+    with _lock:
+        before, count = (_rates(device).get(one, {}).get(_decade(work)) for one in (kind, times))
+        _store(device, kind, _decade(work), rate if before is None else max(rate, (before + rate) / 2))
+        _store(device, times, _decade(work), min((count or 0.0) + 1.0, SURE))
+
+
+def is_sure(device: DeviceInfo, problem: Problem, work: float, where: str = "") -> bool:
+    """Whether what is known of the device's rate for such problems is no first time, which may have been disturbed."""
+    count = of(device, problem, work, _times(where))
+    return count is None or count >= SURE  # None: it was tuned
 
 
 def seconds(device: DeviceInfo, problem: Problem, what: str) -> float | None:
@@ -83,6 +99,11 @@ def _about(problem: Problem, what: str) -> str:
     sizes = " ".join(f"{name}~{round(4 * math.log2(max(size, 1)))}" for name, size in problem.sizes.items())
     options = " ".join(str(value) for value in problem.options.values())
     return f"{_kind(problem, what)}: {sizes} {options}".rstrip()
+
+
+def _times(where: str) -> str:
+    """In place of ``where``: how often the rate there was shown."""
+    return f"times {where}".rstrip()
 
 
 def _kind(problem: Problem, where: str) -> str:

@@ -24,6 +24,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
 from portatile.runtime import forecast, memory_limit, slabs, triangles
+from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
@@ -91,13 +92,14 @@ class _Worker:
         """Pieces that cross the link, two at a time."""
         taken: list[tuple[int, int]] = []
 
-        def ranges(first: tuple[int, int]) -> Iterator[tuple[int, int]]:
-            """What is free at once: pieces of this device that are not collected yet must not be waited for."""
+        def ranges(first: tuple[int, int]) -> Iterator[tuple[int, int] | None]:
+            """What is free: while pieces of this device are under way nothing is waited for, but they are collected."""
             piece: tuple[int, int] | None = first
-            while piece is not None:
-                taken.append(piece)
+            while piece is not None or taken:
+                if piece is not None:
+                    taken.append(piece)
                 yield piece
-                piece = pieces.take(self.share.device, self.most, wait=False)
+                piece = pieces.take(self.share.device, self.most, wait=not taken)
 
         def collected(low: int, high: int, seconds: float) -> None:
             taken.remove((low, high))
@@ -113,7 +115,7 @@ class _Worker:
 
     def _count(self, pieces: Pieces, piece: tuple[int, int], seconds: float) -> None:
         steps = piece[1] - piece[0]
-        pieces.done(self.share.device, steps, seconds, forecast.is_first(self.engine.device, self.task.whole))
+        pieces.done(self.share.device, steps, seconds, forecast.is_first(self.engine.device, self.task.whole, self.where))
         self.share.steps += steps
         self.share.pieces += 1
         self.share.seconds += seconds
@@ -130,15 +132,16 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
     work = _work(problem, cut)
+    devices, left_out = forecast.worthwhile(devices, forecast.shared(devices, problem))
     known = {device.info.id: forecast.known(engine_of(device), problem) / work for device in devices}
     told = forecast.of(devices, forecast.shared(devices, problem))
-    return expected_split(told, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known)
+    return expected_split(told, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known, left_out)
 
 
-def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float]) -> Split:
+def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float], left_out: str = "") -> Split:
     """The split that a forecast says. ``steps``: the size that is cut, its steps, and of how many a piece is a multiple.
 
-    ``known``: the rate of each device, in steps a second; 0 for nothing known.
+    ``known``: the rate of each device, in steps a second; 0 for nothing known. ``left_out``: who takes no part, and why.
     """
     name, size, period = steps
     if told.quickest:
@@ -148,7 +151,8 @@ def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int]
     unknown = ", ".join(device for device, rate in known.items() if not rate)
     if told.together is not None:
         seconds = told.together.seconds
-    return Split(problem, name, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True, forecast=told)
+    note = f"no rate is known of {unknown}" if unknown else left_out
+    return Split(problem, name, seconds, shares, note, True, forecast=told)
 
 
 def _of_one(told: Forecast, problem: Problem, steps: int) -> Split:
@@ -163,17 +167,31 @@ def _work(problem: Problem, cut: Cut) -> float:
 
 
 class Considered(NamedTuple):
-    """A problem where its operands lie, and what is expected of several devices that are to compute it."""
+    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough."""
 
+    named: Sequence[Device]
     devices: Sequence[Device]
     task: forecast.Shared
     told: Forecast
+    note: str = ""
 
 
-def considered(devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Considered:
-    """What ``settled`` and ``perform`` need to know."""
+Taking = tuple[Sequence[Device], str]
+"""The devices that do enough of a problem to take part, and a line of the others."""
+
+
+def taking(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Taking:
+    """Who takes part of several devices."""
+    return (named, "") if len(named) <= FEWEST else forecast.worthwhile(named, forecast.shared(named, problem, matrices))
+
+
+def considered(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], known: Taking | None = None) -> Considered:
+    """What ``settled`` and ``perform`` need to know; ``known``: who takes part, where that was asked of the problem in another form."""
+    before, left_out = known or (named, "")
+    devices, note = taking(before, problem, matrices)
     task = forecast.shared(devices, problem, matrices)
-    return Considered(devices, task, forecast.of(devices, task) if len(devices) > 1 else Forecast(None, {}))
+    told = forecast.of(devices, task) if len(named) > 1 else Forecast(None, {})
+    return Considered(named, devices, task, told, "; ".join(filter(None, (left_out, note))))
 
 
 def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
@@ -183,7 +201,7 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    devices, task, told = what
+    named, devices, task, told, left_out = what
     if len(devices) == 1:
         return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
     alone = next((device for device in devices if device.info.id == told.quickest), None)
@@ -191,16 +209,16 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     if len(workers) < FEWEST:
         split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
-        split = _shared(devices, workers, task, start, note)
-    return keep(devices, replace(split, forecast=told))
+        split = _shared(devices, workers, task, start, "; ".join(filter(None, (note, left_out))))
+    return keep(named, replace(split, forecast=told))
 
 
 def settled(what: Considered) -> str:
     """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
-    devices, task, told = what
+    named, _, task, told, _ = what
     if not told.settled or task.places[told.quickest] == forecast.REMOTE:
         return ""
-    keep(devices, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
+    keep(named, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
     return told.quickest
 
 
@@ -226,7 +244,10 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))
     making = sum(worker.engine.making for worker in workers)
-    together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
+    with Broadcast() as common:
+        for worker in workers:
+            worker.task = replace(worker.task, common=common)
+        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
     seconds = time.perf_counter() - began
     shown = {
         worker.share.device: pieces.shown[worker.share.device] * work

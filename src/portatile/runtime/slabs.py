@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
 from math import lcm
 from typing import Any
 
@@ -19,6 +19,7 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.event import Event
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
+from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared
 from portatile.runtime.memory_limit import asked, limit_of
 from portatile.runtime.scratch import scratch
@@ -37,7 +38,8 @@ class Task:
     """A problem, packed as it will lie on the device, in a configuration, and the size along which it is cut.
 
     ``matrices`` are those of the host by operand, the output last. ``whole`` is the
-    problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already.
+    problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already. ``common`` has what other
+    devices need whole, too.
     """
 
     problem: Problem
@@ -47,6 +49,7 @@ class Task:
     output: str
     whole: Problem
     adds: bool = False
+    common: Broadcast | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -176,9 +179,9 @@ def _packed(problem: Problem, shared: Collection[str]) -> Problem:
 
 def _prepared(engine: Engine, slab: Task) -> Prepared:
     """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
-    space = workloads.get(slab.problem.workload).space(slab.problem, engine.device.info)
-    legal = space.violated(slab.choice.config) is None
-    return engine.prepare(slab.problem, slab.choice, slab.whole) if legal else engine.prepare(slab.problem)
+    if engine.is_legal(slab.choice, slab.problem):
+        return engine.prepare(slab.problem, slab.choice, slab.whole)
+    return engine.prepare(slab.problem)
 
 
 def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
@@ -222,29 +225,29 @@ def pipeline(
     task: Task,
     cut: Cut,
     width: int,
-    ranges: Iterable[tuple[int, int]],
+    ranges: Iterable[tuple[int, int] | None],
     collected: Callable[[int, int, float], None] = lambda low, high, seconds: None,
 ) -> None:
     """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded.
 
-    ``ranges`` are the steps of each slab, ``width`` of them at most. ``collected`` is told of each slab whose result is in the caller's
-    array, and of the seconds since the one before it, without those that making kernels ready took.
+    ``ranges`` are the steps of each slab, ``width`` of them at most; at None the oldest result is collected. ``collected`` is told of each
+    slab whose result is in the caller's array, and of the seconds since the one before it, without those that making kernels ready took.
     """
     device = engine.device
-    shared: dict[str, Memory] = {}
+    own: list[Memory] = []
     lanes: list[_Lane] = []
     with engine.lock:
         try:
             for which in range(2):
                 lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
-            ready = _place(device, lanes[0].queue, task, cut, shared)
-            lanes[1].queue.wait_for(ready)
+            shared = _place(lanes[0].queue, task, cut, own)
+            lanes[1].queue.wait_for(lanes[0].queue.marker())
             _Stream(engine, cut, shared, collected).run(task, lanes, ranges)
         finally:
             for lane in lanes:
                 lane.queue.finish()
                 lane.release()
-            for memory in shared.values():
+            for memory in own:
                 memory.release()
 
 
@@ -256,18 +259,26 @@ class _Stream:
         self._prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
         self._since = time.perf_counter()  # when the latest result was collected, later by what making kernels ready took
 
-    def run(self, task: Task, lanes: Sequence[_Lane], ranges: Iterable[tuple[int, int]]) -> None:
-        """Compute the steps in ``ranges``, a slab each; returns when all results are in the caller's array."""
-        for (low, high), lane in zip(ranges, cycle(lanes), strict=False):
-            self._collect(lane)
-            slab = part(task, self._cut, low, high)
+    def run(self, task: Task, lanes: Sequence[_Lane], ranges: Iterable[tuple[int, int] | None]) -> None:
+        """Compute the steps in ``ranges``, a slab each, collect at None; returns when all results are in the caller's array."""
+        idle, busy = list(lanes), deque[_Lane]()
+        for steps in ranges:
+            if busy and (steps is None or not idle):
+                self._collect(busy[0])
+                idle.append(busy.popleft())
+            if steps is None:
+                continue
+            if not busy:
+                self._since = time.perf_counter()  # the piece may have been waited for
+            lane, slab = idle.pop(), part(task, self._cut, *steps)
             prepared = self._prepare(slab)
             _send(lane, slab, self._cut)
             prepared.run(lane.queue, {**self._shared, **lane.device}, slab.scalars)
             downloaded = lane.queue.download(_staged(lane, slab, task.output), lane.device[task.output], blocking=False)
             lane.queue.flush()
-            lane.pending, lane.steps = (slab, downloaded), (low, high)
-        for lane in sorted(lanes, key=lambda lane: lane.steps):
+            lane.pending, lane.steps = (slab, downloaded), steps
+            busy.append(lane)
+        for lane in busy:
             self._collect(lane)
 
     def _prepare(self, slab: Task) -> Prepared:
@@ -304,14 +315,21 @@ def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
     return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, host)
 
 
-def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: dict[str, Memory]) -> Event:
-    """Upload what every slab needs into new memory in ``shared``; gives the event after which it is there."""
+def _place(queue: Queue, task: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
+    """Queue the upload of what every slab needs; ``own`` takes the memory that nobody else gives back."""
+    shared: dict[str, Memory] = {}
     for name, stored in task.matrices.items():
-        if name not in cut.pieces:
-            shared[name] = device.allocate(max(_bytes(task, name), task.problem.itemsize))
-            if stored.read and stored.array.size:
-                staging.upload(queue, shared[name], np.ascontiguousarray(stored.array))
-    return queue.marker()
+        if name in cut.pieces:
+            continue
+        array = np.ascontiguousarray(stored.array) if stored.read and stored.array.size else None
+        if array is not None and task.common is not None and staging.pays(queue.device, array):
+            shared[name] = task.common.place(queue, name, array)
+            continue
+        shared[name] = queue.device.allocate(max(_bytes(task, name), task.problem.itemsize))
+        own.append(shared[name])
+        if array is not None:
+            staging.upload(queue, shared[name], array)
+    return shared
 
 
 def _staged(lane: _Lane, slab: Task, name: str) -> NDArray[Any]:

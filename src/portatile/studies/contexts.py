@@ -97,7 +97,7 @@ def measure(run: Run) -> Iterator[ContextsRow]:
     platforms: dict[str, list[Device]] = {}
     for device in run.devices:
         platforms.setdefault(f"{device.info.backend} {device.info.platform}", []).append(device)
-    ways = list(product((ONE_EACH, SHARED), (IN_ORDER, TWO, OUT_OF_ORDER), (PAGEABLE, PINNED)))
+    ways = [(contexts, *rest) for rest in product((IN_ORDER, TWO, OUT_OF_ORDER), (PAGEABLE, PINNED)) for contexts in (ONE_EACH, SHARED)]
     run.expect(len(platforms) * len(ways))
     programs: dict[tuple[str, str], Built] = {}
     for contexts, queues, memory in ways:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from math import prod
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +19,20 @@ from portatile import device as devices
 from portatile.arguments.axes import AXES
 from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
-from portatile.device.base import Device
-from portatile.device.buffer import Buffer
-from portatile.device.event import Event
+from portatile.device.base import Device, Queue
+from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
 from portatile.runtime import batches, forecast, memory_limit, perform, several
+from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
 
 _FREE = 16  # points by which an axis grows at most
-_FLYING = 6  # arrays of an orbital that a device holds at once: what is sent, computed and fetched, and what lies between the passes
+_AT_ONCE = 6  # orbitals that a device processes at once
+_ARRAYS = 3  # of an orbital that it holds then: what was sent, what lies between the passes, the result
+_FLYING = 2 * _ARRAYS  # such arrays that it must hold, or nothing is sent there as a whole
+_SMALL = 1 << 20  # bytes of an orbital for which a second thread does not pay
 _MOST = 4096
 _settled: dict[tuple[object, ...], str] = {}
 """The device that computes a batch alone from now on, by the devices that were named, what is computed, and where the batch lies."""
@@ -38,9 +44,14 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
     if not isinstance(psi, np.ndarray):
         return False
     chosen = devices.get(device)
+    arrays = (*(other.nbytes for other in others), *[_largest(psi)] * _FLYING)
+    return not chosen.info.unified_memory and not memory_limit.too_large(chosen, arrays)
+
+
+def _largest(psi: NDArray[Any]) -> int:
+    """Bytes of an orbital, or of what a transform makes of it, at most."""
     shape = psi.shape[-AXES:]
-    most = psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape))
-    return not chosen.info.unified_memory and not memory_limit.too_large(chosen, (*(other.nbytes for other in others), *[most] * _FLYING))
+    return int(psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape)))
 
 
 def stays(orbitals: Any, device: str | None) -> bool:
@@ -62,7 +73,11 @@ Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Gives the host memory of a shape and dtype that a batch's result is written to, such as ``np.empty``."""
 
 
-def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str, Into], Any], what: str, add: bool = False) -> Any:
+Compute = Callable[[slice, str, Into], Any]
+"""Computes these orbitals on a device; the result may lie where ``Into`` says."""
+
+
+def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str, add: bool = False) -> Any:
     """``compute(orbitals, device, into)`` for parts of a batch of orbitals, on several devices at once; their results one after another.
 
     ``add``: the results are sums over orbitals, and are added up. A single orbital is computed by the first device. Each device takes as
@@ -71,37 +86,67 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
     beside which the result lies.
     """
     assert device is not None
-    named = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
-    kind = named, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
+    selector = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
+    kind = selector, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
     if (alone := _settled.get(kind)) is not None:
         return compute(slice(None), alone, np.empty)
-    chosen = devices.several(device)
-    if len(chosen) == 1 or psi.ndim <= AXES or psi.shape[0] < len(chosen):
-        return back(compute(slice(None), chosen[0].info.id, np.empty), psi)
-    task = batches.task(batches.problem(what, psi.shape, psi.dtype.name), chosen, psi.device if isinstance(psi, Buffer) else None)
-    told = forecast.of(chosen, task)
-    if told.settled and task.places[told.quickest] != forecast.REMOTE:
+    named = devices.several(device)
+    if len(named) == 1 or psi.ndim <= AXES or psi.shape[0] < len(named):
+        return back(compute(slice(None), named[0].info.id, np.empty), psi)
+    asked = _asked(psi, named, what)
+    if asked.told.settled and asked.task.places[asked.told.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
             _settled.clear()
-        _settled[kind] = told.quickest
-        seconds = told.alone[told.quickest].seconds
-        keep(chosen, Split(task.problem, "", seconds, (Share(told.quickest, psi.shape[0], 1, seconds),), told.why, True, forecast=told))
-        return compute(slice(None), told.quickest, np.empty)
+        _settled[kind] = asked.told.quickest
+        keep(named, asked.by_one(asked.told.alone[asked.told.quickest].seconds, True))
+        return compute(slice(None), asked.told.quickest, np.empty)
     if isinstance(psi, Buffer):
         psi.device.default_queue().finish()
+    if not asked.told.quickest:
+        return _shared(psi, asked, compute, add)
     began = time.perf_counter()
-    if told.quickest:
-        found = back(compute(slice(None), told.quickest, np.empty), psi)
-        seconds = time.perf_counter() - began
-        forecast.learn_alone(next(one for one in chosen if one.info.id == told.quickest), task, seconds)
-        share = Share(told.quickest, psi.shape[0], 1, seconds)
-        keep(chosen, Split(task.problem, "", seconds, (share,), told.why, forecast=told))
-        return found
-    result = _Result(psi, add)
-    known_devices = {one.info.id: one for one in chosen}
+    found = back(compute(slice(None), asked.told.quickest, np.empty), psi)
+    seconds = time.perf_counter() - began
+    forecast.learn_alone(next(one for one in named if one.info.id == asked.told.quickest), asked.task, seconds)
+    keep(named, asked.by_one(seconds))
+    return found
+
+
+class _Asked(NamedTuple):
+    """A batch that several devices may share: those that were ``named``, those that take part, and what is expected of them."""
+
+    named: Sequence[Device]
+    devices: Sequence[Device]
+    task: forecast.Shared
+    told: Forecast
+    left_out: str
+
+    @property
+    def orbitals(self) -> int:
+        """The number of orbitals."""
+        return self.task.problem.sizes[batches.ORBITALS]
+
+    def by_one(self, seconds: float, expected: bool = False) -> Split:
+        """The split that is none: the quickest device computes all."""
+        share = Share(self.told.quickest, self.orbitals, 1, seconds)
+        return Split(self.task.problem, "", seconds, (share,), self.told.why, expected, forecast=self.told)
+
+
+def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
+    """What is expected of the devices."""
+    problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
+    taking, left_out = forecast.worthwhile(named, batches.task(problem, named, own))
+    task = batches.task(problem, taking, own)
+    return _Asked(named, taking, task, forecast.of(taking, task), left_out)
+
+
+def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
+    """All devices that take part, each in a thread of its own."""
+    began, result, task = time.perf_counter(), _Result(psi, add), asked.task
+    by_id = {one.info.id: one for one in asked.devices}
 
     def run(share: Share, pieces: Pieces) -> None:
-        while (piece := pieces.take(share.device, psi.shape[0])) is not None:
+        while (piece := pieces.take(share.device, asked.orbitals)) is not None:
             started = time.perf_counter()
             try:
                 result.take(piece[0], compute(slice(*piece), share.device, result.into(piece[0])))
@@ -111,21 +156,21 @@ def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, st
             share.seconds += time.perf_counter() - started
             share.steps += piece[1] - piece[0]
             share.pieces += 1
-            cold = forecast.is_first(known_devices[share.device], task.problem)
+            cold = forecast.is_first(by_id[share.device], task.problem, task.places[share.device])
             pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - started, cold)
 
-    shares = tuple(Share(one.info.id) for one in chosen)
-    step = task.work / psi.shape[0]
-    known = {name: task.work / one.seconds / step for name, one in told.alone.items()}
-    pieces = Pieces(psi.shape[0], 1, {share.device: known.get(share.device, 0.0) for share in shares})
+    shares = tuple(Share(name) for name in by_id)
+    step = task.work / asked.orbitals
+    known = {name: task.work / one.seconds / step for name, one in asked.told.alone.items()}
+    pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
     several.together([Part(share, partial(run, share)) for share in shares], pieces)
     whole = result.whole()
     seconds = time.perf_counter() - began
     warm = pieces.shown
     shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
-        forecast.learn_together(chosen, task, seconds, shown, about_in_time(psi.shape[0], 1, pieces.rates))
-    keep(chosen, Split(task.problem, batches.ORBITALS, seconds, shares, forecast=told))
+        forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates))
+    keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.told))
     return whole
 
 
@@ -207,7 +252,7 @@ def each(psi: Any, apply: Callable[[Any, Any], Any], others: tuple[Any, ...], de
     """``apply(orbital, out)`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between.
 
     ``apply`` may write to ``out``, a NumPy array or None, or give another array. The result of a batch of NumPy arrays lies where
-    ``into`` says. While the device computes one orbital, the next one is sent and the result before it is fetched.
+    ``into`` says. While the device computes one orbital, others are sent and results are fetched.
     """
     orbitals = [psi] if psi.ndim == AXES else [psi[place] for place in range(psi.shape[0])]
     if not orbitals:
@@ -235,35 +280,71 @@ def each(psi: Any, apply: Callable[[Any, Any], Any], others: tuple[Any, ...], de
 
 
 def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], device: Device, into: Into | None) -> NDArray[Any]:
-    """``apply`` to NumPy orbitals in the device's memory; of a single one, where ``into`` is None, the result has its shape."""
+    """``apply`` to NumPy orbitals in the device's memory; of a single one, where ``into`` is None, the result has its shape.
+
+    Several threads each bring an orbital there, and its result back, so that the link moves some while the host copies others.
+    """
     if into is None:
         (orbital,) = orbitals
         found: NDArray[Any] = apply(Buffer.from_numpy(orbital, device), None).numpy()
         return found
     whole: NDArray[Any] | None = None
-    waiting: tuple[int, Buffer, Event] | None = None
-    with device.queue() as back_queue:
+    making, places = threading.Lock(), SimpleQueue[int]()
+    for place in range(len(orbitals)):
+        places.put(place)
 
-        def fetch(place: int, one: Buffer, done: Event) -> None:
-            """Bring a result back, beside what the default queue holds by now."""
-            assert whole is not None
-            back_queue.wait_for(done)
-            if is_packed(one):
-                staging.download(back_queue, whole[place], one.memory, one.offset)
-            else:
-                whole[place] = one.numpy(back_queue)
-
-        for place, orbital in enumerate(orbitals):
-            one = apply(Buffer.from_numpy(orbital, device), None)
-            done = device.default_queue().marker()
-            device.default_queue().flush()
+    def move(place: int, back: Queue) -> None:
+        nonlocal whole
+        refuse_masks(orbitals[place], "the array")
+        orbital = np.ascontiguousarray(orbitals[place])
+        sent = Buffer.empty(orbital.shape, orbital.dtype, device)
+        staging.upload(device.default_queue(), sent.memory, orbital, most=1)
+        one = apply(sent, None)
+        back.wait_for(device.default_queue().marker())
+        device.default_queue().flush()
+        with making:
             if whole is None:
                 whole = into((len(orbitals), *one.shape), one.dtype)
-            if waiting is not None:
-                fetch(*waiting)
-            waiting = place, one, done
-            del one
-        assert whole is not None
-        assert waiting is not None
-        fetch(*waiting)
+        if is_packed(one):
+            staging.download(back, whole[place], one.memory, one.offset, most=1)
+        else:
+            whole[place] = one.numpy(back)
+
+    def work() -> None:
+        with device.queue() as back:
+            try:
+                while True:
+                    move(places.get_nowait(), back)
+            except Empty:
+                return
+            except BaseException:
+                with suppress(Empty):  # nothing is left for the others, who end then
+                    while True:
+                        places.get_nowait()
+                raise
+
+    _at_once(work, min(_beside(device, orbitals[0]), len(orbitals)))
+    assert whole is not None
     return whole
+
+
+def _beside(device: Device, orbital: NDArray[Any]) -> int:
+    """The number of orbitals that a device processes at once: as many as pay, and as it has the memory for."""
+    if orbital.nbytes < _SMALL:
+        return 1
+    count = min(staging.threads(), _AT_ONCE if staging.pays(device, orbital) else 2)
+    while count > 2 and memory_limit.too_large(device, (_largest(orbital),) * (_ARRAYS * count)):
+        count -= 1
+    return count
+
+
+def _at_once(work: Callable[[], None], count: int) -> None:
+    """``work`` in so many threads, this one counted; raises what one of them did, when all have ended."""
+    if count == 1:
+        work()
+        return
+    with ThreadPoolExecutor(count - 1, "portatile-orbitals") as pool:
+        others = [pool.submit(work) for _ in range(count - 1)]
+        work()
+    for other in others:
+        other.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
+from threading import RLock
 from typing import Any
 
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class CudaQueue(Queue):
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
             self._admitted = object()  # the claim of the device's memory up to which it may use what was claimed
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
+        self._keeping = RLock()  # several threads may copy through one queue
         device.register(self)
 
     def launch(
@@ -180,7 +182,7 @@ class CudaQueue(Queue):
             error = driver.cuStreamSynchronize(self.stream)[0]
         if int(error):
             raise failure(error, f"a command failed on {self.device.info.id}")
-        self._pending.clear()
+        self._forget_done()
 
     def release(self) -> None:
         stream, self.stream = self.stream, None
@@ -249,17 +251,20 @@ class CudaQueue(Queue):
                 error = driver.cuStreamSynchronize(self.stream)[0]
                 if int(error):
                     raise failure(error, "the copy or a command before it failed")
-                self._pending.clear()
+                self._forget_done()
                 return CudaEvent.over(self.device)
             done = CudaEvent(self.device, self.stream, self.profiling)
         if blocking:
             done.wait()
-            self._pending.clear()
-        else:
+        self._forget_done(() if blocking else ((done, array),))
+        return done
+
+    def _forget_done(self, more: Sequence[tuple[CudaEvent, NDArray[Any]]] = ()) -> None:
+        """Drop the host arrays whose copies have passed, and keep those of ``more``; other threads may copy through the queue meanwhile."""
+        with self._keeping:
             while self._pending and self._pending[0][0].done:
                 self._pending.popleft()
-            self._pending.append((done, array))
-        return done
+            self._pending.extend(more)
 
 
 class GraphMemory(CudaMemory):

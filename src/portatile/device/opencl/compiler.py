@@ -54,7 +54,7 @@ class Programs:
         if binary.data[:start] != _MAGIC + self._checksum(payload):
             raise CompileError(f"the binary is damaged, or was built for another device or driver than {identity}: build it again")
         try:
-            program = cl.Program(self._device.context, [self._device.cl_device], [payload])
+            program = cl.Program(self._device.context, self._device.alike, [payload] * len(self._device.alike))
         except cl.Error as error:
             raise CompileError(f"{identity} refuses the binary", str(error)) from None
         construct(program, [], self._device, f"{identity} refuses the binary")
@@ -210,7 +210,7 @@ def construct(program: Any, options: list[str], device: ClContext, message: str,
         warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
         program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
         try:
-            program.build(options, devices=[device.cl_device])
+            program.build(options, devices=device.alike)
         except cl.Error as error:
             if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
                 raise DeviceError(f"{message}: {error}") from None
@@ -242,7 +242,7 @@ def _relocated(log: str, text: str) -> str:
 
 
 def binary_of(program: Any) -> bytes:
-    """The binary of a ``pyopencl.Program`` that is built for one device. Raises ``pyopencl.Error``.
+    """The binary of a ``pyopencl.Program`` that is built for one device, or several alike. Raises ``pyopencl.Error``.
 
     A driver may compile when it is asked: PoCL does, at the question for the size, and other threads of Python run meanwhile.
     """
@@ -251,7 +251,7 @@ def binary_of(program: Any) -> bytes:
         size = ctypes.c_size_t()
         ask(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
     binaries: list[bytes] = program.get_info(cl.program_info.BINARIES)
-    return next(filter(None, binaries), b"")  # of a context's devices it is built for one
+    return next(filter(None, binaries), b"")  # it may be built for some of a context's devices only
 
 
 @cache

@@ -40,6 +40,15 @@ class ClContext(Device):
                         raise DeviceError(f"{self.info.id}: no context: {error}") from None
         return self._context
 
+    @property
+    def alike(self) -> list[Any]:
+        """The ``pyopencl.Device`` and those of its context that take the same binaries.
+
+        Programs are built for all of them: NVIDIA's driver names no kernels of one that lacks an executable for some.
+        """
+        alike = [one for one in self.peers if one.info.architecture == self.info.architecture and one.info.driver == self.info.driver]
+        return [self.cl_device, *(one.cl_device for one in alike)]
+
     def sampler(self, requested: Sampler) -> Any:
         """The ``pyopencl.Sampler``, made once in a context."""
         sampler = self._samplers.get(requested)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ class ClQueue(Queue):
         self._bare = bare(cl) if device.nvidia and not self._events else None
         # pyopencl's copy events wait for the copy when they are dropped: kept here until they are done
         self._pending: deque[Any] = deque()
+        self._keeping = RLock()  # several threads may copy through one queue
         self._pool = pool
         if pool is not None:
             pool.enter()
@@ -146,7 +148,7 @@ class ClQueue(Queue):
                 self.cl_queue.finish()
         except cl.Error as error:
             raise failure(error, f"a command failed on {self.device.info.id}") from None
-        self._pending.clear()
+        self._forget_done()
 
     def release(self) -> None:
         if self.cl_queue is not None:
@@ -169,14 +171,16 @@ class ClQueue(Queue):
                 )
         except cl.Error as error:
             raise failure(error, "the copy failed") from None
-        if blocking is False:
-            pending = self._pending
-            while pending and pending[0].command_execution_status <= 0:
-                pending.popleft()
-            pending.append(event)
-        elif blocking and not self.out_of_order:  # whatever was queued before is done too
-            self._pending.clear()
+        if blocking is not None:
+            self._forget_done(() if blocking else (event,))
         return ClEvent(event, self.profiling)
+
+    def _forget_done(self, more: Sequence[Any] = ()) -> None:
+        """Drop the events of copies that have passed, and keep those of ``more``; other threads may copy through the queue meanwhile."""
+        with self._keeping:
+            while self._pending and self._pending[0].command_execution_status <= 0:
+                self._pending.popleft()
+            self._pending.extend(more)
 
     def _image_copy(self, target: Any, source: Any, options: dict[str, Any]) -> Any:
         """``enqueue_copy`` to or from a whole image, which in pyopencl knows no images of one dimension."""
