@@ -53,11 +53,12 @@ class Capabilities:
     kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills.
     ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no
     work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them
-    can finish their work). ``launch_bounds``: the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say
-    how much of the memory next to a multiprocessor is local memory. ``addresses``: memory has an address that other libraries know, and
-    theirs may begin anywhere. ``launch_us``: microseconds that a launch takes the host. The compiler survives, as its driver was seen to:
-    ``wide_arithmetic`` sums, products and casts of vectors of 512 bits; ``wide_functions`` fma, the library's functions and selections of
-    them; ``relaxed_math`` ``-cl-fast-relaxed-math``.
+    can finish their work). ``clusters``: neighbouring groups wait for each other and read each other's local memory. ``launch_bounds``:
+    the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say how much of the memory next to a
+    multiprocessor is local memory. ``addresses``: memory has an address that other libraries know, and theirs may begin anywhere.
+    ``launch_us``: microseconds that a launch takes the host. The compiler survives, as its driver was seen to: ``wide_arithmetic`` sums,
+    products and casts of vectors of 512 bits; ``wide_functions`` fma, the library's functions and selections of them; ``relaxed_math``
+    ``-cl-fast-relaxed-math``.
     """
 
     language: Language = "OpenCL C"
@@ -73,6 +74,7 @@ class Capabilities:
     asynchronous_copies: bool = False
     read_only_loads: bool = False
     ordered_groups: bool = False
+    clusters: bool = False
     launch_bounds: bool = False
     carveout: bool = False
     addresses: bool = False
@@ -102,6 +104,12 @@ def of_nvidia(architecture: str) -> Capabilities:
     )
 
 
+def clusters(architecture: str) -> bool:
+    """Whether CUDA C++ forms clusters of groups on a GPU of this compute capability: from 9.0 on."""
+    digits = architecture.removeprefix("sm_").rstrip("af")
+    return digits.isdigit() and int(digits) >= 90
+
+
 def declared_by_nvidia(architecture: str, local_memory: int) -> int:
     """Bytes of local memory that NVIDIA's compiler of OpenCL C takes in a text, 0 where it is no more than a launch may ask for.
 
@@ -117,7 +125,6 @@ def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memo
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":
         bounds = replace(known, language="CUDA C++", static_local=_STATIC_LOCAL)
-        return replace(
-            bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0, warp_groups=architecture.rstrip("af") == "sm_90"
-        )
+        bounds = replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0, clusters=clusters(architecture))
+        return replace(bounds, warp_groups=architecture.rstrip("af") == "sm_90")
     return replace(known, static_local=declared_by_nvidia(architecture, local_memory) if nvidia else 0)

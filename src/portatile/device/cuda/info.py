@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from portatile.capabilities import Capabilities, of_nvidia
+from portatile.capabilities import Capabilities, clusters, of_nvidia
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.driver import call, driver
@@ -31,6 +31,7 @@ def capabilities(architecture: str) -> Capabilities:
         of_nvidia(architecture),
         language="CUDA C++",
         static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
+        clusters=clusters(architecture),
         launch_bounds=True,
         warp_groups=architecture.rstrip("af") == "sm_90",  # as sm_90a, which NVIDIA's OpenCL C does not build for
         carveout=True,

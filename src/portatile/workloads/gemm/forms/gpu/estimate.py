@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.capabilities import JOINED, joins
+from portatile.workloads.gemm.capabilities import JOINED, clusters, joins
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
@@ -26,6 +26,8 @@ _STEPS = 128  # of k for each group that shares it, at least
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
 _ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
 _JOINED = 4
+_GATHER = 1.0  # microseconds in which a cluster's groups add up their sums
+_CLUSTERED = 8  # groups of a cluster at most
 _FULL = 4  # groups a multiprocessor up to which k is split
 
 
@@ -69,7 +71,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -
             continue
         for point in variants(shape, tile, device):
             saved = None
-            if zeros and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
+            if zeros and (point.TAIL or _launches(point) > 1):
                 continue
             if point.TAIL:
                 cut = point.cut(problem, device)
@@ -77,7 +79,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -
                     continue
                 saved = cut.saved
             took = microseconds(shape, point, tile.groups, rate, saved, costs)
-            launches = 1 + point.PACK_A + point.PACK_B + ((point.SPLIT_K > 1 and not point.JOIN) or point.TAIL > 0)
+            launches = _launches(point) + point.PACK_A + point.PACK_B
             seen = (max(took, launches * device.can.launch_us), took)
             if seen < least and point.local_bytes(problem.itemsize) <= limit:
                 found, least = point, seen
@@ -134,11 +136,18 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
     multiplied = rounds * busy(groups) + (busy(rest) if rest else 0.0)
     copied = 1e-6 * tiles * parts * (rows + columns) * chunk * shape.itemsize / costs.cached
     read = 1e-6 * (shape.m + shape.n) * shape.k * shape.itemsize / costs.read
-    took += (costs.fill + drain) * (rounds + (rest > 0)) + max(multiplied, copied, read) + c * parts / costs.stored
+    took += (costs.fill + drain) * (rounds + (rest > 0)) + max(multiplied, copied, read) + c * (1 if point.CLUSTER > 1 else parts) / costs.stored
     took += costs.exchange * 1e-5 * rows * columns * (point.KG - 1) * shape.itemsize / 4 * each
+    if point.CLUSTER > 1:
+        return took + _GATHER
     if parts > 1 and point.JOIN:
         return took + _ARRIVE + 1e-6 * rows * columns * shape.itemsize * parts / (_ALONE * math.sqrt(warps / _JOINED))
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
+
+
+def _launches(point: Gpu) -> int:
+    """Launches beside those that pack."""
+    return 1 + (point.TAIL > 0 or (point.SPLIT_K > 1 and not point.JOIN and point.CLUSTER == 1))
 
 
 def _tiles(shape: Shape, rows: int, columns: int) -> int:
@@ -155,7 +164,7 @@ def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
     tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
     coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
-    joined = joins(device)
+    joined, clustered = joins(device), clusters(device)
     if tile.point.KG > 1 and coarse > 2 * shape.units:
         return
     if tile.tail and (shape.m <= tile.point.rows or shape.k < 256 or tiles <= tile.tail * shape.units):
@@ -173,6 +182,8 @@ def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
             yield replace(point, SPLIT_K=split)
             if joined and tile.point.rows * tile.point.columns * split * shape.itemsize <= JOINED:
                 yield replace(point, SPLIT_K=split, JOIN=True)
+            if clustered and split <= _CLUSTERED:
+                yield replace(point, SPLIT_K=split, CLUSTER=split)
             split *= 2
 
 

@@ -135,13 +135,13 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
 
 def _row(problem: Problem, device: DeviceInfo, point: Gpu, took: float) -> Row | None:
     """A configuration as a row; None for one that the estimate would not choose."""
-    bare = replace(point, PACK_A=False, PACK_B=False, TURN=False, KEEP=False, PAD=0, SPLIT_K=1, TAIL=0, JOIN=False)
+    bare = replace(point, PACK_A=False, PACK_B=False, TURN=False, KEEP=False, PAD=0, SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
     tiles = estimate.tiles(problem)
     place = next((place for place, tile in enumerate(tiles) if tile.point == bare and tile.tail == point.TAIL), None)
     if place is None:
         return None
     shape = estimate.shape_of(problem, device)
-    staged = replace(point, SPLIT_K=1, TAIL=0, JOIN=False)
+    staged = replace(point, SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
     if staged not in estimate.stagings(shape, tiles[place].point):
         return None
     cut = point.cut(problem, device)
