@@ -13,6 +13,7 @@ import msgspec
 
 from portatile import settings
 from portatile.records import DeviceInfo
+from portatile.workloads.gemm.forms.gpu.tiles import tiles_of
 
 SHIPPED = Path(__file__).parents[2] / "models"
 """Models that come with the package, each named after the architecture that was timed."""
@@ -26,7 +27,7 @@ class Costs:
     ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
     ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``transposed``, ``kept``. Multiply-adds: ``columns``, ``elements``,
     ``dots`` for each element that is copied so; ``exchange``, in 1e-5 microseconds, for each of C in each part of a group. ``warps``:
-    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``estimate.tiles`` gives, a part of what the units
+    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``tiles.tiles`` gives, a part of what the units
     can do: ``products`` in a microsecond on a multiprocessor, which follow from its clock.
     """
 
@@ -119,7 +120,8 @@ def _known(name: str, architecture: str, language: str, dtype: str, folder: Path
     own = own_file(name, language, folder)
     shipped = sorted(map(read, SHIPPED.glob("*.json")), key=lambda model: _apart(model.architecture, architecture))
     models = [*([read(own)] if own.exists() else []), *shipped]
-    return next((costs for model in models if (costs := model.of(language, dtype)) is not None), None)
+    count = len(tiles_of(dtype, False))  # a calibration for other tiles is out of date
+    return next((costs for model in models if (costs := model.of(language, dtype)) is not None and len(costs.rates) == count), None)
 
 
 def _apart(one: str, other: str) -> tuple[int, str]:

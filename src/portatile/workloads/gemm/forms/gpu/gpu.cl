@@ -68,7 +68,6 @@
 {% set jump_of = {"a": TBR * TR, "b": TBC * TC} %}
 {% set xs = cols if flipped else rows %}
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
-{% set transposed = "transposed" in (A_FROM, B_FROM) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 or CLUSTER > 1 else 0] | max %}
 {# whether C is stored by way of local memory, in rows of this pitch #}
 {% set row_pitch = bn + VL %}
@@ -98,8 +97,11 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% from "elements.cl" import combined, ending, nothing, vectors_of with context %}
-{% from "tiles.cl" import place, fetch, settle, stride, turn, skew, shift with context %}
-{% macro settle_both() %}{{ settle("a", A_FROM, bm, lda_tile) }}{{ settle("b", B_FROM, bn, ldb_tile) }}{% endmacro %}
+{% from "tiles.cl" import place, fetch, held, settle, stride, turn, skew, shift with context %}
+{% set held_any = held(A_FROM) or held(B_FROM) %}
+{% macro settle_a() %}{{ settle("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
+{% macro settle_b() %}{{ settle("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
+{% macro settle_both() %}{{ settle_a() }}{{ settle_b() }}{% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
 {% macro advance() %}
@@ -319,7 +321,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% if DOUBLE %}
             if (step == {{ steps - 1 }}) {
-{% if transposed %}
+{% if held_any %}
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }
 {% endif %}
@@ -355,7 +357,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
         }
 {% if not DOUBLE and STAGES > 1 %}
-{% if transposed %}
+{% if held_any %}
         if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}        }
 {% endif %}

@@ -62,18 +62,21 @@ class Gpu(Point):
     )
     TBC: int = parameter(
         1,
-        (4, 8, 16, 32),
+        (4, 8, 12, 16, 24, 32),
         "Work-items of a part of a group along the columns of C.",
-        tried=("TBC >= 8 or (MMA and TBC == 4)",),
+        tried=("TBC in (8, 16, 32) or (device_kind != 'cpu' and (MMA or TBC < 24))",),
     )
     TBR: int = parameter(
-        1, (4, 8, 16, 32), "Work-items of a part of a group along the rows of C.", tried=("TBR >= 8 or (MMA and TBR == 4)",)
+        1,
+        (4, 8, 12, 16, 24, 32),
+        "Work-items of a part of a group along the rows of C.",
+        tried=("TBR in (8, 16, 32) or (device_kind != 'cpu' and (MMA or (TBR < 24 and TBC >= 8)))",),
     )
-    TCR: int = parameter(1, (1, 2, 3, 4), "Blocks of a work-item along the columns of C.")
-    TRR: int = parameter(1, (1, 2, 3, 4), "Blocks of a work-item along the rows of C.")
+    TCR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the columns of C.")
+    TRR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the rows of C.")
     KB: int = parameter(
         1,
-        (8, 16, 32),
+        (8, 16, 32, 64),
         "Steps of k in a stage of local memory.",
         must={
             "KG must divide KB, for MMA into multiples of 8 (MMA_SHAPE 16x8x16: of 16), for KEEP of VL": f"KB % (KG * {_UNIT}) == 0",
@@ -85,7 +88,7 @@ class Gpu(Point):
     )
     UNROLL: int = parameter(
         1,
-        (4, 8, 16, 32),
+        (4, 8, 16, 32, 64),
         "Steps of k that are unrolled; KB for all of a stage.",
         must={
             "UNROLL must divide KB / KG, or be more, and be such a multiple too": "UNROLL * KG >= KB"
@@ -213,9 +216,21 @@ class Gpu(Point):
         ),
         later=True,
     )
+    HELD: bool = parameter(
+        False,
+        (False, True),
+        "What is not copied 16 bytes at a time goes to local memory through registers, not by asynchronous copies.",
+        must={"HELD is for float32 and float64": "plain or not HELD"},
+        tried=(
+            "not HELD or device_kind != 'cpu'",
+            "not HELD or not (PACK_A or plain_a or (turnable_a and (MMA or TURN or KEEP)))"
+            " or not (PACK_B or plain_b or (turnable_b and (MMA or TURN or KEEP)))",
+        ),
+        later=True,
+    )
     SPLIT_K: int = parameter(
         1,
-        (1, 2, 4, 8, 16, 32, 64),
+        (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64),
         "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
         tried=(SHARES_K,),
     )
