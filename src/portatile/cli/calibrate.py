@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,12 @@ from portatile.workloads.gemm.forms.gpu.costs import Model
 @_options.device("selector")
 @click.option("--budget", default="10m", show_default=True, help="Time for timing; fitting takes seconds more.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model's file instead of the user's own.")
-@click.option("--refit", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Fit to the timings in this file.")
+@click.option(
+    "--refit",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="Fit to the timings in this file; given again, also to those of a similar device.",
+)
 @click.option("--judge", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Judge the model on the timings in this file.")
 @_options.document()
 def command(
@@ -32,7 +38,7 @@ def command(
     selector: str | None,
     budget: str,
     output: Path | None,
-    refit: Path | None,
+    refit: tuple[Path, ...],
     judge: Path | None,
     as_json: bool,
 ) -> None:
@@ -47,7 +53,7 @@ def command(
     """
     if output is not None:
         _files.writable(output)
-    if refit is not None:
+    if refit:
         rows, records = _refitted(refit, judge, output)
     elif judge is not None:
         rows, records = _judged(timings.read(judge), None), []
@@ -79,23 +85,27 @@ def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[lis
     return _stored(collected, path, made["command"], output)
 
 
-def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
-    collected, origin = timings.read(refit), f"portatile calibrate gemm --refit {refit.name}"
+def _refitted(refit: tuple[Path, ...], judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
+    first, *more = refit
+    collected, others = timings.read(first), [(timings.read(path), path) for path in more]
+    origin = " ".join(["portatile calibrate gemm", *(f"--refit {path.name}" for path in refit)])
     if judge is None or output is not None:
-        return _stored(collected, refit, origin, output)
-    fitted, other = calibration.fitted(collected, refit, origin), timings.read(judge)
+        return _stored(collected, first, origin, output, others)
+    fitted, other = calibration.fitted(collected, first, origin, others=others), timings.read(judge)
     if other.device.can.language != collected.device.can.language:
         raise UsageError(
-            f"{refit} was timed through {collected.device.can.language}, {judge} through {other.device.can.language}: not comparable"
+            f"{first} was timed through {collected.device.can.language}, {judge} through {other.device.can.language}: not comparable"
         )
     rows = _judged(other, fitted.model)
-    if judge != refit:
+    if judge not in refit:
         rows += _rows(other.device, calibration.fitted(other, judge, "judged"))
     return rows, [fitted.model]
 
 
-def _stored(collected: timings.Timings, path: Path, origin: str, output: Path | None) -> tuple[list[Row], list[Model]]:
-    fitted = calibration.fitted(collected, path, origin)
+def _stored(
+    collected: timings.Timings, path: Path, origin: str, output: Path | None, others: Sequence[tuple[timings.Timings, Path]] = ()
+) -> tuple[list[Row], list[Model]]:
+    fitted = calibration.fitted(collected, path, origin, others=others)
     own = costs.own_file(collected.device.name, collected.device.can.language, settings.load().data_dir)
     target = own if output is None else output
     model = fitted.model

@@ -100,17 +100,31 @@ def collect(
     return collected
 
 
-def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[], None] = lambda: None) -> Fitted:
-    """The model that describes the timings in ``path`` best; raises UsageError where there are too few."""
+def fitted(
+    measurements: Timings,
+    path: Path,
+    command: str,
+    advance: Callable[[], None] = lambda: None,
+    others: Sequence[tuple[Timings, Path]] = (),
+) -> Fitted:
+    """The model that describes the timings in ``path`` best, and those of ``others``, which are the timings of similar devices and where
+    they lie; raises UsageError where there are too few, or the compilers differ.
+    """
     device, language = measurements.device, measurements.device.can.language
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    made = {"command": command, "commit": revision(), "timings": path.name, "sha256": digest}
+    for other, where in others:
+        if other.device.can.language != language:
+            raise UsageError(f"{where} was timed through {other.device.can.language}, {path} through {language}: not comparable")
+    paths = [path, *(where for _, where in others)]
+    digests = [hashlib.sha256(one.read_bytes()).hexdigest() for one in paths]
+    made = {"command": command, "commit": revision(), "timings": ", ".join(one.name for one in paths), "sha256": ", ".join(digests)}
     made["time"] = datetime.now(UTC).isoformat("T", "seconds")
     clock = float(device.clock_mhz or 1000)
     model = Model(device.architecture, device.name, clock, _LANES, {language: made}, {})
     judged = {}
     for dtype in ("float32", "float64"):
         cases, known = cases_of(measurements, dtype), costs.known(device, dtype)
+        for other, _ in others:
+            cases += cases_of(other, dtype)
         if len(cases) < _FEWEST or known is None:
             continue
         start = _scaled(cases, replace(known, products=_LANES * clock))

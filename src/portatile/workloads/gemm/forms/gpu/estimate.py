@@ -27,11 +27,11 @@ _STEPS = 64  # of k for each group that shares it, at least
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
 _ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
 _JOINED = 4
-_GATHER = 2.3  # microseconds in which a cluster's groups add up their sums
+_GATHER = 3.0  # microseconds in which a cluster's groups add up their sums
 _TILES = 10  # of which all variants are looked at
 _CLUSTERS = (2, 4, 8)  # groups
 _SPLITS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # groups that share a tile's k
-_PAIR, _HELD = 0.5, 0.5  # of the copies' cost, where they bring two elements at a time, or go through registers
+_PAIR, _HELD = 0.8, 0.9  # of the copies' cost, where they bring two elements at a time, or go through registers
 _FULL = 4  # groups a multiprocessor up to which k is split
 
 
@@ -131,7 +131,7 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
         (point.PACK_A, shape.fast[0], shape.whole[0], shape.paired[0], shape.m, rows),
         (point.PACK_B, shape.fast[1], shape.whole[1], shape.paired[1], shape.n, columns),
     ):
-        loose = (_PAIR if paired and point.PAIRS else 1.0) * (_HELD if point.HELD else 1.0)
+        loose = _PAIR if paired and point.PAIRS else 1.0
         if pack:
             packs, packed = packs + 1, packed + 2e-6 * across * shape.k * shape.itemsize
         elif fast and (point.KEEP or point.MMA):
@@ -140,9 +140,9 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
         elif fast and point.TURN and whole:
             slower *= costs.transposed
         elif fast:
-            copies += costs.columns * side * (_HELD if point.HELD else 1.0)
+            copies += costs.columns * side
         elif not whole:
-            copies += costs.elements * side * loose
+            copies += costs.elements * side * loose * (_HELD if point.HELD else 1.0)
     work = (rows * columns / rate * slower + copies) * chunk / costs.products
     wait = costs.wait * chunk / point.KB / max(point.STAGES - 1, 1)
     warps = point.items / 32
@@ -228,7 +228,7 @@ def stagings(shape: Shape, point: Gpu) -> Iterator[Gpu]:
             if any(is_loose and pair and (along or not fast) for is_loose, pair, fast in zip(loose, shape.paired, shape.fast, strict=True)):
                 staged = replace(staged, PAIRS=True)
             yield staged
-            if any(loose):
+            if any(is_loose and not fast for is_loose, fast in zip(loose, shape.fast, strict=True)):
                 yield replace(staged, HELD=True)
 
 

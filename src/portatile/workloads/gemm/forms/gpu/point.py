@@ -219,12 +219,12 @@ class Gpu(Point):
     HELD: bool = parameter(
         False,
         (False, True),
-        "What is not copied 16 bytes at a time goes to local memory through registers, not by asynchronous copies.",
+        "An operand that has k slow and is not copied 16 bytes at a time goes to local memory through registers, not by asynchronous "
+        "copies.",
         must={"HELD is for float32 and float64": "plain or not HELD"},
         tried=(
             "not HELD or device_kind != 'cpu'",
-            "not HELD or not (PACK_A or plain_a or (turnable_a and (MMA or TURN or KEEP)))"
-            " or not (PACK_B or plain_b or (turnable_b and (MMA or TURN or KEEP)))",
+            "not HELD or not (PACK_A or plain_a or trans_a == 'N') or not (PACK_B or plain_b or trans_b == 'T')",
         ),
         later=True,
     )

@@ -10,8 +10,8 @@
      dots        the same, an element at a time
      dot_pairs   the same, two elements at a time
 
-   With HELD what is not brought 16 bytes at a time goes through registers too: it is loaded where other copies start, and stored when the
-   work of a stage is done. An asynchronous copy takes a multiprocessor as long for 4 bytes of each work-item as for 16.
+   With HELD elements and pairs go through registers too: they are loaded where other copies start, and stored when the work of a stage is
+   done. An asynchronous copy takes a multiprocessor as long for 4 bytes of each work-item as for 16.
 
    Where stores or loads would not spread over the banks, blocks within a row are exchanged, never less than what one memory transaction
    brings: 32 bytes that lie apart, or across such a border, are copied at half the speed.
@@ -22,7 +22,7 @@
 {% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs") else 1 }}{% endmacro %}
 {% set lines = ("lines", "dots", "dot_pairs") %}
 {% macro along(source) %}{{ "1" if source in ("columns", "transposed") or source in lines }}{% endmacro %}
-{% macro held(source) %}{{ "1" if source == "transposed" or (HELD and source in ("elements", "pairs", "columns", "dots", "dot_pairs")) }}{% endmacro %}
+{% macro held(source) %}{{ "1" if source == "transposed" or (HELD and source in ("elements", "pairs")) }}{% endmacro %}
 {# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
 {% set together = [128 // itemsize, TBR * TR, TBC * TC] | min %}
 {# ... in the rows of a transposed tile that hold the 16 bytes number `piece` along k, ... #}

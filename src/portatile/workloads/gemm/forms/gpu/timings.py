@@ -144,7 +144,8 @@ def _kinds(one: estimate.Candidate) -> list[tuple[float, Any]]:
         (0.03, ("size", point.rows, point.columns)),
         (0.02, ("parts", point.SPLIT_K)),
         (0.02, ("shared", shared)),
-        (0.01, ("staged", point.PACK_A, point.PACK_B, point.TURN, point.KEEP, point.HELD)),
+        (0.01, ("staged", point.PACK_A, point.PACK_B, point.TURN, point.KEEP)),
+        (0.04, ("held", point.HELD)),
     ]
 
 
