@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,12 +24,7 @@ from portatile.workloads.gemm.forms.gpu.costs import Model
 @_options.device("selector")
 @click.option("--budget", default="10m", show_default=True, help="Time for timing; fitting takes seconds more.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model's file instead of the user's own.")
-@click.option(
-    "--refit",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    multiple=True,
-    help="Fit to the timings in this file; given again, also to those of a similar device.",
-)
+@click.option("--refit", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Fit to the timings in this file.")
 @click.option("--judge", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Judge the model on the timings in this file.")
 @_options.document()
 def command(
@@ -38,7 +32,7 @@ def command(
     selector: str | None,
     budget: str,
     output: Path | None,
-    refit: tuple[Path, ...],
+    refit: Path | None,
     judge: Path | None,
     as_json: bool,
 ) -> None:
@@ -53,7 +47,7 @@ def command(
     """
     if output is not None:
         _files.writable(output)
-    if refit:
+    if refit is not None:
         rows, records = _refitted(refit, judge, output)
     elif judge is not None:
         rows, records = _judged(timings.read(judge), None), []
@@ -78,34 +72,30 @@ def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[lis
         raise UsageError(f"--budget {budget}: calibrate takes a time, for example 10m")
     folder = settings.load().data_dir
     path = calibration.timings_file(info, folder) if output is None else output.with_name(f"{output.stem}-timings.json")
-    made = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": calibration.revision()}
+    provenance = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": calibration.revision()}
     with _console.bar("configurations timed", 0) as advance:
-        collected = calibration.collect(info, seconds, path, made, advance)
+        collected = calibration.collect(info, seconds, path, provenance, advance)
     _console.say(f"timed {_console.counted(len(collected.shapes), 'shape')}; {path}")
-    return _stored(collected, path, made["command"], output)
+    return _stored(collected, path, provenance["command"], output)
 
 
-def _refitted(refit: tuple[Path, ...], judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
-    first, *more = refit
-    collected, others = timings.read(first), [(timings.read(path), path) for path in more]
-    origin = " ".join(["portatile calibrate gemm", *(f"--refit {path.name}" for path in refit)])
+def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
+    collected, origin = timings.read(refit), f"portatile calibrate gemm --refit {refit.name}"
     if judge is None or output is not None:
-        return _stored(collected, first, origin, output, others)
-    fitted, other = calibration.fitted(collected, first, origin, others=others), timings.read(judge)
+        return _stored(collected, refit, origin, output)
+    fitted, other = calibration.fitted(collected, refit, origin), timings.read(judge)
     if other.device.can.language != collected.device.can.language:
         raise UsageError(
-            f"{first} was timed through {collected.device.can.language}, {judge} through {other.device.can.language}: not comparable"
+            f"{refit} was timed through {collected.device.can.language}, {judge} through {other.device.can.language}: not comparable"
         )
     rows = _judged(other, fitted.model)
-    if judge not in refit:
+    if judge != refit:
         rows += _rows(other.device, calibration.fitted(other, judge, "judged"))
     return rows, [fitted.model]
 
 
-def _stored(
-    collected: timings.Timings, path: Path, origin: str, output: Path | None, others: Sequence[tuple[timings.Timings, Path]] = ()
-) -> tuple[list[Row], list[Model]]:
-    fitted = calibration.fitted(collected, path, origin, others=others)
+def _stored(collected: timings.Timings, path: Path, origin: str, output: Path | None) -> tuple[list[Row], list[Model]]:
+    fitted = calibration.fitted(collected, path, origin)
     own = costs.own_file(collected.device.name, collected.device.can.language, settings.load().data_dir)
     target = own if output is None else output
     model = fitted.model

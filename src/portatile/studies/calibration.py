@@ -63,7 +63,7 @@ def collect(
     device: DeviceInfo,
     seconds: float,
     path: Path,
-    made: Mapping[str, str],
+    provenance: Mapping[str, str],
     advance: Callable[[], None] = lambda: None,
     measure: Measure | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -72,7 +72,7 @@ def collect(
     each shape, so that an interruption loses one shape at most. What ``path`` already holds of this device is kept and not timed again.
     """
     check(device)
-    collected = Timings(device, made)
+    collected = Timings(device, provenance)
     if path.exists():
         before = timings.read(path)
         collected = replace(collected, shapes=before.shapes) if before.device.name == device.name else collected
@@ -100,31 +100,17 @@ def collect(
     return collected
 
 
-def fitted(
-    measurements: Timings,
-    path: Path,
-    command: str,
-    advance: Callable[[], None] = lambda: None,
-    others: Sequence[tuple[Timings, Path]] = (),
-) -> Fitted:
-    """The model that describes the timings in ``path`` best, and those of ``others``, which are the timings of similar devices and where
-    they lie; raises UsageError where there are too few, or the compilers differ.
-    """
+def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[], None] = lambda: None) -> Fitted:
+    """The model that describes the timings in ``path`` best; raises UsageError where there are too few."""
     device, language = measurements.device, measurements.device.can.language
-    for other, where in others:
-        if other.device.can.language != language:
-            raise UsageError(f"{where} was timed through {other.device.can.language}, {path} through {language}: not comparable")
-    paths = [path, *(where for _, where in others)]
-    digests = [hashlib.sha256(one.read_bytes()).hexdigest() for one in paths]
-    made = {"command": command, "commit": revision(), "timings": ", ".join(one.name for one in paths), "sha256": ", ".join(digests)}
-    made["time"] = datetime.now(UTC).isoformat("T", "seconds")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    provenance = {"command": command, "commit": revision(), "timings": path.name, "sha256": digest}
+    provenance["time"] = datetime.now(UTC).isoformat("T", "seconds")
     clock = float(device.clock_mhz or 1000)
-    model = Model(device.architecture, device.name, clock, _LANES, {language: made}, {})
+    model = Model(device.architecture, device.name, clock, _LANES, {language: provenance}, {})
     judged = {}
     for dtype in ("float32", "float64"):
         cases, known = cases_of(measurements, dtype), costs.known(device, dtype)
-        for other, _ in others:
-            cases += cases_of(other, dtype)
         if len(cases) < _FEWEST or known is None:
             continue
         start = _scaled(cases, replace(known, products=_LANES * clock))
@@ -181,8 +167,8 @@ def _scaled(cases: Sequence[Case], start: Costs) -> Costs:
 def _measure(device: DeviceInfo, advance: Callable[[], None]) -> Measure:
     """Timing in the tuner's workers: checked before it is timed, isolated."""
 
-    def one(problem: Problem, configs: Sequence[Config]) -> tuple[Mapping[str, float], bool]:
+    def timed(problem: Problem, configs: Sequence[Config]) -> tuple[Mapping[str, float], bool]:
         done = measured(problem, device.id, configs, Measuring(advance=advance))
         return {key: trial.comparable for key, trial in done.trials.items() if trial.status == "ok"}, done.interrupted
 
-    return one
+    return timed

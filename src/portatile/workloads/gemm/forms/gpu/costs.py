@@ -13,7 +13,7 @@ import msgspec
 
 from portatile import settings
 from portatile.records import DeviceInfo
-from portatile.workloads.gemm.forms.gpu.tiles import tiles_of
+from portatile.workloads.gemm.forms.gpu.tiles import completed
 
 SHIPPED = Path(__file__).parents[2] / "models"
 """Models that come with the package, each named after the architecture that was timed."""
@@ -78,7 +78,7 @@ class Model:
         found = self.costs.get(language, {}).get(dtype) or next((by[dtype] for by in self.costs.values() if dtype in by), None)
         if found is None:
             return None
-        rates = tuple(float(rate) for rate in found["rates"])
+        rates = completed(dtype, tuple(float(rate) for rate in found["rates"]))
         return Costs(**{name: float(found[name]) for name in NAMES}, rates=rates, products=self.lanes * self.clock_mhz)
 
     def holding(self, language: str, dtype: str, costs: Costs) -> Model:
@@ -120,8 +120,7 @@ def _known(name: str, architecture: str, language: str, dtype: str, folder: Path
     own = own_file(name, language, folder)
     shipped = sorted(map(read, SHIPPED.glob("*.json")), key=lambda model: _apart(model.architecture, architecture))
     models = [*([read(own)] if own.exists() else []), *shipped]
-    count = len(tiles_of(dtype, False))  # a calibration for other tiles is out of date
-    return next((costs for model in models if (costs := model.of(language, dtype)) is not None and len(costs.rates) == count), None)
+    return next((costs for model in models if (costs := model.of(language, dtype)) is not None), None)
 
 
 def _apart(one: str, other: str) -> tuple[int, str]:

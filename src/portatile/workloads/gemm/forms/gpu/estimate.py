@@ -83,7 +83,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, m
     """Every variant of the ``most`` tiles whose simplest ones take the least time."""
     shape = replace(shape_of(problem, device), zeros=zeros)
     fitting = [
-        (_promise(shape, tile, rate, costs), place, tile, rate)
+        (_promise(problem, device, shape, tile, rate, costs), place, tile, rate)
         for place, (tile, rate) in enumerate(zip(tiles(problem), costs.rates, strict=True))
         if tile.point.items <= device.max_work_group_size and tile.point.local_bytes(problem.itemsize) <= limit
     ]
@@ -100,9 +100,12 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, m
     return found
 
 
-def _promise(shape: Shape, tile: Tile, rate: float, costs: Costs) -> float:
-    """Microseconds of the tile's first staging, with k as it is or shared by about as many groups as the device holds."""
-    point = next(stagings(shape, tile.point))
+def _promise(problem: Problem, device: DeviceInfo, shape: Shape, tile: Tile, rate: float, costs: Costs) -> float:
+    """Microseconds of the tile's first staging, with its tail, or with k as it is or shared by about as many groups as the device holds."""
+    point = replace(next(stagings(shape, tile.point)), TAIL=tile.tail)
+    if tile.tail:
+        cut = point.cut(problem, device)
+        return math.inf if cut is None else microseconds(shape, point, tile.groups, rate, cut.saved, costs)
     filling = tile.groups * shape.units // (ceil_div(shape.m, point.rows) * ceil_div(shape.n, point.columns))
     splits = {1, max(split for split in (1, *_SPLITS) if split <= max(filling, 1) and (split == 1 or split * _STEPS <= shape.k))}
     return min(microseconds(shape, replace(point, SPLIT_K=split, JOIN=split > 1), tile.groups, rate, None, costs) for split in splits)

@@ -140,12 +140,12 @@ def _kinds(one: estimate.Candidate) -> list[tuple[float, Any]]:
     point = one.point
     shared = "tail" if point.TAIL else "join" if point.JOIN else "cluster" if point.CLUSTER > 1 else point.SPLIT_K > 1
     return [
-        (0.06, ("tile", one.place)),
-        (0.03, ("size", point.rows, point.columns)),
-        (0.02, ("parts", point.SPLIT_K)),
-        (0.02, ("shared", shared)),
-        (0.01, ("staged", point.PACK_A, point.PACK_B, point.TURN, point.KEEP)),
-        (0.04, ("held", point.HELD)),
+        (0.03, ("tile", one.place)),
+        (0.015, ("size", point.rows, point.columns)),
+        (0.01, ("parts", point.SPLIT_K)),
+        (0.01, ("shared", shared)),
+        (0.005, ("staged", point.PACK_A, point.PACK_B, point.TURN, point.KEEP)),
+        (0.02, ("held", point.HELD)),
     ]
 
 
