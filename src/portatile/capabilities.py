@@ -51,14 +51,15 @@ class Capabilities:
     ``dot_types``: operands of which a processor adds the products of two or four neighbours along k to each lane of a vector in one
     instruction, named in kernel text. ``half_vectors``: a processor converts vectors of float16 to float32 in one instruction, named in
     kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills;
-    ``tensor_maps``: the host may tell it where; ``clusters``: neighbouring work-groups fill each other's.
+    ``tensor_maps``: the host may tell it where.
     ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no
     work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them
-    can finish their work). ``launch_bounds``: the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say
-    how much of the memory next to a multiprocessor is local memory. ``addresses``: memory has an address that other libraries know, and
-    theirs may begin anywhere. ``launch_us``: microseconds that a launch takes the host. The compiler survives, as its driver was seen to:
-    ``wide_arithmetic`` sums, products and casts of vectors of 512 bits; ``wide_functions`` fma, the library's functions and selections of
-    them; ``relaxed_math`` ``-cl-fast-relaxed-math``.
+    can finish their work). ``clusters``: neighbouring groups wait for each other and read each other's local memory. ``launch_bounds``:
+    the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say how much of the memory next to a
+    multiprocessor is local memory. ``addresses``: memory has an address that other libraries know, and theirs may begin anywhere.
+    ``launch_us``: microseconds that a launch takes the host. The compiler survives, as its driver was seen to: ``wide_arithmetic`` sums,
+    products and casts of vectors of 512 bits; ``wide_functions`` fma, the library's functions and selections of them; ``relaxed_math``
+    ``-cl-fast-relaxed-math``.
     """
 
     language: Language = "OpenCL C"
@@ -72,10 +73,10 @@ class Capabilities:
     half_vectors: bool = False
     warp_groups: bool = False
     tensor_maps: bool = False
-    clusters: bool = False
     asynchronous_copies: bool = False
     read_only_loads: bool = False
     ordered_groups: bool = False
+    clusters: bool = False
     launch_bounds: bool = False
     carveout: bool = False
     addresses: bool = False
@@ -105,10 +106,16 @@ def of_nvidia(architecture: str) -> Capabilities:
     )
 
 
-def with_warp_groups(known: Capabilities, architecture: str, clusters: bool = True) -> Capabilities:
-    """``known`` with what is true of warp groups on an architecture; ``clusters``: whether a launch may have any."""
+def with_warp_groups(known: Capabilities, architecture: str) -> Capabilities:
+    """``known`` with what is true of warp groups on an architecture."""
     has = architecture.rstrip("af") == "sm_90"  # as sm_90a
-    return replace(known, warp_groups=has, tensor_maps=has, clusters=has and clusters)
+    return replace(known, warp_groups=has, tensor_maps=has)
+
+
+def clusters(architecture: str) -> bool:
+    """Whether CUDA C++ forms clusters of groups on a GPU of this compute capability: from 9.0 on."""
+    digits = architecture.removeprefix("sm_").rstrip("af")
+    return digits.isdigit() and int(digits) >= 90
 
 
 def declared_by_nvidia(architecture: str, local_memory: int) -> int:
@@ -126,5 +133,6 @@ def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memo
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":
         bounds = replace(known, language="CUDA C++", static_local=_STATIC_LOCAL)
-        return with_warp_groups(replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0), architecture)
+        bounds = replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0, clusters=clusters(architecture))
+        return with_warp_groups(bounds, architecture)
     return replace(known, static_local=declared_by_nvidia(architecture, local_memory) if nvidia else 0)

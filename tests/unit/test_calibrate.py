@@ -16,7 +16,7 @@ from portatile.cli import main
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.studies import calibration
-from portatile.workloads.gemm.forms.gpu import costs, estimate, fit, timings
+from portatile.workloads.gemm.forms.gpu import costs, estimate, fit, tiles, timings
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from support.devices import DEVICES
 
@@ -70,7 +70,7 @@ class Paper:
 
 def test_a_fit_finds_what_made_the_timings(tmp_path: Path) -> None:
     truth, paper = elsewhere(), Paper(elsewhere())
-    result = calibration.collect(GPU, 40.0, tmp_path / "t.json", {}, measure=paper, clock=paper.clock)
+    result = calibration.collect(GPU, 80.0, tmp_path / "t.json", {}, measure=paper, clock=paper.clock)
     cases = calibration.cases_of(result, "float32")
     fitted = fit.fit(cases, shipped())
     misses = [abs(math.log(row.estimated(fitted) / row.took)) for case in cases for row in case.rows]
@@ -151,5 +151,5 @@ def test_models_that_come_with_the_package_say_where_they_are_from() -> None:
             for dtype in by_type:
                 result = model.of(language, dtype)
                 assert result is not None
-                assert len(result.rates) == len(estimate.tiles_of(dtype, False))
+                assert len(result.rates) == len(tiles.tiles_of(dtype, False))
                 assert min(getattr(result, name) for name in costs.NAMES) > 0

@@ -28,7 +28,7 @@ from support.seeds import new_seed
 WORKLOAD = workloads.get("gemm")
 HOPPER = replace(on_paper("gpu"), capabilities=capabilities("sm_90"))
 AMPERE = replace(on_paper("gpu", "sm_80"), capabilities=capabilities("sm_80"))
-OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_groups(of_nvidia("sm_90"), "sm_90", clusters=False))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_groups(of_nvidia("sm_90"), "sm_90"))
 
 
 def problem(size: int, dtype: str, trans: str = "NN") -> Problem:

@@ -16,7 +16,7 @@ from portatile.records import Launch
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from support.devices import on_paper
 
-OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_groups(of_nvidia("sm_90"), "sm_90", clusters=False))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_groups(of_nvidia("sm_90"), "sm_90"))
 GIVEN = """.version {version}
 .target sm_90, texmode_independent
 .address_size 64

@@ -1,4 +1,4 @@
-"""The machine: parses a PTX module, lays out its memory and runs the threads of a block in turn from barrier to barrier."""
+"""The machine: parses a PTX module, lays out its memory and runs the threads of a block, or of a cluster's, in turn between barriers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ from typing import Any
 
 from support.ptx_machine import steps
 from support.ptx_machine.instructions import compute
-from support.ptx_machine.thread import GLOBAL_BASE, WARP, WINDOW, Block, GlobalMemory, Thread, TooLongError, UnsupportedInstructionError
+from support.ptx_machine.thread import (
+    GLOBAL_BASE,
+    SHARED_WINDOW,
+    WARP,
+    WINDOW,
+    Block,
+    GlobalMemory,
+    Thread,
+    TooLongError,
+    UnsupportedInstructionError,
+)
 from support.ptx_machine.values import bits_of
 
 _DECLARED = re.compile(
     r"\.(const|global|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?(?:\s*=\s*\{?([^;{}]*)\}?)?\s*$"
 )
-_FUNCTION = re.compile(r"\.(entry|func)\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*\(([^)]*)\)[^{;]*\{", re.DOTALL)
+_FUNCTION = re.compile(r"\.(entry|func)\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*\(([^)]*)\)([^{;]*)\{", re.DOTALL)
+_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)")
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?([\w$]+)(?:\[(\d+)\])?")
 
 
@@ -28,6 +39,7 @@ class _Function:
     local: dict[str, int] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
+    cluster: int = 1  # blocks along x
 
 
 class Machine:
@@ -54,17 +66,26 @@ class Machine:
                 symbols[name] = base
         for z in range(grid[2]):
             for y in range(grid[1]):
-                for x in range(grid[0]):
-                    here = special | {"%ctaid.x": x, "%ctaid.y": y, "%ctaid.z": z}
-                    self._block(function, Block(here, bytearray(base + dynamic_shared)), block, args, symbols)
+                for first in range(0, grid[0], function.cluster):
+                    blocks: list[Block] = []
+                    for x in range(first, first + function.cluster):
+                        here = special | {"%ctaid.x": x, "%ctaid.y": y, "%ctaid.z": z}
+                        blocks.append(Block(here, bytearray(base + dynamic_shared), blocks))
+                    self._cluster(function, blocks, block, args, symbols)
 
-    def _block(self, function: _Function, block: Block, size: Sequence[int], args: Sequence[bytes], symbols: dict[str, int]) -> None:
+    def _cluster(
+        self, function: _Function, blocks: Sequence[Block], size: Sequence[int], args: Sequence[bytes], symbols: dict[str, int]
+    ) -> None:
+        """Run the blocks of a cluster, mostly one: each waits for its own barriers, all of them for those of the cluster."""
         running: dict[int, Generator[str, None, None]] = {}
-        for linear in range(size[0] * size[1] * size[2]):
-            tid = (linear % size[0], linear // size[0] % size[1], linear // (size[0] * size[1]))
-            thread = Thread(self, block, tid, linear)
-            thread.parameters = {name: bytearray(data) for (name, _, _), data in zip(function.parameters, args, strict=True)}
-            running[linear] = self._run(function, thread, symbols)
+        count = size[0] * size[1] * size[2]
+        apart = -(-count // WARP) * WARP
+        for place, block in enumerate(blocks):
+            for linear in range(count):
+                tid = (linear % size[0], linear // size[0] % size[1], linear // (size[0] * size[1]))
+                thread = Thread(self, block, tid, linear)
+                thread.parameters = {name: bytearray(data) for (name, _, _), data in zip(function.parameters, args, strict=True)}
+                running[place * apart + linear] = self._run(function, thread, symbols)
         waiting: dict[int, str] = {}
         while running:
             for linear in [n for n in running if n not in waiting]:
@@ -77,7 +98,12 @@ class Machine:
                 if lanes and all(waiting.get(n) == "shuffle" for n in lanes):
                     for n in lanes:
                         del waiting[n]
-            if running and all(waiting.get(n) == "barrier" for n in running):
+            for first in range(0, len(blocks) * apart, apart):
+                mine = [n for n in running if first <= n < first + apart]
+                if mine and all(waiting.get(n) == "barrier" for n in mine):
+                    for n in mine:
+                        del waiting[n]
+            if running and all(waiting.get(n) == "cluster" for n in running):
                 waiting.clear()
 
     def _run(self, function: _Function, thread: Thread, symbols: dict[str, int]) -> Generator[str, None, None]:
@@ -130,6 +156,8 @@ class Machine:
             space, address = next(((s, address - w) for s, w in WINDOW.items() if w <= address < w + (1 << 32)), ("global", address))
         if space == "global":
             memory, offset = self.memory.bytes, address - GLOBAL_BASE
+        elif space == "shared" and address >= SHARED_WINDOW:
+            memory, offset = thread.block.cluster[address // SHARED_WINDOW - 1].shared, address % SHARED_WINDOW
         else:
             memory, offset = {"shared": thread.block.shared, "local": thread.local, "const": self._constants}[space], address
         if not 0 <= offset < len(memory):
@@ -150,6 +178,8 @@ class Machine:
                 depth += {"{": 1, "}": -1}.get(text[end], 0)
                 end += 1
             function = _Function(_parameters(match[4]), [name for name, _, _ in _parameters(match[2] or "")])
+            if found := _CLUSTER.search(match[5]):
+                function.cluster = int(found[1])
             self.functions[match[3]] = function
             bodies.append((function, text[match.end() : end - 1]))
         self._variables(text[end:], None)
@@ -216,6 +246,9 @@ class Machine:
                 return lambda thread, symbols: target
             case "ret" | "exit":
                 return lambda thread, symbols: "return"
+            case "barrier" if parts[1] == "cluster":
+                outcome = "cluster" if parts[2] == "wait" else None
+                return lambda thread, symbols: outcome
             case "bar" | "barrier":
                 return lambda thread, symbols: "barrier"
             case "membar" | "fence" | "prefetch":
@@ -240,6 +273,8 @@ class Machine:
                 return steps.shuffle_step(parts, operands)
             case "vote" | "activemask":
                 return steps.vote_step(parts, operands)
+            case "mapa":
+                return steps.assign(operands[0], lambda address, rank: address + (rank + 1) * SHARED_WINDOW, operands[1:])
             case "isspacep":
                 window = WINDOW[parts[1]]
                 return steps.assign(operands[0], lambda a: int(window <= a < window + (1 << 32)), operands[1:])

@@ -83,7 +83,8 @@ def _address(operand: str) -> Callable[[Thread, dict[str, int]], int]:
 
 
 def _space(parts: list[str]) -> str:
-    return next((p for p in parts[1:] if p in ("global", "shared", "const", "local", "param")), "")
+    spaces = (part.partition("::")[0] for part in parts[1:])
+    return next((space for space in spaces if space in ("global", "shared", "const", "local", "param")), "")
 
 
 def _vector(parts: list[str], operand: str) -> tuple[int, list[str]]:

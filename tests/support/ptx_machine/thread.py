@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from portatile.images import ImageForm
@@ -12,6 +12,8 @@ WARP = 32
 # Generic addresses: each space has a window of its own, global addresses are themselves.
 WINDOW = {"shared": 0x7000_0000_0000, "local": 0x7100_0000_0000, "const": 0x7200_0000_0000, "param": 0x7300_0000_0000}
 GLOBAL_BASE = 0x1000_0000
+SHARED_WINDOW = 1 << 24
+"""Shared addresses of a block itself lie below it; those of block r of its cluster from r + 1 times as much on."""
 
 
 class UnsupportedInstructionError(Exception):
@@ -80,6 +82,8 @@ class Thread:
 
 
 class Block:
-    def __init__(self, special: dict[str, int], shared: bytearray) -> None:
-        self.special, self.shared = special, shared
+    """A block's memory; ``cluster`` are the blocks that see each other's."""
+
+    def __init__(self, special: dict[str, int], shared: bytearray, cluster: Sequence[Block] = ()) -> None:
+        self.special, self.shared, self.cluster = special, shared, cluster
         self.exchange: dict[tuple[int, int], Any] = {}

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from portatile.capabilities import Capabilities, of_nvidia, with_warp_groups
+from portatile.capabilities import Capabilities, clusters, of_nvidia, with_warp_groups
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.driver import call, driver
@@ -31,6 +31,7 @@ def capabilities(architecture: str) -> Capabilities:
         of_nvidia(architecture),
         language="CUDA C++",
         static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
+        clusters=clusters(architecture),
         launch_bounds=True,
         carveout=True,
         addresses=True,

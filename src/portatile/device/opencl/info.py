@@ -72,7 +72,7 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
     if "cl_nv_device_attribute_query" in extensions:
         declared = declared_by_nvidia(architecture, device.local_mem_size)
         known = replace(of_nvidia(architecture), static_local=declared)
-        return with_warp_groups(known, architecture, clusters=False) if _release(device) >= _LATER_PTX else known
+        return with_warp_groups(known, architecture) if _release(device) >= _LATER_PTX else known
     if survived is None:
         return Capabilities()
     return Capabilities(

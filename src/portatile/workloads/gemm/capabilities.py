@@ -10,6 +10,8 @@ MMA_SHAPES = ("8x8x4", "16x8x4", "16x8x8", "16x8x16")
 JOINED = 1 << 19
 """Bytes of a tile's sums from which one group adds them more slowly than a second launch on every device seen."""
 
+_CLUSTERED = 16  # multiprocessors
+
 
 def matrix_units(device: DeviceInfo) -> bool:
     """Whether the device multiplies 16 x 8 x 8 blocks of float64 in one instruction: NVIDIA from compute capability 9.0 to 10.0."""
@@ -24,6 +26,11 @@ def matrix_shapes(device: DeviceInfo) -> tuple[str, ...]:
 def joins(device: DeviceInfo) -> bool:
     """Whether the last of some groups can tell that it is, and read what the others wrote: see join.cl."""
     return device.can.ordered_groups
+
+
+def clusters(device: DeviceInfo) -> bool:
+    """Whether neighbouring groups add up what they share in each other's local memory; small parts of a GPU hold no large clusters."""
+    return device.can.clusters and device.compute_units >= _CLUSTERED
 
 
 def local_limit(device: DeviceInfo) -> int:

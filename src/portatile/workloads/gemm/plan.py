@@ -160,7 +160,8 @@ class _Steps:
         self.depth = point.depth(problem)
         self.passes = point.passes(self.k)
         self.parts = self.passes.parts
-        self.split = point.SPLIT_K > 1
+        self.cluster = point.gathered  # groups that add up what they share by themselves
+        self.split = point.SPLIT_K > 1 and self.cluster == 1
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
@@ -178,7 +179,8 @@ class _Steps:
             groups = min(groups, self.point.resident(self.device.compute_units))
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
-        size = (groups * local[0], self.parts * local[1], 1 if spans_batch else self.count)
+        parts = 1 if self.cluster > 1 else self.parts
+        size = (groups * self.cluster * local[0], parts * local[1], 1 if spans_batch else self.count)
         source = self._source()
         for start in self.passes.starts:
             sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("start", start), ("chunk", self.passes.chunk))

@@ -197,6 +197,11 @@ class Point:
         """Whether the last of the groups that share a tile's k adds up what all of them computed; else a second launch does."""
         return False
 
+    @property
+    def gathered(self) -> int:
+        """The groups of a cluster that share a tile's k and add up their sums in each other's local memory; 1 where none do."""
+        return 1
+
     def packs(self, name: str) -> bool:
         """Whether operand ``name`` (a or b) is packed into panels before."""
         return bool(getattr(self, f"PACK_{name.upper()}", False))

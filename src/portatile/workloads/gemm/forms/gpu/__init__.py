@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portatile.records import DeviceInfo, Problem, Value
-from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_shapes, matrix_units
+from portatile.workloads.gemm.capabilities import clusters, joins, local_limit, matrix_shapes, matrix_units
 from portatile.workloads.gemm.forms import Form
 from portatile.workloads.gemm.forms.gpu import default
 from portatile.workloads.gemm.forms.gpu.point import Gpu
@@ -17,7 +17,12 @@ def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     ``turnable_b``: whether TURN applies to it; ``paired_a``, ``paired_b``, ``paired_along_a``, ``paired_along_b``: whether PAIRS applies to
     it as it lies, or with k fast under KEEP; ``matrix_units``, ``small_units`` for float64: of 16 x 8, of 8 x 8.
     """
-    facts: dict[str, Value] = {"joins": joins(device), "local_limit": local_limit(device), "matrix_units": matrix_units(device)}
+    facts: dict[str, Value] = {
+        "joins": joins(device),
+        "clusters": clusters(device),
+        "local_limit": local_limit(device),
+        "matrix_units": matrix_units(device),
+    }
     facts["small_units"] = "8x8x4" in matrix_shapes(device)
     for which, takes in (("paired", takes_vectors), ("paired_along", takes_vectors_along_k)):
         facts |= {f"{which}_{name}": problem.itemsize == 4 and takes(problem, name, 8) and not takes(problem, name) for name in "ab"}

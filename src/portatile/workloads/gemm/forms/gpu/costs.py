@@ -13,6 +13,7 @@ import msgspec
 
 from portatile import settings
 from portatile.records import DeviceInfo
+from portatile.workloads.gemm.forms.gpu.tiles import completed
 
 SHIPPED = Path(__file__).parents[2] / "models"
 """Models that come with the package, each named after the architecture that was timed."""
@@ -26,7 +27,7 @@ class Costs:
     ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
     ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``transposed``, ``kept``. Multiply-adds: ``columns``, ``elements``,
     ``dots`` for each element that is copied so; ``exchange``, in 1e-5 microseconds, for each of C in each part of a group. ``warps``:
-    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``estimate.tiles`` gives, a part of what the units
+    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``tiles.tiles`` gives, a part of what the units
     can do: ``products`` in a microsecond on a multiprocessor, which follow from its clock.
     """
 
@@ -77,7 +78,7 @@ class Model:
         found = self.costs.get(language, {}).get(dtype) or next((by[dtype] for by in self.costs.values() if dtype in by), None)
         if found is None:
             return None
-        rates = tuple(float(rate) for rate in found["rates"])
+        rates = completed(dtype, tuple(float(rate) for rate in found["rates"]))
         return Costs(**{name: float(found[name]) for name in NAMES}, rates=rates, products=self.lanes * self.clock_mhz)
 
     def holding(self, language: str, dtype: str, costs: Costs) -> Model:

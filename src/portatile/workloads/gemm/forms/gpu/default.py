@@ -45,18 +45,15 @@ def triangular(problem: Problem, device: DeviceInfo, zeros: str) -> Gpu:
     found = estimate.fastest(problem, device, local_limit(device), zeros) if _estimated(problem, device) else None
     if found is None:
         found = _nvidia(problem, device, 1)
-    return found if found.JOIN else replace(found, TAIL=0, SPLIT_K=1)
+    return found if found.JOIN or found.CLUSTER > 1 else replace(found, TAIL=0, SPLIT_K=1)
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu]:
-    """The best points of the tiles that the estimate ranks first; the first one also with copies of two elements."""
+    """Points that the estimate ranks high, of many kinds."""
     known = costs.known(device, problem.dtype) if _estimated(problem, device) and not for_units(problem) else None
     if known is None:
         return
-    for place, found in enumerate(timings.candidates(problem, device, local_limit(device), known, 2 * count)):
-        if place == 0 and problem.dtype == "float32":
-            yield replace(found, PAIRS=True)
-        yield found
+    yield from timings.candidates(problem, device, local_limit(device), known, count)
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:

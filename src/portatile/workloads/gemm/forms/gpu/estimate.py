@@ -13,29 +13,26 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.capabilities import JOINED, joins
+from portatile.workloads.gemm.capabilities import JOINED, clusters, joins
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
-from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
+from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
 _WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
-_STEPS = 128  # of k for each group that shares it, at least
+_STEPS = 64  # of k for each group that shares it, at least
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
 _ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
 _JOINED = 4
+_GATHER = 3.0  # microseconds in which a cluster's groups add up their sums
+_TILES = 10  # of which all variants are looked at
+_CLUSTERS = (2, 4, 8)  # groups
+_SPLITS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # groups that share a tile's k
+_PAIR, _HELD = 0.8, 0.9  # of the copies' cost, where they bring two elements at a time, or go through registers
 _FULL = 4  # groups a multiprocessor up to which k is split
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A point without staging, and how many of its groups a multiprocessor holds; only with a cut last wave where ``tail`` is set."""
-
-    point: Gpu
-    groups: int
-    tail: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,7 @@ class Shape:
     itemsize: int
     fast: tuple[bool, bool]  # k is, in A and B
     whole: tuple[bool, bool]  # vectors can be copied
+    paired: tuple[bool, bool]  # two elements of float32 can, and no vectors
     units: int
     zeros: str = ""  # the operand of which a triangle is zero, or c, of which one is not wanted
 
@@ -61,27 +59,56 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -
     costs = known(device, problem.dtype)
     if costs is None:
         return None
+    found = candidates(problem, device, limit, costs, zeros=zeros)
+
+    def seen(candidate: Candidate) -> tuple[float, float]:
+        """The microseconds until the caller sees the result: launches take the host as long."""
+        point = candidate.point
+        launches = _launches(point) + point.PACK_A + point.PACK_B
+        return max(candidate.took, launches * device.can.launch_us), candidate.took
+
+    return min(found, key=seen).point if found else None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point of the tile at ``place``, and its estimated microseconds."""
+
+    took: float
+    place: int
+    point: Gpu
+
+
+def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, most: int = _TILES, zeros: str = "") -> list[Candidate]:
+    """Every variant of the ``most`` tiles whose simplest ones take the least time."""
     shape = replace(shape_of(problem, device), zeros=zeros)
-    found: Gpu | None = None
-    least = (math.inf, math.inf)
-    for tile, rate in zip(tiles(problem), costs.rates, strict=True):
-        if tile.point.items > device.max_work_group_size or tile.point.local_bytes(problem.itemsize) > limit:
-            continue
+    fitting = [
+        (_promise(problem, device, shape, tile, rate, costs), place, tile, rate)
+        for place, (tile, rate) in enumerate(zip(tiles(problem), costs.rates, strict=True))
+        if tile.point.items <= device.max_work_group_size and tile.point.local_bytes(problem.itemsize) <= limit
+    ]
+    found = []
+    for _, place, tile, rate in sorted(fitting, key=lambda one: one[:2])[:most]:
         for point in variants(shape, tile, device):
-            saved = None
-            if zeros and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
+            if zeros and (point.TAIL or _launches(point) > 1):
                 continue
-            if point.TAIL:
-                cut = point.cut(problem, device)
-                if cut is None:
-                    continue
-                saved = cut.saved
-            took = microseconds(shape, point, tile.groups, rate, saved, costs)
-            launches = 1 + point.PACK_A + point.PACK_B + ((point.SPLIT_K > 1 and not point.JOIN) or point.TAIL > 0)
-            seen = (max(took, launches * device.can.launch_us), took)
-            if seen < least and point.local_bytes(problem.itemsize) <= limit:
-                found, least = point, seen
+            cut = point.cut(problem, device) if point.TAIL else None
+            if (point.TAIL and cut is None) or point.local_bytes(problem.itemsize) > limit:
+                continue
+            saved = None if cut is None else cut.saved
+            found.append(Candidate(microseconds(shape, point, tile.groups, rate, saved, costs), place, point))
     return found
+
+
+def _promise(problem: Problem, device: DeviceInfo, shape: Shape, tile: Tile, rate: float, costs: Costs) -> float:
+    """Microseconds of the tile's first staging, with its tail, or with k as it is or shared by about as many groups as the device holds."""
+    point = replace(next(stagings(shape, tile.point)), TAIL=tile.tail)
+    if tile.tail:
+        cut = point.cut(problem, device)
+        return math.inf if cut is None else microseconds(shape, point, tile.groups, rate, cut.saved, costs)
+    filling = tile.groups * shape.units // (ceil_div(shape.m, point.rows) * ceil_div(shape.n, point.columns))
+    splits = {1, max(split for split in (1, *_SPLITS) if split <= max(filling, 1) and (split == 1 or split * _STEPS <= shape.k))}
+    return min(microseconds(shape, replace(point, SPLIT_K=split, JOIN=split > 1), tile.groups, rate, None, costs) for split in splits)
 
 
 def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
@@ -89,7 +116,11 @@ def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     fast = (k_fast(problem, "a"), k_fast(problem, "b"))
     whole = tuple(takes_vectors(problem, name) or takes_vectors_along_k(problem, name) for name in "ab")
-    return Shape(m, n, k, problem.itemsize, fast, (whole[0], whole[1]), max(device.compute_units, 1))
+    paired = tuple(
+        problem.itemsize == 4 and not all_whole and (takes_vectors(problem, name, 8) or takes_vectors_along_k(problem, name, 8))
+        for name, all_whole in zip("ab", whole, strict=True)
+    )
+    return Shape(m, n, k, problem.itemsize, fast, (whole[0], whole[1]), (paired[0], paired[1]), max(device.compute_units, 1))
 
 
 def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
@@ -99,21 +130,22 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
     chunk = ceil_div(ceil_div(shape.k, point.SPLIT_K), point.KB) * point.KB
     parts = ceil_div(shape.k, chunk)
     slower, copies, packs, packed = 1.0, 0.0, 0, 0.0
-    for pack, fast, whole, across, side in (
-        (point.PACK_A, shape.fast[0], shape.whole[0], shape.m, rows),
-        (point.PACK_B, shape.fast[1], shape.whole[1], shape.n, columns),
+    for pack, fast, whole, paired, across, side in (
+        (point.PACK_A, shape.fast[0], shape.whole[0], shape.paired[0], shape.m, rows),
+        (point.PACK_B, shape.fast[1], shape.whole[1], shape.paired[1], shape.n, columns),
     ):
+        loose = _PAIR if paired and point.PAIRS else 1.0
         if pack:
             packs, packed = packs + 1, packed + 2e-6 * across * shape.k * shape.itemsize
         elif fast and (point.KEEP or point.MMA):
             slower *= costs.kept if whole else 1.0
-            copies += 0.0 if whole else costs.dots * side
+            copies += 0.0 if whole else costs.dots * side * loose
         elif fast and point.TURN and whole:
             slower *= costs.transposed
         elif fast:
             copies += costs.columns * side
         elif not whole:
-            copies += costs.elements * side
+            copies += costs.elements * side * loose * (_HELD if point.HELD else 1.0)
     work = (rows * columns / rate * slower + copies) * chunk / costs.products
     wait = costs.wait * chunk / point.KB / max(point.STAGES - 1, 1)
     warps = point.items / 32
@@ -134,11 +166,22 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
     multiplied = rounds * busy(groups) + (busy(rest) if rest else 0.0)
     copied = 1e-6 * tiles * parts * (rows + columns) * chunk * shape.itemsize / costs.cached
     read = 1e-6 * (shape.m + shape.n) * shape.k * shape.itemsize / costs.read
-    took += (costs.fill + drain) * (rounds + (rest > 0)) + max(multiplied, copied, read) + c * parts / costs.stored
+    took += (
+        (costs.fill + drain) * (rounds + (rest > 0))
+        + max(multiplied, copied, read)
+        + c * (1 if point.CLUSTER > 1 else parts) / costs.stored
+    )
     took += costs.exchange * 1e-5 * rows * columns * (point.KG - 1) * shape.itemsize / 4 * each
+    if point.CLUSTER > 1:
+        return took + _GATHER
     if parts > 1 and point.JOIN:
         return took + _ARRIVE + 1e-6 * rows * columns * shape.itemsize * parts / (_ALONE * math.sqrt(warps / _JOINED))
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
+
+
+def _launches(point: Gpu) -> int:
+    """Launches beside those that pack."""
+    return 1 + (point.TAIL > 0 or (point.SPLIT_K > 1 and not point.JOIN and point.CLUSTER == 1))
 
 
 def _tiles(shape: Shape, rows: int, columns: int) -> int:
@@ -155,7 +198,7 @@ def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
     tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
     coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
-    joined = joins(device)
+    joined, clustered = joins(device), clusters(device)
     if tile.point.KG > 1 and coarse > 2 * shape.units:
         return
     if tile.tail and (shape.m <= tile.point.rows or shape.k < 256 or tiles <= tile.tail * shape.units):
@@ -168,12 +211,14 @@ def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
                 yield replace(point, TAIL=tile.tail)
             continue
         yield point
-        split = 2
-        while split <= 64 and split * tiles <= _FULL * shape.units and split * coarse <= 4 * shape.units and split * _STEPS <= shape.k:
+        for split in _SPLITS:
+            if split * tiles > _FULL * shape.units or split * coarse > 4 * shape.units or split * _STEPS > shape.k:
+                break
             yield replace(point, SPLIT_K=split)
             if joined and tile.point.rows * tile.point.columns * split * shape.itemsize <= JOINED:
                 yield replace(point, SPLIT_K=split, JOIN=True)
-            split *= 2
+            if clustered and split in _CLUSTERS:
+                yield replace(point, SPLIT_K=split, CLUSTER=split)
 
 
 def stagings(shape: Shape, point: Gpu) -> Iterator[Gpu]:
@@ -184,87 +229,26 @@ def stagings(shape: Shape, point: Gpu) -> Iterator[Gpu]:
         if (pack_a and plain[0]) or (pack_b and plain[1]):
             continue
         packed = replace(point, PACK_A=pack_a, PACK_B=pack_b)
-        left = [whole for pack, fast, whole in zip((pack_a, pack_b), shape.fast, shape.whole, strict=True) if fast and not pack]
-        if point.MMA or not left:
-            yield packed
-            continue
-        if any(left):
-            yield replace(packed, TURN=True, PAD=0 if all(left) else 4)
-        else:
-            yield replace(packed, PAD=4)
-        if point.TR * point.TRR * point.TC * point.TCR * shape.itemsize <= _KEPT:
-            yield replace(packed, KEEP=True)
+        for staged in _unpacked(shape, packed):
+            loose = [not pack and not whole for pack, whole in zip((pack_a, pack_b), shape.whole, strict=True)]
+            along = staged.KEEP or staged.MMA
+            if any(is_loose and pair and (along or not fast) for is_loose, pair, fast in zip(loose, shape.paired, shape.fast, strict=True)):
+                staged = replace(staged, PAIRS=True)
+            yield staged
+            if any(is_loose and not fast for is_loose, fast in zip(loose, shape.fast, strict=True)):
+                yield replace(staged, HELD=True)
 
 
-def tiles(problem: Problem) -> tuple[Tile, ...]:
-    """The tiles that are candidates, in the order of ``Costs.rates``."""
-    return tiles_of(problem.dtype, not k_fast(problem, "a") and k_fast(problem, "b"))
-
-
-def tiles_of(dtype: str, written: bool) -> tuple[Tile, ...]:
-    """The same for an element type; ``written``: A has k slow, and B has it fast."""
-    if dtype == "float32":
-        return _FLOAT32
-    return _WRITTEN if written else _FLOAT64
-
-
-_FLOAT32 = (
-    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=2), 5),
-    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=2), 4),
-    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=4), 2),
-    Tile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=2), 4),
-    Tile(pipeline(4, (8, 8), (1, 2), 32, 3, 4), 6),
-    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4, double=1), KG=2), 3),
-    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=2), 3),
-    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=4), 1),
-    Tile(replace(pipeline(4, (8, 16), (3, 1), 32, 3, 4), KG=2), 1),
-    Tile(pipeline(4, (8, 16), (3, 1), 32, 3, 4), 3),
-    Tile(replace(pipeline(4, (8, 8), (3, 1), 32, 3, 4), KG=2), 3),
-    Tile(pipeline(4, (16, 8), (2, 2), 16, 3, 4), 3),
-    Tile(pipeline(4, (8, 16), (2, 2), 16, 3, 4), 3),
-    Tile(pipeline(4, (8, 16), (4, 2), 16, 3, 8), 2),
-    Tile(pipeline(4, (16, 16), (4, 2), 16, 3, 4), 1),
-    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1, tail=2),
-    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=4), 3),
-    Tile(replace(pipeline(4, (8, 8), (1, 2), 16, 3, 4), KG=2), 5),
-    Tile(pipeline(4, (8, 8), (1, 2), 16, 3, 4), 8),
-    Tile(pipeline(4, (8, 8), (2, 1), 32, 3, 4), 6),
-    Tile(pipeline(4, (16, 16), (2, 2), 16, 3, 4), 1),
-    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1),
-    Tile(pipeline(4, (16, 8), (2, 1), 16, 3, 4), 5),
-)
-
-
-def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
-    """Tiles for matrix instructions. Unless ``written``, rows and columns change places, which spares moves between registers."""
-
-    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
-        return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
-
-    big = tile((4, 2), (2, 4), 16, 4)
-    return (
-        Tile(tile((1, 2), (2, 1), 16, 4, 2), 6),
-        Tile(tile((2, 2), (2, 1), 32, 3, 2), 3),
-        Tile(tile((2, 2), (2, 1), 16, 3), 4),
-        Tile(tile((2, 2), (1, 2), 32, 3, 2), 3),
-        Tile(replace(tile((2, 2), (2, 1), 32, 3, 2), KG=2), 2),
-        Tile(tile((2, 2), (2, 2), 16, 4), 3),
-        Tile(tile((4, 2), (1, 2), 32, 3, 2), 2),
-        Tile(tile((4, 2), (2, 1), 32, 3, 2), 1),
-        Tile(tile((4, 2), (2, 2), 32, 3, 2), 1),
-        Tile(tile((2, 2), (4, 2), 16, 4), 2),
-        Tile(big, 1),
-        Tile(big, 1, tail=1),
-        Tile(tile((1, 2), (1, 1), 16, 4, 2), 10),
-        Tile(replace(tile((1, 2), (1, 1), 32, 3, 2), KG=2), 5),
-        Tile(replace(tile((1, 2), (2, 1), 32, 3, 2), KG=2), 4),
-        Tile(replace(tile((2, 2), (1, 1), 32, 3, 0), KG=4), 2),
-        Tile(tile((2, 2), (1, 2), 32, 4, 2), 2),
-        Tile(tile((2, 2), (2, 3), 16, 4), 2),
-        Tile(tile((4, 2), (2, 2), 16, 4), 1),
-        Tile(tile((2, 2), (3, 2), 16, 4), 2),
-        Tile(tile((1, 4), (3, 1), 16, 4), 3),
-    )
-
-
-_FLOAT64, _WRITTEN = _matrix_tiles(False), _matrix_tiles(True)
+def _unpacked(shape: Shape, point: Gpu) -> Iterator[Gpu]:
+    """The point with the ways for operands that have k fast and are not packed."""
+    left = [whole for pack, fast, whole in zip((point.PACK_A, point.PACK_B), shape.fast, shape.whole, strict=True) if fast and not pack]
+    if point.MMA or not left:
+        yield point
+        return
+    turns = not (point.TBR & (point.TBR - 1) or point.TBC & (point.TBC - 1))
+    if any(left) and turns:
+        yield replace(point, TURN=True, PAD=0 if all(left) else 4)
+    else:
+        yield replace(point, PAD=4)
+    if turns and point.TR * point.TRR * point.TC * point.TCR * shape.itemsize <= _KEPT:
+        yield replace(point, KEEP=True)

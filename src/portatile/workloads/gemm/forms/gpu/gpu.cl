@@ -68,14 +68,13 @@
 {% set jump_of = {"a": TBR * TR, "b": TBC * TC} %}
 {% set xs = cols if flipped else rows %}
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
-{% set transposed = "transposed" in (A_FROM, B_FROM) %}
-{% set space = [STAGES * stage, bm * bn if KG > 1 else 0] | max %}
+{% set space = [STAGES * stage, bm * bn if KG > 1 or CLUSTER > 1 else 0] | max %}
 {# whether C is stored by way of local memory, in rows of this pitch #}
 {% set row_pitch = bn + VL %}
 {# what is known to be zero, and left out as far as tiles go: "a above" has it above the diagonal of A, and so on; "c above" is not wanted #}
 {% set triangle = ZEROS[:1] == "c" %}
 {% set vectors = C_VECTORS and not triangle %}
-{% set through = PLAIN and not vectors and not JOIN and TBR * TR * row_pitch <= space %}
+{% set through = PLAIN and not vectors and not JOIN and CLUSTER == 1 and TBR * TR * row_pitch <= space %}
 {% set wanted = {"c above": "col0 + %s <= row0 + %s", "c below": "col0 + %s >= row0 + %s"}.get(ZEROS, "") %}
 {# whether element (i, j) of the tile belongs to C, as a condition; empty where all are #}
 {% macro belongs(i, j) %}
@@ -91,12 +90,18 @@
 {% endif %}
 {% endmacro %}
 {% set local_argument = ", __local %s* tiles" % real if LOCAL_ARGUMENT else "" %}
+{# the groups of a cluster, which share a tile's k, are neighbours along the first axis #}
+{% set tile_group = "(int)get_group_id(0) / %d" % CLUSTER if CLUSTER > 1 else "(int)get_group_id(0)" %}
+{% set k_group = "(int)get_group_id(0) %% %d" % CLUSTER if CLUSTER > 1 else "(int)get_group_id(1)" %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% from "elements.cl" import combined, ending, nothing, vectors_of with context %}
-{% from "tiles.cl" import place, fetch, settle, stride, turn, skew, shift with context %}
-{% macro settle_both() %}{{ settle("a", A_FROM, bm, lda_tile) }}{{ settle("b", B_FROM, bn, ldb_tile) }}{% endmacro %}
+{% from "tiles.cl" import place, fetch, held, settle, stride, turn, skew, shift with context %}
+{% set held_any = held(A_FROM) or held(B_FROM) %}
+{% macro settle_a() %}{{ settle("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
+{% macro settle_b() %}{{ settle("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
+{% macro settle_both() %}{{ settle_a() }}{{ settle_b() }}{% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
 {% macro advance() %}
@@ -221,6 +226,9 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% from "join.cl" import arrival %}
 {{ arrival() }}
 {%- endif %}
+{% if CLUSTER > 1 %}
+CLUSTER({{ CLUSTER }})
+{% endif %}
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
@@ -233,7 +241,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int warp_row = warp / {{ TBC // LANES }}, warp_col = warp % {{ TBC // LANES }};
     const int tr = warp_row * {{ 32 // LANES }} + {{ "lane % 4" if flipped else "lane / %d" % LANES }}, tc = warp_col * {{ LANES }} + {{ "lane / 4" if flipped else "lane %% %d" % LANES }};
 
-    const int across = (n - 1) / {{ bn }} + 1, group = (int)get_group_id(0);
+    const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
 {% if ZEROS[:1] == "b" or RASTER == 0 %}
     const int down = (m - 1) / {{ bm }} + 1, {{ first_row }} = group % down * {{ bm }}, {{ "col_tile" if ZEROS == "b below" else "col0" }} = group / down * {{ bn }};
@@ -256,8 +264,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% set least = {"a below": "row0", "b above": "col0"}.get(ZEROS, "") %}
 {% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
-    const int k0 = {{ "max(" if least }}start + (int)get_group_id(1) * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
-    const int k1 = {{ nothing("alpha") }}{{ " || unwanted" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + ((int)get_group_id(1) + 1) * chunk" if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
+    const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
+    const int k1 = {{ nothing("alpha") }}{{ " || unwanted" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 
 {{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
@@ -313,7 +321,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% if DOUBLE %}
             if (step == {{ steps - 1 }}) {
-{% if transposed %}
+{% if held_any %}
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }
 {% endif %}
@@ -349,7 +357,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
         }
 {% if not DOUBLE and STAGES > 1 %}
-{% if transposed %}
+{% if held_any %}
         if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}        }
 {% endif %}
@@ -377,7 +385,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                     acc[r][c] += tiles[(r * {{ cols }} + c) * {{ team }} + item % {{ team }}];
         }
     }
-{% if not JOIN and not through %}
+{% if not JOIN and not through and CLUSTER == 1 %}
     if (part > 0)
         return;
 {% endif %}
@@ -402,7 +410,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 acc[r][e + 2] = odd ? acc[r][e + 2] : got;
             }
 {% endif %}
-{% if JOIN %}
+{% if CLUSTER > 1 %}
+{% include "clustered.cl" %}
+{% elif JOIN %}
 {% include "joined.cl" %}
 {% elif not PLAIN %}
 #pragma unroll

@@ -2,6 +2,7 @@
    other, so that nothing is asked of edges before C is stored. The KG parts of the group take some of the vectors each. Loads of 16 vectors
    are under way at a time; the order of the sums, and how they are rounded, are those of reduce.cl. #}
 {% from "join.cl" import last %}
+{% from "slots.cl" import store_slot with context %}
 {% set slots = rows * cols // VL %}
 {% set helpers = KG if slots % KG == 0 else 2 if slots % 2 == 0 and KG % 2 == 0 else 1 %}
 {% set each = slots // helpers %}
@@ -48,32 +49,5 @@
 #pragma unroll
             for (int share = 1; share < {{ SHARES }}; ++share)
                 total[t][0] += total[t][share];
-            const int r = (first + t * {{ helpers }}) * {{ VL }} / {{ cols }}, c = (first + t * {{ helpers }}) * {{ VL }} % {{ cols }};
-            const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
-            const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
-{% if w == 1 %}
-{% for e in range(VL) %}
-{% if not PLAIN %}
-            {{ "if (row0 + i < m && col0 + j + %d < n)" % e if C_EDGE }}
-                put(c_at + (long)i * ldc + j + {{ e }}, total[t][0].s{{ e }}, alpha, beta{{ vectors_of("row0 + i", "col0 + j + %d" % e) }});
-{% else %}
-            {{ "if (%s)" % belongs("i", "j + %d" % e) if C_EDGE or triangle }} {
-                __global {{ real }}* to = c_at + (long)i * ldc + j + {{ e }};
-                if (beta == 0)
-                    *to = alpha * total[t][0].s{{ e }};
-                else
-                    *to = fma(alpha, total[t][0].s{{ e }}, beta * *to);
-            }
-{% endif %}
-{% endfor %}
-{% else %}
-            {{ "if (row0 + i < m && col0 + j < n)" if C_EDGE }} {
-                __global {{ realv }}* to = (__global {{ realv }}*)(c_at + (long)i * ldc + j);
-                if (beta == 0)
-                    *to = alpha * total[t][0];
-                else
-                    *to = fma(({{ realv }})(alpha), total[t][0], beta * *to);
-            }
-{% endif %}
-        }
+{{ store_slot("(first + t * %s)" % helpers, "total[t][0]") }}        }
     }

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
-from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, joins, matrix_shapes
+from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
 from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
@@ -36,7 +36,8 @@ class Gpu(Point):
             "the gpu form packs operands that are no reals as they lie: set PACK_A and PACK_B": "(PACK_A or in_place_a)"
             " and (PACK_B or in_place_b)",
             "TURN, KEEP and TAIL are for float32 and float64": "plain or not (TURN or KEEP or TAIL)",
-            "groups that share sums of complex products leave them to a second launch: set JOIN = False": "not (complex and JOIN)",
+            "groups that share sums of complex products leave them to a second launch: set JOIN = False, CLUSTER = 1": "not complex"
+            " or not (JOIN or CLUSTER > 1)",
         },
         tried=("VL * itemsize in (8, 16)",),
     )
@@ -61,18 +62,21 @@ class Gpu(Point):
     )
     TBC: int = parameter(
         1,
-        (4, 8, 16, 32),
+        (4, 8, 12, 16, 24, 32),
         "Work-items of a part of a group along the columns of C.",
-        tried=("TBC >= 8 or (MMA and TBC == 4)",),
+        tried=("TBC in (8, 16, 32) or (device_kind != 'cpu' and (MMA or TBC < 24))",),
     )
     TBR: int = parameter(
-        1, (4, 8, 16, 32), "Work-items of a part of a group along the rows of C.", tried=("TBR >= 8 or (MMA and TBR == 4)",)
+        1,
+        (4, 8, 12, 16, 24, 32),
+        "Work-items of a part of a group along the rows of C.",
+        tried=("TBR in (8, 16, 32) or (device_kind != 'cpu' and (MMA or (TBR < 24 and TBC >= 8)))",),
     )
-    TCR: int = parameter(1, (1, 2, 3, 4), "Blocks of a work-item along the columns of C.")
-    TRR: int = parameter(1, (1, 2, 3, 4), "Blocks of a work-item along the rows of C.")
+    TCR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the columns of C.")
+    TRR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the rows of C.")
     KB: int = parameter(
         1,
-        (8, 16, 32),
+        (8, 16, 32, 64),
         "Steps of k in a stage of local memory.",
         must={
             "KG must divide KB, for MMA into multiples of 8 (MMA_SHAPE 16x8x16: of 16), for KEEP of VL": f"KB % (KG * {_UNIT}) == 0",
@@ -84,7 +88,7 @@ class Gpu(Point):
     )
     UNROLL: int = parameter(
         1,
-        (4, 8, 16, 32),
+        (4, 8, 16, 32, 64),
         "Steps of k that are unrolled; KB for all of a stage.",
         must={
             "UNROLL must divide KB / KG, or be more, and be such a multiple too": "UNROLL * KG >= KB"
@@ -212,9 +216,21 @@ class Gpu(Point):
         ),
         later=True,
     )
+    HELD: bool = parameter(
+        False,
+        (False, True),
+        "An operand that has k slow and is not copied 16 bytes at a time goes to local memory through registers, not by asynchronous "
+        "copies.",
+        must={"HELD is for float32 and float64": "plain or not HELD"},
+        tried=(
+            "not HELD or device_kind != 'cpu'",
+            "not HELD or not (PACK_A or plain_a or trans_a == 'N') or not (PACK_B or plain_b or trans_b == 'T')",
+        ),
+        later=True,
+    )
     SPLIT_K: int = parameter(
         1,
-        (1, 2, 4, 8, 16, 32, 64),
+        (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64),
         "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
         tried=(SHARES_K,),
     )
@@ -258,6 +274,20 @@ class Gpu(Point):
         later=True,
     )
 
+    CLUSTER: int = parameter(
+        1,
+        (1, 2, 4, 8),
+        "Groups that share the k of one tile and run on neighbouring multiprocessors: each adds up a part of the tile, which it reads in "
+        "the others' local memory. 1: none do.",
+        must={
+            "a cluster's groups are those of SPLIT_K: set JOIN = False and TAIL = 0": "CLUSTER == 1"
+            " or (CLUSTER == SPLIT_K and not JOIN and TAIL == 0)",
+        },
+        when="SPLIT_K > 1",
+        tried=("CLUSTER == 1 or clusters",),
+        later=True,
+    )
+
     @property
     def rows(self) -> int:
         """Rows of the tile of C that a work-group computes."""
@@ -293,6 +323,11 @@ class Gpu(Point):
         """Whether the last of the groups that share a tile's k adds up what all of them computed."""
         return self.JOIN
 
+    @property
+    def gathered(self) -> int:
+        """The groups of a cluster that share a tile's k."""
+        return self.CLUSTER
+
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
         return (self.items, 1, 1)
@@ -316,14 +351,18 @@ class Gpu(Point):
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, or what the parts of a group exchange in the end."""
         stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * self.PAD)
-        exchange = self.rows * self.columns if self.KG > 1 else 0
+        exchange = self.rows * self.columns if self.KG > 1 or self.CLUSTER > 1 else 0
         return max(stages, exchange) * itemsize
 
     def lowered(self, device: DeviceInfo) -> Gpu:
-        """Plain multiply-adds where there are no matrix units, another shape where theirs differs; a second launch for the sums of groups
-        that cannot tell which is last.
+        """Plain multiply-adds where there are no matrix units, another shape where theirs differs; for the sums of groups that form no
+        clusters or cannot tell which is last, the last one of them or a second launch.
         """
-        shapes, point = matrix_shapes(device), self if joins(device) else replace(self, JOIN=False)
+        shapes, point = matrix_shapes(device), self
+        if point.CLUSTER > 1 and not clusters(device):
+            point = replace(point, CLUSTER=1, JOIN=point.rows * point.columns * point.SPLIT_K * 4 <= JOINED)
+        if not joins(device):
+            point = replace(point, JOIN=False)
         if not point.MMA or point.MMA_SHAPE in shapes:
             return point
         return replace(point, MMA_SHAPE=shapes[0]) if shapes else replace(point, MMA=False, MMA_SHAPE="16x8x8", MAD="a*b+c")

@@ -10,6 +10,9 @@
      dots        the same, an element at a time
      dot_pairs   the same, two elements at a time
 
+   With HELD elements and pairs go through registers too: they are loaded where other copies start, and stored when the work of a stage is
+   done. An asynchronous copy takes a multiprocessor as long for 4 bytes of each work-item as for 16.
+
    Where stores or loads would not spread over the banks, blocks within a row are exchanged, never less than what one memory transaction
    brings: 32 bytes that lie apart, or across such a border, are copied at half the speed.
    In all macros `x` names the operand, `wide` is its tile, `pitch` a row of it in local memory, `ld` its row stride, `first`, `end` its
@@ -19,6 +22,7 @@
 {% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs") else 1 }}{% endmacro %}
 {% set lines = ("lines", "dots", "dot_pairs") %}
 {% macro along(source) %}{{ "1" if source in ("columns", "transposed") or source in lines }}{% endmacro %}
+{% macro held(source) %}{{ "1" if source == "transposed" or (HELD and source in ("elements", "pairs")) }}{% endmacro %}
 {# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
 {% set together = [128 // itemsize, TBR * TR, TBC * TC] | min %}
 {# ... in the rows of a transposed tile that hold the 16 bytes number `piece` along k, ... #}
@@ -61,16 +65,30 @@
 {% endif %}
 {% if source == "transposed" %}
     {{ real }}{{ vector }} {{ x }}_held[{{ (KB * wide // vector + items - 1) // items }}];
-{% elif not MMA and source not in lines %}
+{% endif %}
+{% if source != "transposed" and held(source) %}
+    {{ real if width == 1 else real ~ width }} {{ x }}_held[{{ (KB * wide // width + items - 1) // items }}];
+{% endif %}
+{% if source != "transposed" and not MMA and source not in lines %}
     const int {{ x }}_spot = {{ spot(source, pitch, x ~ "_k", x ~ "_i") }};
 {% endif %}
 {% endmacro %}
 {# slot `s` of those that a work-item copies along a row of k, kept inside the operand #}
 {% macro inside(x, edge) %}{{ "min(s, %s_last)" % x if edge else "s" }}{% endmacro %}
-{# the copies of one tile #}
-{% macro copies(x, source, wide, pitch, edge, ld, first, end) %}
+{# what is done with an element or some of one tile: an asynchronous copy; a load to a register, or the store of what it brought #}
+{% macro move(what, x, width, to, from, condition) %}
+{% set type = real if width == 1 else real ~ width %}
+{% if what == "copy" %}
+{{ copy(width * itemsize, to, from, condition) }}
+{%- elif what == "load" %}
+{{ x }}_held[s] = {{ condition ~ " ? " if condition }}*(__global const {{ type }}*)({{ from }}){{ " : (%s)(0)" % type if condition }}
+{%- else %}
+*(__local {{ type }}*)({{ to }}) = {{ x }}_held[s]
+{%- endif %}
+{% endmacro %}
+{# the copies of one tile, or as `what` says #}
+{% macro copies(x, source, wide, pitch, edge, ld, first, end, what="copy") %}
 {% set width = width(source) | int %}
-{% set bytes = width * itemsize %}
 {% set slots = KB * wide // width %}
 {% set per = per(source, wide) | int %}
 {% set jump = items // per %}
@@ -84,7 +102,7 @@
 {% set from = "%s_at + s * %d" % (x, items * width) if source == "panel"
          else "%s_at + (long)%s * (%s * %d)" % (x, inside(x, edge) if along(source) else "s", ld, jump) %}
 {% set within = "k_next + %s_k%s < k1" % (x, "" if along(source) else " + s * %d" % jump) %}
-                {{ copy(bytes, x ~ "_to + " ~ to, from, within if ends else "") }};
+                {{ move(what, x, width, x ~ "_to + " ~ to, from, within if ends else "") }};
 {% else %}
                 const int slot = item + s * {{ items }};
 {% if along(source) %}
@@ -95,7 +113,7 @@
                 __global const {{ real }}* from = {{ x }}_at + {{ "s * %d" % (items * width) if source == "panel" else "(long)(kk - %s_k) * %s + (i - %s_i)" % (x, ld, x) }};
 {% endif %}
                 if (slot < {{ slots }})
-                    {{ copy(bytes, x ~ "_to + " ~ spot(source, pitch, "kk", "i"), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge or ends else "") }};
+                    {{ move(what, x, width, x ~ "_to + " ~ spot(source, pitch, "kk", "i"), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge or ends else "") }};
 {% endif %}
             }
 {% endmacro %}
@@ -117,8 +135,10 @@
 {% endif %}
             }
 {% endmacro %}
-{% macro settle(x, source, wide, pitch) %}
-{% if source == "transposed" %}
+{% macro settle(x, source, wide, pitch, edge, ld, first, end) %}
+{% if source != "transposed" and held(source) %}
+{{ copies(x, source, wide, pitch, edge, ld, first, end, "store") }}
+{%- elif source == "transposed" %}
 {% set per = KB // vector %}
 {% set slots = wide * per %}
 #pragma unroll
@@ -136,7 +156,7 @@
 {% endif %}
 {% endmacro %}
 {% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
-{{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies(x, source, wide, pitch, edge, ld, first, end) }}
+{{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies(x, source, wide, pitch, edge, ld, first, end, "load" if held(source) else "copy") }}
 {%- endmacro %}
 {# from one stage to the next in the operand #}
 {% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if along(source) else "(long)%s * %d" % (ld, KB) }}{% endmacro %}

@@ -6,6 +6,7 @@ import gzip
 import math
 import random
 import zlib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,11 +19,13 @@ from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.workloads.gemm.forms.gpu import estimate
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.forms.gpu.tiles import tiles
 
 _SEED, _SHAPES = 20, 600
 _LEAST, _LARGEST = 32, 10000  # a side
 _MOST = 7e10  # multiply-adds
 _EACH_SQUARE = 8  # shapes for each square
+_TILES, _LEFT = 2, 12  # for three points that are wanted; points for each: what is looked at
 _SQUARES = (1024, 256, 2048, 1537, 640, 384, 4096, 896, 503, 3000)
 
 
@@ -112,42 +115,58 @@ def designed() -> tuple[tuple[tuple[int, int, int], str], ...]:
 
 
 def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, count: int) -> list[Gpu]:
-    """Points to time: two thirds of them the best of a tile by the estimate, then the best of what is left."""
-    shape = estimate.shape_of(problem, device)
-    best: list[tuple[float, Gpu]] = []
-    rest: list[tuple[float, Gpu]] = []
-    for tile, rate in zip(estimate.tiles(problem), costs.rates, strict=True):
-        if tile.point.items > device.max_work_group_size:
-            continue
-        guessed = []
-        for point in estimate.variants(shape, tile, device):
-            cut = point.cut(problem, device)
-            if point.local_bytes(problem.itemsize) <= limit and (not point.TAIL or cut is not None):
-                saved = None if cut is None else cut.saved
-                guessed.append((estimate.microseconds(shape, point, tile.groups, rate, saved, costs), point))
-        guessed.sort(key=lambda pair: pair[0])
-        best += guessed[:1]
-        rest += guessed[1:]
-    tops = sorted(best, key=lambda pair: pair[0])
-    chosen = [*tops[: 2 * count // 3], *sorted(rest, key=lambda pair: pair[0]), *tops[2 * count // 3 :]]
-    return [point for _, point in chosen[:count]]
+    """Points to time: the best by the estimate, where each counts as slower for every one before it that has its tile, its size of tile,
+    or shares k as it does, so that what the estimate misjudges is not all of them.
+    """
+    estimated = estimate.candidates(problem, device, limit, costs, _TILES * count // 3)
+    left = sorted(estimated, key=lambda one: one.took)[: _LEFT * count]
+    chosen: list[Gpu] = []
+    before: dict[Any, int] = defaultdict(int)
+
+    def delayed(one: estimate.Candidate) -> float:
+        return one.took * math.exp(sum(weight * before[kind] for weight, kind in _kinds(one)))
+
+    while left and len(chosen) < count:
+        nearest = min(left, key=delayed)
+        left.remove(nearest)
+        chosen.append(nearest.point)
+        for _, kind in _kinds(nearest):
+            before[kind] += 1
+    return chosen
+
+
+def _kinds(one: estimate.Candidate) -> list[tuple[float, Any]]:
+    """What a candidate has in common with others, and how much slower it counts for each of those."""
+    point = one.point
+    shared = "tail" if point.TAIL else "join" if point.JOIN else "cluster" if point.CLUSTER > 1 else point.SPLIT_K > 1
+    return [
+        (0.03, ("tile", one.place)),
+        (0.015, ("size", point.rows, point.columns)),
+        (0.01, ("parts", point.SPLIT_K)),
+        (0.01, ("shared", shared)),
+        (0.005, ("staged", point.PACK_A, point.PACK_B, point.TURN, point.KEEP)),
+        (0.02, ("held", point.HELD)),
+    ]
 
 
 def _row(problem: Problem, device: DeviceInfo, point: Gpu, took: float) -> Row | None:
     """A configuration as a row; None for one that the estimate would not choose."""
-    bare = replace(point, PACK_A=False, PACK_B=False, TURN=False, KEEP=False, PAD=0, SPLIT_K=1, TAIL=0, JOIN=False)
-    tiles = estimate.tiles(problem)
-    place = next((place for place, tile in enumerate(tiles) if tile.point == bare and tile.tail == point.TAIL), None)
+    bare = replace(
+        point, PACK_A=False, PACK_B=False, TURN=False, KEEP=False, PAD=0, PAIRS=False, HELD=False, SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1
+    )
+    known = tiles(problem)
+    place = next((place for place, tile in enumerate(known) if tile.point == bare and tile.tail == point.TAIL), None)
     if place is None:
         return None
     shape = estimate.shape_of(problem, device)
-    staged = replace(point, SPLIT_K=1, TAIL=0, JOIN=False)
-    if staged not in estimate.stagings(shape, tiles[place].point):
+    staged = replace(point, SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
+    plain = {replace(one, PAIRS=False, HELD=False) for one in estimate.stagings(shape, known[place].point)}
+    if replace(staged, PAIRS=False, HELD=False) not in plain:
         return None
     cut = point.cut(problem, device)
     if point.TAIL and cut is None:
         return None
-    return Row(shape, point, place, tiles[place].groups, None if cut is None else cut.saved, took)
+    return Row(shape, point, place, known[place].groups, None if cut is None else cut.saved, took)
 
 
 def _parameters(config: Config) -> dict[str, Any]:

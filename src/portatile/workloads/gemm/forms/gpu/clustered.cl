@@ -1,0 +1,41 @@
+{# The end of gpu.cl where the groups of a cluster share a tile's k: each leaves its sums in its own local memory and then adds up, and
+   stores, a share of the tile, of which it reads every group's part in order. #}
+{% from "slots.cl" import store_slot with context %}
+{% set slots = rows * cols // VL %}
+{% set realv = real ~ VL %}
+{% set letter, kind = ("d", "f64") if itemsize == 8 else ("f", "f32") %}
+    barrier(CLK_LOCAL_MEM_FENCE);
+{% if KG > 1 %}
+    if (part == 0)
+{% endif %}
+#pragma unroll
+        for (int r = 0; r < {{ rows }}; ++r)
+#pragma unroll
+            for (int c = 0; c < {{ cols }}; c += {{ VL }})
+                *(__local {{ realv }}*)(tiles + ((r * {{ cols }} + c) * {{ team }} + item % {{ team }} * {{ VL }})) = ({{ realv }})({% for e in range(VL) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+{% set takers = CLUSTER * KG %}
+    const int mine = {{ k_group }}{{ " * %d + part" % KG if KG > 1 }};
+    const uint here = LOCAL_ADDRESS(tiles) + item % {{ team }} * {{ VL * itemsize }};
+#pragma unroll
+    for (int turn = 0; turn < {{ (slots + takers - 1) // takers }}; ++turn) {
+        const int slot = mine + turn * {{ takers }};
+{% if slots % takers %}
+        if (slot >= {{ slots }})
+            break;
+{% endif %}
+        {{ realv }} one[{{ CLUSTER }}];
+#pragma unroll
+        for (int from = 0; from < {{ CLUSTER }}; ++from) {
+            uint there;
+            asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here + slot * {{ team * VL * itemsize }}), "r"(from));
+            asm volatile("ld.shared::cluster.v{{ VL }}.{{ kind }} {% raw %}{{% endraw %}{% for e in range(VL) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, [%{{ VL }}];"
+                : {% for e in range(VL) %}"={{ letter }}"(one[from].s{{ e }}){{ ", " if not loop.last }}{% endfor %} : "r"(there) : "memory");
+        }
+        {{ realv }} total = one[0];
+#pragma unroll
+        for (int from = 1; from < {{ CLUSTER }}; ++from)
+            total += one[from];
+{{ store_slot("slot", "total") }}    }
+    // the others' local memory stays until all have read it
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");

@@ -1,0 +1,158 @@
+"""The tiles that the estimate of the gpu form chooses among, each with how its work-items share it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from portatile.records import Problem
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
+from portatile.workloads.gemm.storage import k_fast
+
+_CAUTION = 0.87
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A point without staging, and how many of its groups a multiprocessor holds; only with a cut last wave where ``tail`` is set."""
+
+    point: Gpu
+    groups: int
+    tail: int = 0
+
+
+def tiles(problem: Problem) -> tuple[Tile, ...]:
+    """The tiles that are candidates, in the order of ``Costs.rates``."""
+    return tiles_of(problem.dtype, not k_fast(problem, "a") and k_fast(problem, "b"))
+
+
+def tiles_of(dtype: str, written: bool) -> tuple[Tile, ...]:
+    """The same for an element type; ``written``: A has k slow, and B has it fast."""
+    if dtype == "float32":
+        return _FLOAT32
+    return _WRITTEN if written else _FLOAT64
+
+
+def completed(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
+    """Rates of all tiles of an element type, where timings gave those of the first ones: the others follow from their geometry, in
+    proportion to the known ones, and a little lower, for what is misjudged so must not be chosen too often.
+    """
+    guessed = [_by_geometry(tile.point, dtype) for tile in tiles_of(dtype, False)]
+    scale = _CAUTION * math.exp(fmean(math.log(rate / guess) for rate, guess in zip(rates, guessed, strict=False)))
+    return (*rates, *(scale * guess for guess in guessed[len(rates) :]))
+
+
+def _by_geometry(point: Gpu, dtype: str) -> float:
+    """A rate in an arbitrary unit: it grows with the multiply-adds for each element that a work-item loads, and that a group copies, and
+    falls with the parts that share k. The exponents are those of timings of nine thousand points on an H100 and an H200.
+    """
+    down, across = point.own
+    own = down * across / (down + across)
+    tile = point.rows * point.columns / (point.rows + point.columns)
+    of_own, of_tile, of_parts = (0.45, 0.15, -0.12) if dtype == "float32" else (0.0, 0.6, -0.16)
+    return float(own**of_own * tile**of_tile * point.KG**of_parts)
+
+
+_FLOAT32 = (
+    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=2), 5),
+    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=2), 4),
+    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=4), 2),
+    Tile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=2), 4),
+    Tile(pipeline(4, (8, 8), (1, 2), 32, 3, 4), 6),
+    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4, double=1), KG=2), 3),
+    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=2), 3),
+    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=4), 1),
+    Tile(replace(pipeline(4, (8, 16), (3, 1), 32, 3, 4), KG=2), 1),
+    Tile(pipeline(4, (8, 16), (3, 1), 32, 3, 4), 3),
+    Tile(replace(pipeline(4, (8, 8), (3, 1), 32, 3, 4), KG=2), 3),
+    Tile(pipeline(4, (16, 8), (2, 2), 16, 3, 4), 3),
+    Tile(pipeline(4, (8, 16), (2, 2), 16, 3, 4), 3),
+    Tile(pipeline(4, (8, 16), (4, 2), 16, 3, 8), 2),
+    Tile(pipeline(4, (16, 16), (4, 2), 16, 3, 4), 1),
+    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1, tail=2),
+    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=4), 3),
+    Tile(replace(pipeline(4, (8, 8), (1, 2), 16, 3, 4), KG=2), 5),
+    Tile(pipeline(4, (8, 8), (1, 2), 16, 3, 4), 8),
+    Tile(pipeline(4, (8, 8), (2, 1), 32, 3, 4), 6),
+    Tile(pipeline(4, (16, 16), (2, 2), 16, 3, 4), 1),
+    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1),
+    Tile(pipeline(4, (16, 8), (2, 1), 16, 3, 4), 5),
+    # for short sides and short sums
+    Tile(replace(pipeline(4, (4, 8), (1, 1), 64, 3, 8), KG=4), 6),
+    Tile(replace(pipeline(4, (8, 4), (1, 1), 64, 3, 4), KG=4), 6),
+    Tile(replace(pipeline(4, (16, 4), (1, 1), 32, 3, 4), KG=4), 3),
+    Tile(replace(pipeline(4, (4, 16), (1, 1), 32, 3, 8), KG=4), 3),
+    Tile(replace(pipeline(4, (16, 4), (1, 3), 32, 3, 4), KG=2), 4),
+    Tile(replace(pipeline(4, (4, 16), (3, 1), 32, 3, 8), KG=2), 4),
+    Tile(pipeline(4, (16, 4), (2, 2), 16, 3, 4), 7),
+    Tile(pipeline(4, (4, 16), (2, 2), 16, 3, 8), 7),
+    Tile(replace(pipeline(4, (16, 4), (2, 3), 16, 3, 4, 1), KG=2), 3),
+    Tile(replace(pipeline(4, (4, 16), (3, 2), 16, 3, 8, 1), KG=2), 3),
+    Tile(pipeline(4, (16, 12), (1, 1), 16, 4, 4), 5),
+    Tile(pipeline(4, (12, 16), (1, 1), 16, 4, 8), 5),
+    Tile(replace(pipeline(4, (8, 12), (1, 2), 32, 3, 4), KG=4), 1),
+    Tile(replace(pipeline(4, (12, 8), (2, 1), 32, 3, 8), KG=4), 1),
+    Tile(replace(pipeline(4, (8, 8), (1, 3), 32, 3, 8), KG=2), 4),
+    Tile(pipeline(4, (16, 4), (2, 1), 32, 3, 4), 3),
+    Tile(pipeline(4, (4, 16), (1, 2), 32, 3, 8), 3),
+    Tile(replace(pipeline(4, (8, 4), (1, 3), 16, 4, 4), KG=2), 8),
+    Tile(replace(pipeline(4, (4, 8), (3, 1), 16, 4, 8), KG=2), 8),
+    Tile(replace(pipeline(4, (8, 12), (3, 1), 32, 3, 4), KG=2), 2),
+    Tile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=4), 2),
+)
+
+
+def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
+    """Tiles for matrix instructions. Unless ``written``, rows and columns change places, which spares moves between registers."""
+
+    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
+        return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
+
+    big = tile((4, 2), (2, 4), 16, 4)
+    return (
+        Tile(tile((1, 2), (2, 1), 16, 4, 2), 6),
+        Tile(tile((2, 2), (2, 1), 32, 3, 2), 3),
+        Tile(tile((2, 2), (2, 1), 16, 3), 4),
+        Tile(tile((2, 2), (1, 2), 32, 3, 2), 3),
+        Tile(replace(tile((2, 2), (2, 1), 32, 3, 2), KG=2), 2),
+        Tile(tile((2, 2), (2, 2), 16, 4), 3),
+        Tile(tile((4, 2), (1, 2), 32, 3, 2), 2),
+        Tile(tile((4, 2), (2, 1), 32, 3, 2), 1),
+        Tile(tile((4, 2), (2, 2), 32, 3, 2), 1),
+        Tile(tile((2, 2), (4, 2), 16, 4), 2),
+        Tile(big, 1),
+        Tile(big, 1, tail=1),
+        Tile(tile((1, 2), (1, 1), 16, 4, 2), 10),
+        Tile(replace(tile((1, 2), (1, 1), 32, 3, 2), KG=2), 5),
+        Tile(replace(tile((1, 2), (2, 1), 32, 3, 2), KG=2), 4),
+        Tile(replace(tile((2, 2), (1, 1), 32, 3, 0), KG=4), 2),
+        Tile(tile((2, 2), (1, 2), 32, 4, 2), 2),
+        Tile(tile((2, 2), (2, 3), 16, 4), 2),
+        Tile(tile((4, 2), (2, 2), 16, 4), 1),
+        Tile(tile((2, 2), (3, 2), 16, 4), 2),
+        Tile(tile((1, 4), (3, 1), 16, 4), 3),
+        # for short sides and short sums
+        Tile(replace(tile((1, 1), (1, 1), 64, 3, 0), KG=4), 4),
+        Tile(tile((4, 1), (1, 1), 16, 4, 2), 5),
+        Tile(replace(tile((4, 1), (1, 1), 32, 3, 2), KG=2), 2),
+        Tile(replace(tile((3, 1), (1, 1), 32, 4), KG=2), 3),
+        Tile(replace(tile((2, 1), (1, 1), 32, 4, 2), KG=2), 4),
+        Tile(replace(tile((1, 3), (1, 1), 32, 4, 2), KG=2), 3),
+        Tile(tile((3, 2), (1, 1), 16, 4), 5),
+        Tile(tile((2, 3), (1, 1), 16, 4), 5),
+        Tile(replace(tile((2, 1), (1, 3), 32, 3), KG=2), 3),
+        Tile(tile((1, 3), (3, 1), 16, 3), 5),
+        Tile(replace(tile((2, 3), (2, 1), 32, 3), KG=2), 1),
+        Tile(tile((1, 4), (1, 2), 16, 4, 2), 3),
+        Tile(tile((4, 1), (1, 5), 16, 4), 2),
+        Tile(tile((4, 2), (2, 3), 16, 4), 1),
+        Tile(tile((1, 3), (3, 2), 16, 4, 2), 3),
+        Tile(tile((2, 1), (1, 5), 16, 3, 2), 5),
+        Tile(replace(tile((3, 1), (1, 2), 64, 3), KG=4), 1),
+        Tile(tile((4, 1), (1, 3), 16, 4), 3),
+        Tile(tile((4, 1), (2, 3), 16, 4), 2),
+    )
+
+
+_FLOAT64, _WRITTEN = _matrix_tiles(False), _matrix_tiles(True)
