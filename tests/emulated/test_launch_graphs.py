@@ -177,7 +177,7 @@ def test_graphs_make_way_for_others_and_go_with_the_device(gpu: Device, pairs: l
         for at, ready in enumerate(several):
             value = 1.0 + at
             np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
-    alive = [found for reference in gpu.graphs if (found := reference()) is not None and found.alive]  # type: ignore[attr-defined]
+    alive = [found for reference in gpu.graphs if (found := reference()) is not None and found.executable]  # type: ignore[attr-defined]
     assert len(alive) == 2
     gpu.release()
     del several, alive, ready

@@ -85,15 +85,18 @@ class PackedLaunches(Ready):
                 self._replays.pop(next(iter(self._replays)))
             replays = self._replays[queue.number] = _Replays()
         graph = replays.graphs.get(bits)
-        if graph is None or not graph.alive:
-            if not replays.often(bits) or queue.capturing or self._elsewhere() or not room(self._device):
-                return False
-            graph = self._graph(replays, bits, values)
+        if graph is not None and graph.executable is None:
+            graph = None
+        if graph is None and not replays.often(bits):
+            return False
+        if (queue.last is not None and queue.capturing) or self._elsewhere():
+            return False
+        if graph is None:
+            graph = self._graph(replays, bits, values) if room(self._device) else None
             if graph is None:
                 return False
-        elif queue.capturing or self._elsewhere():
-            return False
-        error = graph.launch(queue.stream)
+        graph.launched = True
+        error = driver.cuGraphLaunch(graph.executable, queue.stream)[0]
         if error:
             raise failure(error, f"{len(self._steps)} kernels from {self.nodes[0].kernel.name!r} on, as a graph")
         return True
@@ -135,7 +138,7 @@ class _Replays:
 
     def add(self, bits: bytes, graph: LaunchGraph) -> None:
         """Keep a graph for these values, and none that was released."""
-        self.graphs = {bits: graph for bits, graph in self.graphs.items() if graph.alive}
+        self.graphs = {bits: graph for bits, graph in self.graphs.items() if graph.executable is not None}
         self.graphs[bits] = graph
         self._counts.pop(bits, None)
 
