@@ -64,16 +64,25 @@ def test_a_graph_runs_what_the_launches_did(gpu: Device, driver: EmulatedDriver,
     assert [name for name, *_ in driver.log[-LAUNCHES:]] == ["put", *["twice"] * 4]
 
 
-def test_the_oldest_graph_makes_way(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+def test_graphs_that_come_by_turns_stay(
+    gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where more sets of values come by turns than there may be graphs, some run as graphs each time; others make way for what is new."""
     ready, queue = chain(gpu), gpu.default_queue()
-    before = driver.count("graphs")
-    for value in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0):
-        for _ in range(4):
-            np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
-    assert driver.count("graphs") - before == 7 * 2, "the third and the fourth run with each of them"
-    graphs = driver.count("graphs")
-    run(ready, queue, pairs[0], 6.0)
-    assert driver.count("graphs") == graphs + 1
+    monkeypatch.setattr(graph, "_MOST", 4)
+
+    def turns(values: Sequence[float], count: int) -> list[int]:
+        replayed = []
+        for _ in range(count):
+            before = driver.count("graphs")
+            for value in values:
+                np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
+            replayed.append(driver.count("graphs") - before)
+        return replayed
+
+    assert turns((1.0, 2.0, 3.0, 4.0, 5.0, 6.0), 8)[3:] == [4] * 5
+    assert turns((7.0, 8.0), 8)[-2:] == [2, 2]
+    assert len(gpu.graphs) == 4  # type: ignore[attr-defined]
 
 
 def test_values_that_always_change_go_one_by_one(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
@@ -168,7 +177,7 @@ def test_graphs_make_way_for_others_and_go_with_the_device(gpu: Device, pairs: l
         for at, ready in enumerate(several):
             value = 1.0 + at
             np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
-    alive = [found for reference in gpu.graphs if (found := reference()) is not None and found.alive]  # type: ignore[attr-defined]
+    alive = [found for reference in gpu.graphs if (found := reference()) is not None and found.executable]  # type: ignore[attr-defined]
     assert len(alive) == 2
     gpu.release()
     del several, alive, ready

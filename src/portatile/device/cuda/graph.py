@@ -10,7 +10,7 @@ from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, relaxed, running
 from portatile.device.cuda.kernel import CudaKernel
 
-_MOST = 256  # graphs of a device, each of which takes some of its memory; the oldest make way
+_MOST = 256  # graphs of a device, each of which takes some of its memory
 
 
 class Node(NamedTuple):
@@ -29,42 +29,50 @@ class Node(NamedTuple):
         return made
 
 
+def room(device: CudaContext) -> bool:
+    """Whether a device may have one more graph. Where it has as many as it may, the oldest makes way.
+
+    One that was launched since it was last asked to stays, and becomes the newest: where more graphs come by turns than there may be,
+    those that there are stay, instead of making way just before they come again.
+    """
+    graphs = device.graphs
+    while len(graphs) >= _MOST:
+        oldest = graphs.popleft()()
+        if oldest is None or oldest.executable is None:
+            continue
+        if oldest.launched:
+            oldest.launched = False
+            graphs.append(ref(oldest))
+            return False
+        oldest.release()
+    return True
+
+
 class LaunchGraph:
     """Launches one after another, each with the arguments that its parameters had when it was made.
 
     A graph never runs twice at a time: the driver puts its runs one after the other,
-    on whatever streams. ``alive`` until it is released; not safe between threads.
+    on whatever streams. ``executable`` is what the driver launches, None once it was released. Whoever launches it says so in ``launched``,
+    for ``room``, which is asked before one is made. Not safe between threads.
     """
 
     def __init__(self, device: CudaContext, nodes: Sequence[Node]) -> None:
         self._device, self._generation = device, device.generation
         self._kernels = tuple(node.kernel for node in nodes)  # kept loaded
         self._graph: Any = None
-        self._executable: Any = None
+        self.executable: Any = None
+        self.launched = False
         with relaxed():
             self._graph = call(driver.cuGraphCreate, 0)
             before: list[Any] = []
             for node in nodes:
                 before = [call(driver.cuGraphAddKernelNode, self._graph, before, len(before), node.described())]
-            self._executable = call(driver.cuGraphInstantiate, self._graph, 0)
+            self.executable = call(driver.cuGraphInstantiate, self._graph, 0)
         device.graphs.append(ref(self))
-        while len(device.graphs) > _MOST:
-            oldest = device.graphs.popleft()()
-            if oldest is not None:
-                oldest.release()
-
-    @property
-    def alive(self) -> bool:
-        """Whether it can be launched."""
-        return self._executable is not None
-
-    def launch(self, stream: Any) -> Any:
-        """Queue all launches on a stream; the driver's error code."""
-        return driver.cuGraphLaunch(self._executable, stream)[0]
 
     def release(self) -> None:
         """Give it back; what of it runs goes on to its end."""
-        executable, graph, self._executable, self._graph = self._executable, self._graph, None, None
+        executable, graph, self.executable, self._graph = self.executable, self._graph, None, None
         if graph is not None and self._generation == self._device.generation:
             with self._device.current(), relaxed():
                 if executable is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from portatile.device.base import Argument, Memory, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
-from portatile.device.cuda.graph import LaunchGraph, Node
+from portatile.device.cuda.graph import LaunchGraph, Node, room
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
@@ -31,8 +31,7 @@ from portatile.records import TensorMap
 WORTH = 4  # launches from which on a graph costs the host less than they do
 _RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
 _STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
-_VALUES = 4  # sets of values, addresses mostly, that they have graphs for on a stream
-_COUNTED = 16  # sets of values of which it is known how often they came
+_COUNTED = 16  # sets of values, addresses mostly, of which it is known how often they came
 
 
 class PackedLaunches(Ready):
@@ -86,24 +85,24 @@ class PackedLaunches(Ready):
                 self._replays.pop(next(iter(self._replays)))
             replays = self._replays[queue.number] = _Replays()
         graph = replays.graphs.get(bits)
-        if graph is None or not graph.alive:
-            if not replays.often(bits) or queue.capturing or self._elsewhere():
-                return False
-            graph = self._graph(replays, bits, values)
+        if graph is not None and graph.executable is None:
+            graph = None
+        if graph is None and not replays.often(bits):
+            return False
+        if (queue.last is not None and queue.capturing) or self._elsewhere():
+            return False
+        if graph is None:
+            graph = self._graph(replays, bits, values) if room(self._device) else None
             if graph is None:
                 return False
-        elif queue.capturing or self._elsewhere():
-            return False
-        error = graph.launch(queue.stream)
+        graph.launched = True
+        error = driver.cuGraphLaunch(graph.executable, queue.stream)[0]
         if error:
             raise failure(error, f"{len(self._steps)} kernels from {self.nodes[0].kernel.name!r} on, as a graph")
         return True
 
     def _graph(self, replays: _Replays, bits: bytes, values: Sequence[float]) -> LaunchGraph | None:
-        """A graph with these values, for which the oldest makes way. None where the driver makes none."""
-        oldest = replays.oldest()
-        if oldest is not None:
-            oldest.release()
+        """A graph with these values; None where the driver makes none."""
         try:
             for write, pick, *_ in self._steps:
                 write(*pick(values))
@@ -111,7 +110,7 @@ class PackedLaunches(Ready):
         except PortatileError:
             replays.refused = True
             return None
-        replays.graphs[bits] = graph
+        replays.add(bits, graph)
         return graph
 
 
@@ -131,17 +130,17 @@ class _Replays:
             return False
         count = self._counts.get(bits, 0)
         if count >= _RUNS:
-            self._counts.pop(bits, None)
             return True
         if len(self._counts) >= _COUNTED:
             self._counts.pop(next(iter(self._counts)))
         self._counts[bits] = count + 1
         return False
 
-    def oldest(self) -> LaunchGraph | None:
-        """A graph that has to make way; None where there may be one more."""
-        self.graphs = {bits: graph for bits, graph in self.graphs.items() if graph.alive}
-        return self.graphs.pop(next(iter(self.graphs))) if len(self.graphs) >= _VALUES else None
+    def add(self, bits: bytes, graph: LaunchGraph) -> None:
+        """Keep a graph for these values, and none that was released."""
+        self.graphs = {bits: graph for bits, graph in self.graphs.items() if graph.executable is not None}
+        self.graphs[bits] = graph
+        self._counts.pop(bits, None)
 
 
 _Step = tuple[Callable[..., None], Callable[[Sequence[float]], Sequence[Any]], Callable[..., Any], int]
