@@ -10,6 +10,8 @@
        TBR                                registers: sums[TRR][8 TCR], as a warp group's products have them: warp w rows 16 w .., lane
                                           4 g + t rows g, g + 8, columns 2t, 2t + 1 of every eight
 
+   With TURN the product is C^T = B^T A^T, of which a warp group puts 64 columns of C and 32 rows into local memory at a time.
+
    With TERMS = 2 an operand is the sum of two: high + 2^-11 low, of which a stage has both tiles, and C = A_high B_high
    + 2^-11 (A_low B_high + A_high B_low). Products of the high terms leave the units after each tile, to be added to nearest, while those
    with low terms are formed, whose sums stay in the units.
@@ -41,36 +43,8 @@
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
-{% from "elements.cl" import block_factor, vectors_of with context %}
-{% macro operand(x, along, at, step) %}
-{% if along %}
-wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
-{%- else %}
-wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
-{%- endif %}
-{% endmacro %}
-{# row `line` of 16 of a warp's, within the 64 of its warp group: where A's fragments are loaded, four rows from each half of 32 by turns,
-   so that a load of them meets all banks of local memory #}
-{% macro row_of(warp, line) %}
-{% if fragments %}
-{{ warp }} / 2 * 32 + {{ warp }} % 2 * 8 + ({{ line }}) / 8 * 4 + ({{ line }}) % 4 + ({{ line }}) / 4 % 2 * 16
-{%- else %}
-{{ warp }} * 16 + {{ line }}
-{%- endif %}
-{% endmacro %}
-{# a step's products of A's fragments in registers #}
-{% macro multiply_fragments(r) %}
-                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 5 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k8.f32.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, {% raw %}{{% endraw %}%{{ count }}, %{{ count + 1 }}, %{{ count + 2 }}, %{{ count + 3 }}}, %{{ count + 4 }}, p, 1, 1; }"
-                    : {% for e in range(count) %}"+f"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %}
-
-                    : {% for w in range(4) %}"r"(a[step][{{ r }}][{{ w }}]), {% endfor %}"l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
-{% endmacro %}
-{% macro multiply(r, into="sums[%d]" % r, first="tile + step", a="a_tile", b="b_tile") %}
-                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
-                    : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ into }}[{{ e }}]){{ ", " if not loop.last }}{% endfor %}
-
-                    : "l"({{ operand("a", A_ALONG, "%s + %d" % (a, r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, b, "step") }}), "r"({{ first }}));
-{% endmacro %}
+{% from "elements.cl" import vectors_of with context %}
+{% from "products.cl" import by_fragments, free, freed, multiply, multiply_terms, promoted, row_of with context %}
 {# the sum e + x of a block of rows as an element of C, where C is not read #}
 {% macro fragment(x) %}
 {% if ENDS %}
@@ -96,85 +70,6 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
         const int height = min({{ RASTER }}, down - band * {{ RASTER }});
         const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}{{ own }}, col0 = within / height * {{ bn }};
 {% endif %}
-{% endmacro %}
-{# a warp tells those that copy, of each group of a cluster, that it has read a tile #}
-{% macro freed() %} && lane {{ "== 0" if CLUSTER == 1 else "< %d" % CLUSTER }}{% endmacro %}
-{% macro free() %}{{ "mbarrier_arrive(empty + before * 8)" if CLUSTER == 1 else "mbarrier_arrive_at(empty + before * 8, lane)" }}{% endmacro %}
-{# the products of a tile, of one block of rows after the other, so that the sums in the units are few; other warp groups multiply while
-   this one adds #}
-{% macro promoted() %}
-{% if BLOCK %}
-            const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
-{% endif %}
-{% for r in range(TRR) %}
-            wgmma_fence();
-#pragma unroll
-            for (int step = 0; step < {{ steps }}; ++step) {
-{{ multiply(r, "part", "step") }}            }
-            wgmma_commit();
-{% if BLOCK %}
-            const int row_{{ r }} = row0 + team * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
-            const float above_{{ r }} = {{ block_factor("a", "min(row_%d, m - 1)" % r, "block") }}, below_{{ r }} = {{ block_factor("a", "min(row_%d + 8, m - 1)" % r, "block") }};
-{% if r == 0 %}
-            float across_block[{{ count // 2 }}];
-#pragma unroll
-            for (int e = 0; e < {{ count // 2 }}; ++e)
-                across_block[e] = {{ block_factor("b", "min(col0 + e / 2 * 8 + lane % 4 * 2 + e % 2, n - 1)", "block") }};
-{% endif %}
-{% endif %}
-            WGMMA_WAIT(0);
-            asm volatile("" : {% for e in range(count) %}"+f"(part[{{ e }}]){{ ", " if not loop.last }}{% endfor %});
-{% if loop.last %}
-            before = slot;
-            if (1{{ freed() }})
-                {{ free() }};
-{% endif %}
-#pragma unroll
-            for (int e = 0; e < {{ count }}; ++e)
-                sums[{{ r }}][e] += part[e]{{ " * ((e / 2 %% %d ? below_%d : above_%d) * across_block[e / 4 * 2 + e %% 2])" % (2, r, r) if BLOCK }};
-{% endfor %}
-{% endmacro %}
-{# the products of a tile's terms: those of the high ones are added to the sums while the others are formed #}
-{% macro multiply_terms() %}
-#pragma unroll
-            for (int step = 0; step < {{ steps }}; ++step) {
-{% for r in range(TRR) %}
-{{ multiply(r, "high[%d]" % r, "step") }}{% endfor %}
-            }
-            wgmma_commit();
-#pragma unroll
-            for (int step = 0; step < {{ steps }}; ++step) {
-{% for r in range(TRR) %}
-{{ multiply(r, "low[%d]" % r, a="a_tile + %d" % (bm * 128)) }}{{ multiply(r, "low[%d]" % r, "1", b="b_tile + %d" % (bn * 128)) }}{% endfor %}
-            }
-            wgmma_commit();
-            WGMMA_WAIT(1);
-{% for r in range(TRR) %}
-            asm volatile("" : {% for e in range(count) %}"+f"(high[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %});
-{% endfor %}
-#pragma unroll
-            for (int i = 0; i < {{ TRR }}; ++i)
-#pragma unroll
-                for (int e = 0; e < {{ count }}; ++e)
-                    sums[i][e] += high[i][e];
-{% endmacro %}
-{# the products of a tile by fragments of A: those of a step are loaded while three others are multiplied #}
-{% macro by_fragments() %}
-#pragma unroll
-            for (int step = 0; step < {{ steps }}; ++step) {
-                WGMMA_WAIT(3);
-                if (step == 3 && tile > 0{{ freed() }})  // the products of the tile before this one have ended
-                    {{ free() }};
-#pragma unroll
-                for (int r = 0; r < {{ TRR }}; ++r)
-#pragma unroll
-                    for (int w = 0; w < 4; ++w)
-                        a[step][r][w] = LDS((__local const uint*)(tiles + slot * {{ stage }} + (team * {{ TRR }} + r) * 8192 + step * 1024 + w / 2 * 512 + (fragment ^ w % 2 * 16 ^ w / 2 * 64)));
-                wgmma_fence();
-{% for r in range(TRR) %}
-{{ multiply_fragments(r) }}{% endfor %}
-                wgmma_commit();
-            }
 {% endmacro %}
 {# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 128 bytes across it else #}
 {% macro copier(warp, x, along, wide, place, at) %}
