@@ -26,6 +26,7 @@ _SHORT = 16
 _LONG = 1024
 _TILE = 16  # what rows and columns of a piece are a multiple of
 _STORED: Mapping[str, Value] = {"trans_a": "N", "trans_b": "T"}  # bytes of A and of B lie along k
+_STRETCHES = LONGEST // STRETCH  # of a row
 _WIDE = {1: 2, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
 _DOWN = 4  # rows of C whose sums a work-item puts together
 _RESERVE = 7  # roundings beside those to integers: two of each operand's elements, two of a sum, one by its factor
@@ -76,7 +77,7 @@ def local_bytes(problem: Problem) -> tuple[int, int]:
     """The local memory that a row takes in a work-group which makes bytes: for each work-item along k, and beside these."""
     precision, parts = PRECISION[problem.dtype], 2 if product(problem.dtype).complex else 1
     size = parts * (8 if precision == 53 else 4)
-    return 4 * size + 16, 17 * size + 16 * ceil_div(min(problem.sizes["k"], LONGEST), STRETCH) + _FACTS
+    return 4 * size + 16, 17 * size + 16 * _STRETCHES + _FACTS
 
 
 def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
@@ -181,9 +182,9 @@ class _Steps:
         precision = PRECISION[self.dtype]
         defines: dict[str, Value] = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": self._transposed(name) == (name == "b")}
         defines["PRECISION"] = precision
-        form = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
+        form: dict[str, Any] = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
         form |= {"head": precision - 32 if precision > 32 else precision, "one": LARGEST[self.dtype] // 2, "never": _NEVER}
-        form["stretches"] = ceil_div(min(self.k, LONGEST), STRETCH)
+        form["stretches"] = _STRETCHES
         return self._load("cut.cl", defines, ("divisors", "reciprocals", "weights"), **form)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
