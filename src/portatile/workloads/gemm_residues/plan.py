@@ -174,7 +174,13 @@ class _Steps:
         """A text with the numbers of each modulus."""
         chosen = {table: self.numbers.tables[table] for table in tables}
         precision = PRECISION[self.dtype]
-        spelled = {"parts": self.parts, "COMPLEX": self.parts == 2, "HERMITIAN": False, "unrolled": self.unrolled, "stretch": STRETCH}
+        spelled: dict[str, Any] = {
+            "parts": self.parts,
+            "COMPLEX": self.parts == 2,
+            "HERMITIAN": False,
+            "unrolled": self.unrolled,
+            "stretch": STRETCH,
+        }
         spelled |= {"count": self.count, "numbers": chosen, "precision": precision, "largest": LARGEST[self.dtype]}
         return load(__file__, name, {**self.types, **defines}, **spelled, **values)
 
