@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -150,6 +152,20 @@ def test_complex_products_are_as_exact_as_natively(device: Device) -> None:
     special = portatile.gemm(few, one, trans_b="C", precision="reproducible", device=device.info.id)
     assert (special[0] == few[0]).all()
     assert not np.isfinite(special[1]).any()
+
+
+def test_what_is_computed_again_are_multiply_adds_one_after_the_other(device: Device) -> None:
+    """Each rounded once, in the order of k: by matrix units too. Every element is marked, since large ones meet small ones."""
+    m, n, k = 19, 11, 37
+    rng = np.random.default_rng(new_seed("again"))
+    a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+    a[:, ::2] *= 1e-9
+    b[1::2] *= 1e-9
+    sums = np.zeros((m, n))
+    for i, j in np.ndindex(m, n):
+        for h in range(k):
+            sums[i, j] = float(Fraction(a[i, h]) * Fraction(b[h, j]) + Fraction(sums[i, j]))
+    assert (product(a, b, device) == sums).all()
 
 
 def test_long_rows_are_judged_by_every_fourth_step(device: Device) -> None:

@@ -104,6 +104,7 @@ def facts(
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
     wide = _REMAINDERS if size == 1 else _CHUNK // size
     values["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
+    values["LINES"] = layout.vector_width(size) * size >= _CHUNK  # whether each row of C consists of aligned chunks
     values["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
     values["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))

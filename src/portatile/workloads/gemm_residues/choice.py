@@ -14,16 +14,16 @@ GAIN = 1.15
 LEAST_K = 256
 """Steps of k from which it runs unasked: the times on paper are those of long sums."""
 
-# Of an H200 (`bench/residues.py --steps`), in multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond
-# on one compute unit.
+# Of an H200 and an H100 (`bench/residues.py --steps`), in multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a
+# microsecond on one compute unit.
 _NATIVE = {"float64": 0.231e6, "complex128": 0.0549e6, "complex64": 0.0512e6}  # the fastest native product: 61, 58, 54 Tflop/s
-_BYTES = 6.0e6  # products of bytes, while a tile is multiplied
-_ENDED = 7.3e-5  # to begin and to store a tile, an element of it
+_BYTES = 6.2e6  # products of bytes, while a tile is multiplied
+_ENDED = 3.4e-5  # to begin and to store a tile, an element of it
 _TILE = (128, 256)
-_CUT = 1.36e4  # an operand read twice, its bytes written
-_JOINED = 0.95e4  # remainders read, C written, marks written and read
+_CUT = 1.2e4  # an operand read, its bytes written
+_JOINED = 1.5e4  # remainders read, C and marks written
 _LAUNCH = 6.0
-_LAUNCHES = 8  # beside those that make bytes
+_LAUNCHES = 4  # beside those that make bytes
 _SHARE = 16  # the workspace is at most one part of so many of the device's memory
 _WHOLE = 2  # with the operands one of so many
 
@@ -61,7 +61,7 @@ def residues(problem: Problem, device: DeviceInfo) -> float:
                 tiles = ceil(sizes[0] / _TILE[0]) * ceil(sizes[1] / _TILE[1])
                 waves = ceil(tiles * planes / count) + ceil(tiles / count) / 4  # of leading bits every fourth step
                 took += waves * _TILE[0] * _TILE[1] * (depth / _BYTES + _ENDED) + _LAUNCH * _LAUNCHES
-                took += sizes[0] * sizes[1] * (planes + size + 6) / _JOINED / count
+                took += sizes[0] * sizes[1] * (planes + size + 2) / _JOINED / count
                 if columns < n or i == 0:
                     took += _cut(sizes[1], depth, planes, size) / count
     return took
@@ -69,7 +69,7 @@ def residues(problem: Problem, device: DeviceInfo) -> float:
 
 def _cut(lines: int, depth: int, planes: int, size: int) -> float:
     """Microseconds of one compute unit that makes bytes of so many rows or columns."""
-    return lines * depth * (2 * size + planes) / _CUT
+    return lines * depth * (size + planes) / _CUT
 
 
 def workspace(problem: Problem) -> tuple[int, int, int]:
@@ -77,7 +77,7 @@ def workspace(problem: Problem) -> tuple[int, int, int]:
     (rows, columns), depth = plan.shares(problem, reduced=True), plan.padded(min(problem.sizes["k"], LONGEST))
     planes = plan.planes(problem.dtype)
     line = planes * depth + plan.sampled(depth)
-    return rows * line, columns * line, rows * columns * (planes + 5)
+    return rows * line, columns * line, rows * columns * (planes + 2)
 
 
 def _fits(problem: Problem, device: DeviceInfo) -> bool:

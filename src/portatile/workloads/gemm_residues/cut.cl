@@ -1,58 +1,93 @@
 // Rows of op(A), or columns of op(B), as integers, and these modulo each of {{ count }} numbers, a byte each, with k fast.
 //
-// Element a of a row whose largest one is below 2^e, and whose norm is at most 2^(e + gap), is rounded to the integer x = a 2^(keep - e - gap).
-// So the norm of the integers is at most 2^keep, and that of all their products with another such row 4^keep (Cauchy and Schwarz).
-// Elements are taken apart by their bits, so that no device rounds them otherwise and none needs arithmetic of their type. What is written:
+// An element a of a row is rounded to the integer x = a / factor. The factor is a whole number below 2^9 times a power of two, the least for
+// which the norm of the integers is at most L, where L^2 = {{ margin }} times the product of the moduli: so all their products with another
+// such row add up to less than half that product (Cauchy and Schwarz). Where a power of two leaves every integer exact, it is one.
+// What is written:
 //
 //   planes, plane l:  x mod p_l, in -p_l/2 .. p_l/2; of complex numbers three planes: real part, imaginary part, their sum
-//   tops:             |a| 2^(7 - e), rounded down: 0 .. 127; of every fourth step of k where `sampled`; of a complex number its larger part
-//
-// Of each row sums[] has what |a| 2^(7 - e), rounded up, adds up to, all bits flipped where some x is not exact.
-// One row of `sums` belongs to a slab of `length` steps of k.
+//   tops:             |a| 2^(7 - e), rounded down: 0 .. 127, where the row's largest one is below 2^e; of every fourth step of k where
+//                     `sampled`; of a complex number its larger part
 {% from "scalars.cl" import nothing with context %}
 {% from "tables.cl" import tables, entry with context %}
 {% set names = ["re", "im"][:parts] %}
 {% set unroll = "#pragma unroll" if unrolled else "" %}
 {% set kinds = ["re", "im", "both"] if parts == 2 else ["re"] %}
-{# of four steps the remainders of parts and of their sum, as floats that are integers; then as bytes of a word #}
+{% macro plane_of(l, place) %}{{ "(%d * %s + %d)" % (kinds | length, l, place) if parts == 2 else l }} * plane{% endmacro %}
+{# of four steps the remainders of parts and of their sum; then as bytes of a word #}
 {% macro modulo(l) %}
 {
 {% for q in range(4) %}
 {% for name in names %}
-                const float exact_{{ name }}{{ q }} = {% for t in range(limbs) %}{{ " + " if not loop.first }}{{ name }}{{ q }}_{{ t }} * {{ entry("weights", l, t) }}{% endfor %};
-                const float times_{{ name }}{{ q }} = (exact_{{ name }}{{ q }} * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
-                const float left_{{ name }}{{ q }} = exact_{{ name }}{{ q }} - times_{{ name }}{{ q }} * {{ entry("divisors", l) }};
+                const float exact_{{ name }}{{ q }} = as_float({{ "DOT4(%s%d_high, %s, " % (name, q, entry("weights", l, 1)) if words > 1 }}DOT4({{ name }}{{ q }}_low, {{ entry("weights", l, 0) }}, MAGIC_BITS){{ ")" if words > 1 }});
+                const float left_{{ name }}{{ q }} = LEFT(exact_{{ name }}{{ q }}, {{ entry("reciprocals", l) }}, {{ entry("divisors", l) }});
 {% endfor %}
 {% if parts == 2 %}
-                const float sum{{ q }} = left_re{{ q }} + left_im{{ q }}, times{{ q }} = (sum{{ q }} * {{ entry("reciprocals", l) }} + MAGIC) - MAGIC;
-                const float left_both{{ q }} = sum{{ q }} - times{{ q }} * {{ entry("divisors", l) }};
+                const float sum{{ q }} = left_re{{ q }} + (left_im{{ q }} - MAGIC), left_both{{ q }} = LEFT(sum{{ q }}, {{ entry("reciprocals", l) }}, {{ entry("divisors", l) }});
 {% endif %}
 {% endfor %}
 {% for name in kinds %}
-                out[{{ "(%d * %s + %d)" % (kinds | length, l, loop.index0) if parts == 2 else l }} * plane] = {{ "WORD" if not unrolled or l == 0 else "PAIRED" }}(left_{{ name }}0, left_{{ name }}1, left_{{ name }}2, left_{{ name }}3);
+                out[{{ plane_of(l, loop.index0) }}] = BYTES({% for q in range(4) %}as_uint(left_{{ name }}{{ q }}){{ ", " if not loop.last }}{% endfor %});
 {% endfor %}
             }
 {%- endmacro %}
 {{ tables() }}
-#if PRECISION == 53
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+{% include "facts.cl" %}
+#if PRECISION == 53
 #define BITS ulong
-#define EXPONENT(bits) ((int)((bits) >> 52) & 2047)
+#define VALUE(bits) as_double(bits)
+#define HEAD(bits) ((uint)((bits) >> 32))  // what has the exponent and the first {{ head }} bits
+#define TAIL(bits) ((uint)(bits))
 #else
 #define BITS uint
-#define EXPONENT(bits) ((int)((bits) >> 23) & 255)
+#define VALUE(bits) (double)as_float(bits)
+#define HEAD(bits) (bits)
+#define TAIL(bits) 0U
 #endif
-#define FRACTION (((BITS)1 << (PRECISION - 1)) - 1)
+#define FRACTION_BITS {{ head - 1 }}  // of a head
+#define EXPONENT(head) ((int)((head) >> FRACTION_BITS) & LARGEST)
+#define MANTISSA(head, exponent) (((head) & (1U << FRACTION_BITS) - 1) | (uint)((exponent) != 0) << FRACTION_BITS)
+#define TEAM (LANES < {{ 32 * parts }} ? LANES : {{ 32 * parts }})  // items that find what a stretch of a row has
 #define STEPS (4 * LANES)  // of k in a tile
 #define PITCH (4 * (LANES + 4) + 1)  // so that neither rows nor steps of k meet in one bank
 #define MAGIC 12582912.0f  // 1.5 * 2^23: the last bits of a float near it are an integer
 #define MAGIC_BITS 0x4B400000
-#define FLOAT(x) (as_float(MAGIC_BITS + (x)) - MAGIC)  // of an integer below 2^22
-#define BYTE(x) (as_uint((x) + MAGIC) & 255)
-#define WORD(a, b, c, d) (BYTE(a) | BYTE(b) << 8 | BYTE(c) << 16 | BYTE(d) << 24)
-// The same of bytes from -127 to 127: with 128 more they do not borrow from each other, and two together are exact as a float.
-#define PAIR(a, b) (as_uint(((b) * 256.0f + (a)) + (MAGIC + 32896.0f)) & 65535)
+{% if unrolled %}
+#define FUSED(a, b, c) fma(a, b, c)
+{% else %}
+#define FUSED(a, b, c) ((a) * (b) + (c))
+{% endif %}
+// MAGIC + x as what is nearest to 0 modulo the divisor, and MAGIC: all but the quotient is exact, fused or not
+#define LEFT(x, reciprocal, divisor) FUSED(-(FUSED((x) - MAGIC, reciprocal, MAGIC) - MAGIC), divisor, x)
+// Signed digits of eight bits, a byte each; the last one has what is left of a number below 2^31.
+#define DIGITS(x) (((x) + 0x00808080) ^ 0x00808080)
+#ifdef PORTATILE_NVIDIA
+static inline int DOT4(const int a, const int b, const int c)
+{
+    int sum;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+static inline uint BYTES(const uint a, const uint b, const uint c, const uint d)  // the last byte of each
+{
+    uint low, high, all;
+    asm("prmt.b32 %0, %1, %2, 0x0040;" : "=r"(low) : "r"(a), "r"(b));
+    asm("prmt.b32 %0, %1, %2, 0x0040;" : "=r"(high) : "r"(c), "r"(d));
+    asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(all) : "r"(low), "r"(high));
+    return all;
+}
+#else
+#define BYTE_OF(x, s) (((x) << (24 - (s))) >> 24)
+#define DOT4(a, b, c) ((c) + BYTE_OF(a, 0) * BYTE_OF(b, 0) + BYTE_OF(a, 8) * BYTE_OF(b, 8) + BYTE_OF(a, 16) * BYTE_OF(b, 16) + BYTE_OF(a, 24) * BYTE_OF(b, 24))
+#define BYTES(a, b, c, d) (((a) & 255) | ((b) & 255) << 8 | ((c) & 255) << 16 | (d) << 24)
+#endif
+#define WIDE_MAGIC 6755399441055744.0  // 1.5 * 2^52
+#define INTEGER(sum) ((int)as_ulong(sum))  // of a double near it, below 2^31
+// Four bytes from -127 to 127: with 128 more they do not borrow from each other, and two together are exact as a float.
+#define PAIR(a, b) (as_uint(FUSED(b, 256.0f, a) + (MAGIC + 32896.0f)) & 65535)
 #define PAIRED(a, b, c, d) ((PAIR(a, b) | PAIR(c, d) << 16) ^ 0x80808080)
+#define LAST(a, b, c, d) (((a) & 255) | ((b) & 255) << 8 | ((c) & 255) << 16 | (uint)(d) << 24)
 
 // An element's bits; zero past the edges.
 #if K_FAST
@@ -62,121 +97,153 @@
 #endif
 #define READ(i, h, part) ((i) < across && (h) < k ? source[{{ parts }} * (offset + PLACE(i, h)) + part] : (BITS)0)
 
-// |a| 2^(7 - e) of a mantissa below 2^e by `below` powers of two, rounded down; `last` bits are cut off.
-#define LAST(below) min((below) + PRECISION - 7, PRECISION + 1)
+// |a| 2^(7 - e) of a mantissa below 2^e by `below` powers of two, rounded down.
+#define TOP(mantissa, below) ((mantissa) >> min((below) + FRACTION_BITS - 6, 31))
 
-// Of each row within a stretch of {{ stretch }} steps of k, whatever the work-group: the largest exponent e, at least that of the smallest
-// normal number, and the sum of squares of |a| 2^(7 - e), rounded up.
-__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void residues_scan(const int across, const int k, const SCALAR alpha, __global const BITS* restrict source, const long offset,
-                   const long ld, __global int* restrict peaks, __global uint* restrict squares)
+// What a row's stretches have together; found[s] of each: the largest exponent e, the least place that a bit has in any element, the sums
+// of |a| 2^(7 - e), rounded up, and of its square.
+line_facts together(__local const int4* found, const int stretches)
 {
-    __local int found[ROWS][LANES];
-    __local uint added[ROWS][LANES];
-    const int lane = (int)get_local_id(0), row = (int)get_local_id(1), first = (int)get_group_id(0) * {{ stretch }};
+    int peak = 1, last = {{ never }};
+    for (int s = 0; s < stretches; ++s)
+        peak = max(peak, found[s].x);
+    uint square = 0, sum = 0, held = 0;
+    for (int s = 0; s < stretches; ++s) {
+        const int4 one = found[s];
+        const int down = min(peak - one.x, 16), twice = 2 * min(down, 15);
+        square += ((uint)one.w + ((1U << twice) - 1)) >> twice;  // each rounded up by itself: the order does not count
+        sum += ((uint)one.z + ((1U << down) - 1)) >> down;
+        last = min(last, one.y);
+        held |= (uint)(one.w != 0) << (s >> (stretches > 32));
+    }
+    // r 2^y, where r is the least with r^2 {{ limit[0] }} 4^y 4^{{ limit[1] }} / 2^16 >= square 4^(e - 7)
+    const int up = square ? (int)clz(square) / 2 : 0, above = peak - {{ one - 1 }};  // |a| < 2^above
+    const ulong goal = (ulong)square << 2 * up;
+    int r = 0, y = max(above + 1 - up - {{ limit[1] }}, -1017);
+    for (int bit = 256; bit; bit >>= 1)
+        if ((ulong)(r + bit - 1) * (ulong)(r + bit - 1) * {{ limit[0] }} < goal)
+            r += bit;
+    r = max(r, 1);
+    const int whole = 32 - (int)clz((uint)(r - 1));  // r <= 2^whole
+    const int exact = !square || last - {{ one + precision - 1 }} >= y + whole;
+    if (exact)
+        r = 1 << whole;
+    line_facts one;
+    one.factor = (double)r * power(y);
+    one.inverse = 1.0 / one.factor;
+    const float up_to = 1.00000095f;  // times 1 + 2^-20, for what is rounded here
+    const float cost = exact ? 0.0f : (float)r * as_float((uint)(y - above + {{ precision + 6 }} + 127) << 23) * up_to;
+    one.cost = cost;
+    one.sum = fma(cost, (float)stretches * {{ stretch * 0.5 ** precision }}f, (float)sum + 1.0f) * up_to;
+    one.peak = peak;
+    one.held = (int)held;
+    return one;
+}
+
+
+__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
+void residues_cut(const int across, const int k, const int depth, const int sampled, const int conjugate, const SCALAR alpha,
+                  __global const BITS* restrict source, const long offset, const long ld, __global line_facts* restrict facts,
+                  __global uint* restrict planes, __global uint* restrict tops)
+{
+    __local BITS tile[{{ parts }}][ROWS][PITCH];
+    __local int4 found[ROWS][{{ stretches }}];
+    __local int peaks[ROWS][LANES], lasts[ROWS][LANES];
+    __local uint sums[ROWS][LANES], squares[ROWS][LANES];
+    __local line_facts known[ROWS];
+    const int lane = (int)get_local_id(0), row = (int)get_local_id(1);
 #if K_FAST
     const int r = row, h = lane;
 #else
     const int id = row * LANES + lane, r = id % ROWS, h = id / ROWS;  // neighbours read neighbouring rows
 #endif
-    const long corner = (long)get_group_id(1) * ROWS;
-    const int end = {{ nothing("alpha") }} ? 0 : min(first + {{ stretch }}, k);  // then nothing is read
-    BITS kept[{{ parts }}][{{ stretch }} / LANES];
-    int peak = 1;
-{{ unroll }}
-    for (int s = 0; s < {{ stretch }} / LANES; ++s) {
-        const int step = first + h + s * LANES;
-{% for part in range(parts) %}
-        kept[{{ part }}][s] = step < end ? READ(corner + r, (long)step, {{ part }}) : (BITS)0;
-        peak = max(peak, EXPONENT(kept[{{ part }}][s]));
-{% endfor %}
-    }
-    found[r][h] = peak;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int t = 0; t < LANES; ++t)
-        peak = max(peak, found[r][t]);
-    uint sum = 0;
-{{ unroll }}
-    for (int s = 0; s < {{ stretch }} / LANES; ++s) {
-{% for part in range(parts) %}
-        {
-            const BITS bits = kept[{{ part }}][s];
-            const int exponent = EXPONENT(bits);
-            const BITS mantissa = (bits & FRACTION) | (exponent ? FRACTION + 1 : (BITS)0);
-            const int last = LAST(peak - max(exponent, 1));
-            const uint top = (uint)(mantissa >> last), up = top + (((BITS)top << last) != mantissa);
-            sum += up * up;
-        }
-{% endfor %}
-    }
-    added[r][h] = sum;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const long i = corner + row;
-    if (lane == 0 && i < across) {
-        int most = 1;
-        uint total = 0;
-        for (int t = 0; t < LANES; ++t) {
-            most = max(most, found[row][t]);
-            total += added[row][t];
-        }
-        peaks[(long)get_group_id(0) * across + i] = most;
-        squares[(long)get_group_id(0) * across + i] = total;
-    }
-}
-
-// facts[4 i], facts[4 i + 1]: the exponent e of a row's largest element, and the least gap >= 0 such that its norm is at most 2^(e + gap).
-// facts[4 i + 3]: bit s is set where stretch s has elements other than 0; of more than 32 stretches two share a bit.
-__kernel __attribute__((reqd_work_group_size(LANES * ROWS, 1, 1)))
-void residues_norm(const int across, const int stretches, __global const int* restrict peaks, __global const uint* restrict squares,
-                   __global int* restrict facts)
-{
-    const int i = (int)get_global_id(0);
-    if (i >= across)
-        return;
-    int peak = 1;
-    for (int s = 0; s < stretches; ++s)
-        peak = max(peak, peaks[(long)s * across + i]);
-    ulong sum = 0;
-    uint held = 0;
-    for (int s = 0; s < stretches; ++s) {
-        const int down = min(2 * (peak - peaks[(long)s * across + i]), 32);
-        sum += ((ulong)squares[(long)s * across + i] + ((1UL << down) - 1)) >> down;  // each rounded up by itself: the order does not count
-        held |= (uint)(squares[(long)s * across + i] != 0) << (s >> (stretches > 32));
-    }
-    const int bits = sum > 1 ? 64 - (int)clz(sum - 1) : 0;  // sum <= 2^bits
-    facts[4 * (long)i] = peak;
-    facts[4 * (long)i + 1] = max((bits + 1) / 2 - 7, 0);
-    facts[4 * (long)i + 3] = (int)held;
-}
-
-__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void residues_cut(const int across, const int k, const int depth, const int length, const int keep, const int sampled,
-                  const int conjugate, const SCALAR alpha, __global const BITS* restrict source, const long offset, const long ld,
-                  __global const int* restrict facts, __global int* restrict sums, __global uint* restrict planes, __global uint* restrict tops)
-{
-    __local BITS tile[{{ parts }}][ROWS][PITCH];
-    __local int added[ROWS][LANES];
-    __local int cut[ROWS][LANES];
-    const int lane = (int)get_local_id(0), row = (int)get_local_id(1), slab = (int)get_group_id(0);
-    const int id = row * LANES + lane;
     const long corner = (long)get_group_id(1) * ROWS, i = corner + row;
-    const int peak = i < across ? facts[4 * i] : 1, gap = i < across ? facts[4 * i + 1] : 0;
-    const int end = {{ nothing("alpha") }} ? 0 : min(slab * length + length, depth);
-    int sum = 0, inexact = 0;
-    for (int start = slab * length; start < end; start += STEPS) {
-        for (int s = 0; s < 4; ++s) {
-#if K_FAST
-            const int r = row, h = lane + s * LANES;
-#else
-            const int r = id % ROWS, h = id / ROWS + s * LANES;
-#endif
+    const int end = {{ nothing("alpha") }} ? 0 : k, stretches = (k - 1) / {{ stretch }} + 1;  // of alpha = 0 nothing is read
+
+    // Of each stretch of {{ stretch }} steps of k, whatever the work-group, TEAM items of a row find what is above.
+    for (int first = 0; first < stretches; first += LANES / TEAM) {
+        const int from = (first + h / TEAM) * {{ stretch }} + h % TEAM;
+        BITS kept[{{ parts }}][{{ stretch }} / TEAM];
+        int peak = 1, last = {{ never }};
+{{ unroll }}
+        for (int s = 0; s < {{ stretch }} / TEAM; ++s) {
 {% for part in range(parts) %}
-            tile[{{ part }}][r][(h & 3) * (LANES + 4) + (h >> 2)] = READ(corner + r, (long)start + h, {{ part }});
+            kept[{{ part }}][s] = from + s * TEAM < end ? READ(corner + r, (long)from + s * TEAM, {{ part }}) : (BITS)0;
+            peak = max(peak, EXPONENT(HEAD(kept[{{ part }}][s])));
+{% endfor %}
+        }
+        peaks[r][h] = peak;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int t = 0; t < TEAM; ++t)
+            peak = max(peak, peaks[r][h / TEAM * TEAM + t]);
+        uint sum = 0, square = 0;
+{{ unroll }}
+        for (int s = 0; s < {{ stretch }} / TEAM; ++s) {
+{% for part in range(parts) %}
+            {
+                const BITS bits = kept[{{ part }}][s];
+                const uint head = HEAD(bits), tail = TAIL(bits);
+                const int exponent = EXPONENT(head);
+                const uint mantissa = MANTISSA(head, exponent), some = (mantissa | tail) != 0;
+                const uint up = TOP(mantissa, peak - max(exponent, 1)) + some, word = tail ? tail : mantissa;
+                sum += up;
+                square += up * up;
+                if (some)
+                    last = min(last, max(exponent, 1) + {{ "(tail ? 31 : 63)" if precision == 53 else "31" }} - (int)clz(word & -word));
+            }
+{% endfor %}
+        }
+        sums[r][h] = sum;
+        squares[r][h] = square;
+        lasts[r][h] = last;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane % TEAM == 0 && first + lane / TEAM < stretches) {
+            int most = 1, least = {{ never }};
+            uint total = 0, norm = 0;
+            for (int t = lane; t < lane + TEAM; ++t) {
+                most = max(most, peaks[row][t]);
+                least = min(least, lasts[row][t]);
+                total += sums[row][t];
+                norm += squares[row][t];
+            }
+            found[row][first + lane / TEAM] = (int4)(most, least, (int)total, (int)norm);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (lane == 0) {
+        known[row] = together(found[row], stretches);
+        if (i < across)
+            facts[i] = known[row];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int peak = known[row].peak;
+    const double inverse_re = known[row].inverse{{ ", inverse_im = conjugate ? -inverse_re : inverse_re" if parts == 2 }};
+
+    // The elements are read again, which are still near: a group's rows are few.
+    BITS next[{{ parts }}][4];
+    for (int s = 0; s < 4; ++s) {
+{% for part in range(parts) %}
+        next[{{ part }}][s] = h + s * LANES < end ? READ(corner + r, (long)h + s * LANES, {{ part }}) : (BITS)0;
+{% endfor %}
+    }
+    for (int start = 0; start < (end ? depth : 0); start += STEPS) {
+{{ unroll }}
+        for (int s = 0; s < 4; ++s) {
+            const int step = h + s * LANES;
+{% for part in range(parts) %}
+            tile[{{ part }}][r][(step & 3) * (LANES + 4) + (step >> 2)] = next[{{ part }}][s];
 {% endfor %}
         }
         barrier(CLK_LOCAL_MEM_FENCE);
+{{ unroll }}
+        for (int s = 0; s < 4; ++s) {
+            const long step = (long)start + STEPS + h + s * LANES;
+{% for part in range(parts) %}
+            next[{{ part }}][s] = READ(corner + r, step, {{ part }});
+{% endfor %}
+        }
 {% for name in names %}
-        float {% for q in range(4) %}{% for t in range(limbs) %}{{ name }}{{ q }}_{{ t }}{{ ", " if not (loop.last and q == 3) }}{% endfor %}{% endfor %};
+        int {% for q in range(4) %}{{ name }}{{ q }}_low, {{ "%s%d_high, " % (name, q) if words > 1 }}last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %};
 {% endfor %}
         uint leading = 0;
 {% for q in range(4) %}
@@ -185,27 +252,20 @@ void residues_cut(const int across, const int k, const int depth, const int leng
 {% for name in names %}
             {
                 const BITS bits = tile[{{ loop.index0 }}][row][{{ q }} * (LANES + 4) + lane];
-                const int exponent = EXPONENT(bits);
-                const BITS mantissa = (bits & FRACTION) | (exponent ? FRACTION + 1 : (BITS)0);
-                const int below = peak - max(exponent, 1);  // powers of two below the row's largest
-                const int drop = below + gap + PRECISION - keep, down = min(max(drop, 1), PRECISION + 1);
-                // half to even, so that no bias adds up
-                const long size = drop <= 0 ? (long)mantissa << min(-drop, 11) : (long)((mantissa + ((BITS)1 << (down - 1)) - 1 + ((mantissa >> down) & 1)) >> down);
-                inexact |= drop > 0 && (drop > PRECISION ? mantissa != 0 : ((BITS)size << down) != mantissa);
-                const int last = LAST(below);
-                const BITS top = mantissa >> last;
-                sum += (int)top + ((top << last) != mantissa);
-                largest = max(largest, (uint)top);
-                long x = (int)(bits >> (8 * sizeof(BITS) - 1)) {{ "^ conjugate " if name == "im" }}? -size : size;
-{% for t in range(limbs) %}
-{% if loop.last %}
-                {{ name }}{{ q }}_{{ t }} = FLOAT((int)x);
+                const uint head = HEAD(bits);
+                const int exponent = EXPONENT(head);
+                largest = max(largest, TOP(MANTISSA(head, exponent), peak - max(exponent, 1)));
+                const double scaled = VALUE(bits) * inverse_{{ name }};
+{% if words > 1 %}
+                // the last {{ digit }} bits, rounded half to even, apart from those above them
+                const double high_sum = fma(scaled, {{ 0.5 ** digit }}, WIDE_MAGIC), high = high_sum - WIDE_MAGIC;
+                const int part = INTEGER(fma(high, -{{ 2.0 ** digit }}, scaled) + WIDE_MAGIC), high_part = INTEGER(high_sum);
+                {{ name }}{{ q }}_high = DIGITS(high_part);
 {% else %}
-                const int digit{{ t }} = ((int)x << 20) >> 20;  // twelve bits with their sign
-                {{ name }}{{ q }}_{{ t }} = FLOAT(digit{{ t }});
-                x = (x - digit{{ t }}) >> 12;
+                const int part = INTEGER(scaled + WIDE_MAGIC);
 {% endif %}
-{% endfor %}
+                last_{{ name }}{{ q }} = part;
+                {{ name }}{{ q }}_low = DIGITS(part);
             }
 {% endfor %}
             leading |= largest << {{ 8 * q }};
@@ -215,12 +275,19 @@ void residues_cut(const int across, const int k, const int depth, const int leng
         if (i < across && h < depth) {
             __global uint* out = planes + ((i * depth + h) >> 2);
             const long plane = ((long)across * depth) >> 2;
+            // modulo 256: the last byte
+{% for name in names %}
+            out[{{ plane_of(0, loop.index0) }}] = BYTES({% for q in range(4) %}(uint)last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %});
+{% endfor %}
+{% if parts == 2 %}
+            out[{{ plane_of(0, 2) }}] = BYTES({% for q in range(4) %}(uint)(last_re{{ q }} + last_im{{ q }}){{ ", " if not loop.last }}{% endfor %});
+{% endif %}
 {% if unrolled %}
-{% for l in range(count) %}
+{% for l in range(1, count) %}
             {{ modulo(l) }}
 {% endfor %}
 {% else %}
-            for (int l = 0; l < {{ count }}; ++l) {{ modulo("l") }}
+            for (int l = 1; l < {{ count }}; ++l) {{ modulo("l") }}
 {% endif %}
             if (sampled)
                 ((__global uchar*)tops)[(i * depth + h) >> 2] = (uchar)leading;
@@ -229,30 +296,4 @@ void residues_cut(const int across, const int k, const int depth, const int leng
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    added[row][lane] = sum;
-    cut[row][lane] = inexact;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (lane == 0 && i < across) {
-        for (int t = 1; t < LANES; ++t) {
-            sum += added[row][t];
-            inexact |= cut[row][t];
-        }
-        sums[(long)slab * across + i] = inexact ? ~sum : sum;
-    }
-}
-
-// facts[4 i + 2]: what the slabs of a row add up to, all bits flipped where some x is not exact.
-__kernel __attribute__((reqd_work_group_size(LANES * ROWS, 1, 1)))
-void residues_fold(const int across, const int slabs, __global const int* restrict sums, __global int* restrict facts)
-{
-    const int i = (int)get_global_id(0);
-    if (i >= across)
-        return;
-    int sum = 0, inexact = 0;
-    for (int s = 0; s < slabs; ++s) {
-        const int found = sums[(long)s * across + i];
-        sum += found < 0 ? ~found : found;
-        inexact |= found < 0;
-    }
-    facts[4 * (long)i + 2] = inexact ? ~sum : sum;
 }

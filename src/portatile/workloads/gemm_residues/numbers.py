@@ -6,32 +6,30 @@ their products is less than half the product of the moduli; it follows from what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, prod
 from typing import Any
 
-MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193)
+MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
 """Pairwise coprime, the largest first; remainders around 0 are bytes."""
 STRETCH = 256
 """Steps of k of which the sum of squares is formed together, whatever the configuration, so that all agree on a row's norm."""
-COUNT = {"float32": 7, "float64": 15, "complex64": 7, "complex128": 15}
-"""How many of them: on random matrices rounding A and B then costs less than a native product does; 14 would not do for float64."""
+COUNT = {"float32": 7, "float64": 14, "complex64": 7, "complex128": 14}
+"""How many of them: on random matrices rounding A and B then costs less than a native product does; one less would not do."""
 PRECISION = {"float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
 LARGEST = {"float32": 255, "float64": 2047, "complex64": 255, "complex128": 2047}
 """Bits of a fraction, and the exponent that stands for infinities and NaN."""
 LONGEST = 1 << 14
 """Steps of k of which int32 holds the sums of bytes, for complex numbers three of them together. Longer sums are added
 piece by piece, always the same ones."""
-MARGIN = 0.46
-"""The largest sum over the product of the moduli: below a half, so that float32 tells how often that product is contained."""
-DIGIT = 12
-"""Bits of the digits that integers are taken apart into: weighted sums of five are below 2**20, of which float32 divides well enough."""
+MARGIN = 0.49
+"""The largest product of norms over the product of the moduli: below a half, so that it is known how often that product is contained."""
+DIGIT = 28
+"""Bits of the words that integers are taken apart into, one or two, of four signed digits of eight bits each."""
 LIMB = 30
 """Bits of the limbs that sums are put together in."""
-TURN = 19
-"""Bits of what a remainder counts in units of the moduli's product: int32 holds 15 times 384 of them, which are off by less than 0.006."""
 
 
 def centred(value: int, modulus: int) -> int:
@@ -46,6 +44,17 @@ def limbs(value: int, count: int) -> tuple[int, ...]:
     return (*(value >> (LIMB * place) & (2**LIMB - 1) for place in range(last)), value >> (LIMB * last))
 
 
+def _one(divisor: int, modulus: int) -> int:
+    """The number nearest to 0 that is 1 modulo ``divisor`` and 0 modulo the rest of ``modulus``."""
+    other = modulus // divisor
+    return centred(other * pow(other, -1, divisor), modulus)
+
+
+def _packed(counts: Sequence[int], modulus: int) -> int:
+    """Four remainders as the bytes of an int."""
+    return int.from_bytes(b"".join(centred(count, modulus).to_bytes(1, "little", signed=True) for count in counts), "little", signed=True)
+
+
 @dataclass(frozen=True)
 class Numbers:
     """What kernels are told of products of ``dtype``."""
@@ -58,54 +67,54 @@ class Numbers:
         return MODULI[: COUNT[self.dtype]]
 
     @cached_property
-    def bits(self) -> int:
-        """The most bits with ``4**bits <= MARGIN * M``: norms of rows and columns of integers are at most ``2**bits``."""
-        return (int(MARGIN * prod(self.moduli)).bit_length() - 1) // 2
+    def limit(self) -> tuple[int, int]:
+        """The largest square of a norm of integers, ``MARGIN`` times the product: (x, q) of x 4**q / 2**16 with 2**16 <= x < 2**18."""
+        square = int(MARGIN * 2**20) * prod(self.moduli) >> 20
+        q = (square.bit_length() - 1) // 2
+        return (square << 16) >> 2 * q, q
 
     @property
-    def digits(self) -> int:
-        """Digits of the integers, each with its sign."""
-        return ceil((self.bits + 2) / DIGIT)
+    def words(self) -> int:
+        """Words of the integers, each with its sign."""
+        return ceil(self.limit[1] / DIGIT)
 
-    @property
-    def slack(self) -> int:
-        """Bits by which the cost of rounding is shifted before it is compared with the terms; see ``join.cl``.
-
-        Rounding costs 2**-(bits + 8) times the sums of |a| and |b| in 128ths of their rows' largest, a native product terms * 2**-PRECISION
-        times that of |a| |b|, of which 2**-14 times the product of the leading bytes is known.
-        """
-        return max(PRECISION[self.dtype] + 6 - self.bits, 0)
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, ...], ...]:
+        """The moduli by twos, whose products are below 2**16, and what is left over."""
+        return tuple(self.moduli[place : place + 2] for place in range(0, len(self.moduli), 2))
 
     @cached_property
     def tables(self) -> dict[str, list[Any]]:
-        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count; ``inverses``: what the three digits of a sum
-        of bytes count, times the inverse of the cofactor; ``cofactors``: the limbs of the product of the other moduli; ``idempotents``:
-        those of the number nearest to 0 that is 1 modulo p and 0 modulo the others, ``shares``: that over the product, in 2**-TURN.
+        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count, four to a word; ``inverses``: 2**38 / p.
+
+        ``joined``: what a remainder counts modulo its pair's product; ``idempotents``: of each pair the limbs of the number nearest to 0
+        that is 1 modulo the pair's product and 0 modulo the others.
         """
         modulus = prod(self.moduli)
-        others = [modulus // p for p in self.moduli]
-        ones = [centred(other * pow(other, -1, p), modulus) for p, other in zip(self.moduli, others, strict=True)]
+        joined = [[_one(p, prod(pair)) if len(pair) > 1 else 1] for pair in self.pairs for p in pair]
         return {
             "divisors": [f"{p}.0f" for p in self.moduli],
             "reciprocals": [f"{1 / p:.9e}f" for p in self.moduli],
-            "weights": [[centred(1 << (DIGIT * place), p) for place in range(self.digits)] for p in self.moduli],
-            "inverses": [
-                [centred((1 << (DIGIT * t)) * pow(w, -1, p), p) for t in range(3)] for p, w in zip(self.moduli, others, strict=True)
-            ],
-            "cofactors": [limbs(other, self.wide) for other in others],
-            "idempotents": [limbs(one, self.wide) for one in ones],
-            "shares": [[round(Fraction(one * 2**TURN, modulus))] for one in ones],
+            "weights": [[_packed([1 << (DIGIT * word + 8 * t) for t in range(4)], p) for word in range(self.words)] for p in self.moduli],
+            "inverses": [[(2**39 + p) // (2 * p), p] for p in self.moduli],
+            "joined": joined,
+            "idempotents": [limbs(_one(prod(pair), modulus), self.wide) for pair in self.pairs],
         }
 
     @property
     def wide(self) -> int:
-        """Limbs of a sum, with a bit for its sign; kernels want three."""
-        return max(ceil((prod(self.moduli).bit_length() + 1) / LIMB), 3)
+        """Limbs of a sum, with a bit for its sign: two, or four."""
+        return 2 * ceil((prod(self.moduli).bit_length() + 1) / (2 * LIMB))
 
     @property
     def product(self) -> tuple[int, ...]:
         """The limbs of the product of the moduli."""
         return limbs(prod(self.moduli), self.wide)
+
+    @property
+    def turn(self) -> float:
+        """One in units of the last limb over the product of the moduli: how often that product is contained in such a unit."""
+        return (1 << (LIMB * (self.wide - 1))) / prod(self.moduli)
 
 
 @lru_cache(maxsize=8)

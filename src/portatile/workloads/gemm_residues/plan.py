@@ -1,10 +1,4 @@
-"""The steps of a product by residues: A and B as bytes, one stack of products of bytes, the sums put together; pieces of bounded memory.
-
-Predicted, not measured, for an H200 that multiplies bytes at 1441 T/s and moves 4 TB/s, float64 and squares of 4096 / 8192 / 16384, in ms:
-products 1.45 / 11.6 / 93, scan and cut 0.4 / 1.5 / 5.8, join 0.3 / 1.2 / 5.0: 64 / 77 / 85 Tflop/s. Likewise float32 126 / 156 / 175,
-complex128 88 / 104 / 115, complex64 186 / 221 / 244 Tflop/s. Remainders in place of sums (REDUCE) save six bytes for each plane and element
-of C, which is 90 of float64 and 270 of complex128: 0.4 / 1.5 / 6.0 ms of float64.
-"""
+"""The steps of a product by residues: A and B as bytes, one stack of products of bytes, the sums put together; pieces of bounded memory."""
 
 from __future__ import annotations
 
@@ -22,15 +16,24 @@ from portatile.template import load
 from portatile.workloads import blocks
 from portatile.workloads.gemm import forms
 from portatile.workloads.gemm import plan as native
+from portatile.workloads.gemm.capabilities import matrix_shapes
 from portatile.workloads.gemm.passing import ceil_div, long_scalar, scalar
-from portatile.workloads.gemm_residues.numbers import LARGEST, LONGEST, MARGIN, PRECISION, STRETCH, TURN, Numbers, numbers
+from portatile.workloads.gemm_residues.numbers import DIGIT, LARGEST, LONGEST, MARGIN, PRECISION, STRETCH, numbers
 
 _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes, at a time
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
 _SHORT = 16
 _LONG = 1024
 _TILE = 16  # what rows and columns of a piece are a multiple of
+_STORED: Mapping[str, Value] = {"trans_a": "N", "trans_b": "T"}  # bytes of A and of B lie along k
+_STRETCHES = LONGEST // STRETCH  # of a row
+_WIDE = {1: 2, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
+_DOWN = 4  # rows of C whose sums a work-item puts together
+_RESERVE = 7  # roundings beside those to integers: two of each operand's elements, two of a sum, one by its factor
+_FACTS = 32  # bytes of what is known of a row or column
+_NEVER = 1 << 20  # above every place of a bit
 _AGAIN = {1: (64, 64), 2: (32, 32)}  # rows and columns of C that 16 x 16 work-items compute again, real and complex
+_UNITS = {1: (128, 128), 2: (64, 64)}  # 16 x 32 by matrix units
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,13 @@ def planes(dtype: str) -> int:
     return len(numbers(dtype).moduli) * (3 if product(dtype).complex else 1)
 
 
+def local_bytes(problem: Problem) -> tuple[int, int]:
+    """The local memory that a row takes in a work-group which makes bytes: for each work-item along k, and beside these."""
+    precision, parts = PRECISION[problem.dtype], 2 if product(problem.dtype).complex else 1
+    size = parts * (8 if precision == 53 else 4)
+    return 4 * size + 16, 17 * size + 16 * _STRETCHES + _FACTS
+
+
 def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
     """Rows and columns of C that are done at a time."""
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -93,7 +103,7 @@ class _Steps:
         self.reduced = config.get("REDUCE", 0) == 1
         self.sum_bytes = 1 if self.reduced else 4
         self.parts = 2 if blocks.is_complex(problem) else 1
-        self.slab, self.lanes, self.rows, self.wgs = (int(config[name]) for name in ("SLAB", "LANES", "ROWS", "WGS"))
+        self.lanes, self.rows, self.wgs = (int(config[name]) for name in ("LANES", "ROWS", "WGS"))
         self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
         wide = PRECISION[self.dtype] == 53
         self.types: dict[str, Value] = {"REAL": "double" if wide else "float", "LARGEST": LARGEST[self.dtype]}
@@ -117,13 +127,12 @@ class _Steps:
 
     def _piece(self, piece: Piece, new_rows: bool, new_columns: bool) -> list[Launch | Call]:
         """The steps of a piece; rows or columns that the piece before had are still there as bytes."""
-        moduli = self.numbers
         steps: list[Launch | Call] = []
         if new_rows:
-            steps += self._bytes("a", piece, moduli)
+            steps += self._bytes("a", piece)
         if new_columns:
-            steps += self._bytes("b", piece, moduli)
-        return [*steps, *self._products(piece), *self._sums(piece, moduli)]
+            steps += self._bytes("b", piece)
+        return [*steps, *self._products(piece), *self._sums(piece)]
 
     def _temporary(self, name: str, size: int) -> Arg:
         self.sizes[name] = max(self.sizes.get(name, 0), size)
@@ -148,73 +157,69 @@ class _Steps:
     def _factor(self, name: str, value: float | None = None) -> Arg:
         return Arg(name, "scalar", dtype=self.dtype, value=value)
 
-    def _bytes(self, name: str, piece: Piece, moduli: Numbers) -> list[Launch | Call]:
+    def _bytes(self, name: str, piece: Piece) -> list[Launch | Call]:
         """The rows of op(A) or the columns of op(B) as bytes, and what is to be known of each."""
         across, k = piece.sizes[0 if name == "a" else 1], piece.sizes[2]
         depth = padded(k)
-        slabs = ceil_div(depth, self.slab)
-        source = self._cut(name, moduli)
-        stretches = ceil_div(k, STRETCH)
-        peaks, squares = (self._temporary(label, 4 * stretches * across) for label in ("peaks", "squares"))
-        sums = self._temporary("sums", 4 * slabs * across)
-        facts = self._temporary(f"facts_{name}", 16 * across)
+        facts = self._temporary(f"facts_{name}", _FACTS * across)
         planes = self._temporary(f"bytes_{name}", self.planes * across * depth)
         tops = self._temporary(f"tops_{name}", across * sampled(depth))
-        down = ceil_div(across, self.rows) * self.rows
-        group = (self.lanes, self.rows, 1)
-        read = (self._factor("alpha"), *self._operand(name, piece))
-        given, length = (scalar("across", across), scalar("k", k)), scalar("length", self.slab)
-        facts_of = {"keep": moduli.bits, "sampled": int(sampled(depth) < depth), "conjugate": int(self._conjugated(name))}
-        asked = tuple(scalar(label, value) for label, value in facts_of.items())
-        cutting = (*given, scalar("depth", depth), length, *asked, *read, facts, sums, planes, tops)
-        items = self.lanes * self.rows
-        lines = (ceil_div(across, items) * items, 1, 1), (items, 1, 1)
-        norms = (scalar("across", across), scalar("stretches", stretches), peaks, squares, facts)
-        return [
-            Launch(source, "residues_scan", (stretches * self.lanes, down, 1), group, (*given, *read, peaks, squares)),
-            Launch(source, "residues_norm", *lines, norms),
-            Launch(source, "residues_cut", (slabs * self.lanes, down, 1), group, cutting),
-            Launch(source, "residues_fold", *lines, (scalar("across", across), scalar("slabs", slabs), sums, facts)),
-        ]
+        given = scalar("across", across), scalar("k", k), scalar("depth", depth)
+        asked = scalar("sampled", int(sampled(depth) < depth)), scalar("conjugate", int(self._conjugated(name)))
+        args = (*given, *asked, self._factor("alpha"), *self._operand(name, piece), facts, planes, tops)
+        items = (self.lanes, ceil_div(across, self.rows) * self.rows, 1)
+        return [Launch(self._cut(name), "residues_cut", items, (self.lanes, self.rows, 1), args)]
 
-    def _load(self, name: str, moduli: Numbers, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
+    def _load(self, name: str, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
         """A text with the numbers of each modulus."""
-        chosen = {table: moduli.tables[table] for table in ("divisors", "reciprocals", *tables)}
-        spelled = {"parts": self.parts, "COMPLEX": self.parts == 2, "HERMITIAN": False, "unrolled": self.unrolled}
-        return load(__file__, name, {**self.types, **defines}, count=self.count, numbers=chosen, **spelled, **values)
+        chosen = {table: self.numbers.tables[table] for table in tables}
+        precision = PRECISION[self.dtype]
+        spelled: dict[str, Any] = {
+            "parts": self.parts,
+            "COMPLEX": self.parts == 2,
+            "HERMITIAN": False,
+            "unrolled": self.unrolled,
+            "stretch": STRETCH,
+        }
+        spelled |= {"count": self.count, "numbers": chosen, "precision": precision, "largest": LARGEST[self.dtype]}
+        return load(__file__, name, {**self.types, **defines}, **spelled, **values)
 
-    def _cut(self, name: str, moduli: Numbers) -> Source:
+    def _cut(self, name: str) -> Source:
+        precision = PRECISION[self.dtype]
         defines: dict[str, Value] = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": self._transposed(name) == (name == "b")}
-        defines["PRECISION"] = PRECISION[self.dtype]
-        return self._load("cut.cl", moduli, defines, ("weights",), limbs=moduli.digits, stretch=STRETCH)
+        defines["PRECISION"] = precision
+        form: dict[str, Any] = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
+        form |= {"head": precision - 32 if precision > 32 else precision, "one": LARGEST[self.dtype] // 2, "never": _NEVER}
+        form["stretches"] = _STRETCHES
+        return self._load("cut.cl", defines, ("divisors", "reciprocals", "weights"), **form)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
         """The stack of products of bytes, and that of the leading bits."""
         m, n, k = piece.sizes
         depth, fewer = padded(k), sampled(padded(k))
         self._temporary("products", self.sum_bytes * self.planes * m * n)
-        self._temporary("terms", 4 * m * n)
-        layout = {"a": Layout((m * depth, depth, 1)), "b": Layout((n * depth, depth, 1)), "c": Layout((m * n, n, 1))}
-        options: dict[str, Value] = {"trans_a": "N", "trans_b": "T"}
-        leading = workloads.get("gemm").problem({"m": m, "n": n, "k": fewer}, "int8", options)
-        factors: dict[str, float | str] = {"alpha": 1.0, "beta": 0.0}
-        bounding = Call(leading, {"a": "tops_a", "b": "tops_b", "c": "terms"}, factors)
-        names = {"a": "bytes_a", "b": "bytes_b", "c": "products"}
+        self._temporary("terms", self.sum_bytes * m * n)
+        tops, bytes_of = ({"a": f"{name}_a", "b": f"{name}_b"} for name in ("tops", "bytes"))
+        tops, bytes_of = {**tops, "c": "terms"}, {**bytes_of, "c": "products"}
         if self.reduced:
-            return [bounding, *self._remainders((m, n, depth), names)]
-        stack = workloads.get("gemm_batched").problem({"batch": self.planes, "m": m, "n": n, "k": depth}, "int8", options, layout)
-        return [bounding, Call(stack, names, factors)]
+            moduli = tuple(p for p in self.numbers.moduli for _ in range(self.planes // self.count))
+            return [*self._remainders((m, n, fewer), tops, (0,)), *self._remainders((m, n, depth), bytes_of, moduli)]
+        layout = {"a": Layout((m * depth, depth, 1)), "b": Layout((n * depth, depth, 1)), "c": Layout((m * n, n, 1))}
+        leading = workloads.get("gemm").problem({"m": m, "n": n, "k": fewer}, "int8", _STORED)
+        factors: dict[str, float | str] = {"alpha": 1.0, "beta": 0.0}
+        stack = workloads.get("gemm_batched").problem({"batch": self.planes, "m": m, "n": n, "k": depth}, "int8", _STORED, layout)
+        return [Call(leading, tops, factors), Call(stack, bytes_of, factors)]
 
-    def _remainders(self, sizes: tuple[int, int, int], names: Mapping[str, str]) -> list[Launch]:
-        """The launches of the stack that store each sum modulo its plane's number, in the default configuration for such products."""
+    def _remainders(self, sizes: tuple[int, int, int], names: Mapping[str, str], moduli: tuple[int, ...]) -> list[Launch]:
+        """The launches of a stack that store each sum modulo its plane's number, or its leading bits where that is 0, in the default
+        configuration for such products.
+        """
         m, n, depth = sizes
-        options: dict[str, Value] = {"trans_a": "N", "trans_b": "T"}
         layout = {"a": Layout((depth, 1)), "b": Layout((depth, 1)), "c": Layout((n, 1))}
-        single = workloads.get("gemm").problem({"m": m, "n": n, "k": depth}, "int8", options, layout)
-        moduli = " ".join(str(p) for p in self.numbers.moduli for _ in range(self.planes // self.count))
-        single = replace(single, dtype=REMAINDERS, options={**single.options, "moduli": moduli})
-        point = forms.default(single, self.device, self.planes)
-        inner = native.build(single, point, self.device, native.Batch(self.planes, m * depth, n * depth, m * n))
+        single = workloads.get("gemm").problem({"m": m, "n": n, "k": depth}, "int8", _STORED, layout)
+        single = replace(single, dtype=REMAINDERS, options={**single.options, "moduli": " ".join(map(str, moduli))})
+        point = forms.default(single, self.device, len(moduli))
+        inner = native.build(single, point, self.device, native.Batch(len(moduli), m * depth, n * depth, m * n))
         for temporary in inner.temporaries:
             self._temporary(temporary.name, temporary.nbytes)
             self.zeroed |= {temporary.name} if temporary.zeroed else set()
@@ -228,37 +233,50 @@ class _Steps:
         launches = (step for step in inner.steps if isinstance(step, Launch))
         return [msgspec.structs.replace(step, args=tuple(bound(arg) for arg in step.args)) for step in launches]
 
-    def _sums(self, piece: Piece, moduli: Numbers) -> list[Launch]:
+    def _sums(self, piece: Piece) -> list[Launch]:
         """The elements of C, and those among them that are computed again."""
-        m, n, _ = piece.sizes
-        defines: dict[str, Value] = {"WGS": self.wgs}
-        if self.parts == 2:
-            defines["CONJUGATE_A"], defines["CONJUGATE_B"] = (-1 if self._conjugated(name) else 1 for name in "ab")
-        tables = ("idempotents", "shares") if self.reduced else ("inverses", "cofactors")
-        tile, fast = _AGAIN[self.parts], {"a_fast": not self._transposed("a"), "b_fast": self._transposed("b")}
-        form = {
-            "product": moduli.product,
-            "wide": moduli.wide,
-            "reduced": self.reduced,
-            "turn": TURN,
-            "tile": tile,
-            "stretch": STRETCH,
-            **fast,
-        }
-        source = self._load("join.cl", moduli, defines, tables, margin=MARGIN, **form)
-        marks = self._temporary("marks", m * n)
-        sizes = tuple(scalar(label, value) for label, value in zip("mnk", piece.sizes, strict=True))
+        m, n, k = piece.sizes
+        sizes = scalar("m", m), scalar("n", n), scalar("k", k)
         factors = self._factor("alpha"), self._factor("beta", None if piece.first[2] == 0 else 1.0)
         facts = tuple(Arg(f"facts_{name}", role="temporary") for name in "ab")
         joined = (Arg(name, role="temporary") for name in ("products", "terms"))
-        c = self._operand("c", piece, "inout")
-        joining = (*sizes, scalar("keep", moduli.bits), scalar("slack", moduli.slack), *factors, *joined, *facts, *c, marks)
-        mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks, *facts)
-        groups = (ceil_div(n, tile[1]) * 16, ceil_div(m, tile[0]) * 16, 1)
+        c, marks = self._operand("c", piece, "inout"), self._temporary("marks", m * n)
+        tile, wide = (_UNITS if self._units() else _AGAIN)[self.parts], next(wide for wide in (_WIDE[self.parts], 2, 1) if n % wide == 0)
+        flags = self._temporary("flags", 4 * ceil_div(m, tile[0]) * ceil_div(n, tile[1]))
+        self.zeroed |= {"flags"}
+        joining = (*sizes, *factors, *joined, *facts, *c, marks, flags)
+        mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks, *facts, flags)
+        items = (ceil_div(ceil_div(n, wide), self.wgs) * self.wgs, ceil_div(m, _DOWN), 1)
+        down = 32 if self._units() else 16
+        groups = (ceil_div(n, tile[1]) * 16, ceil_div(m, tile[0]) * down, 1)
         return [
-            Launch(source, "residues_join", (ceil_div(n, self.wgs) * self.wgs, m, 1), (self.wgs, 1, 1), joining),
-            Launch(source, "residues_mend", groups, (16, 16, 1), mended),
+            Launch(self._join(wide, tile), "residues_join", items, (self.wgs, 1, 1), joining),
+            Launch(self._mend(tile), "residues_mend", groups, (16, down, 1), mended),
         ]
+
+    def _join(self, wide: int, tile: tuple[int, int]) -> Source:
+        """The text that puts sums together, ``wide`` neighbours of C at a time."""
+        real, layout = self.types["REAL"], self.problem.layout["c"]
+        found = self.numbers
+        form = {"product": found.product, "wide": found.wide, "turn": found.turn, "reduced": self.reduced, "reserve": _RESERVE}
+        pairs = layout.vector_width(PRECISION[self.dtype] // 24 * 4) >= 2
+        tables = ("joined", "idempotents") if self.reduced else ("joined", "idempotents", "inverses")
+        return self._load(
+            "join.cl", {"WGS": self.wgs, "PAIR": f"{real}2"}, tables, rows=_DOWN, wide_items=wide, tile=tile, pairs_of_c=pairs, **form
+        )
+
+    def _mend(self, tile: tuple[int, int]) -> Source:
+        """The text that computes marked elements again, of a tile of so many rows and columns."""
+        defines: dict[str, Value] = {}
+        if self.parts == 2:
+            defines["CONJUGATE_A"], defines["CONJUGATE_B"] = (-1 if self._conjugated(name) else 1 for name in "ab")
+        fast = {"a_fast": not self._transposed("a"), "b_fast": self._transposed("b")}
+        return self._load("mend.cl", defines, (), tile=tile, units=self._units(), **fast)
+
+    def _units(self) -> str:
+        """The shape of the float64 products of matrix units that elements are computed again by, empty without."""
+        shapes = matrix_shapes(self.device)
+        return next((shape for shape in ("16x8x4", "8x8x4") if shape in shapes), "")
 
 
 def _share(count: int, nbytes: int) -> int:

@@ -138,10 +138,19 @@ static inline float ended(const {{ real }} sum, const {{ factor }} alpha, const 
 {% endmacro %}
 {# With MODULI the sums of product z of a stack become remainders modulo number z, which are nearest to 0: -p/2 .. p/2.
    The quotient is off by 2^-11 at most before it is rounded, because a sum is below 2^28 and the reciprocal off by 2^-39; where p is odd
-   no sum / p is nearer than 1 / (2 p) to the middle of two integers, and of p = 256 either integer gives the same byte. #}
+   no sum / p is nearer than 1 / (2 p) to the middle of two integers, and of p = 256 either integer gives the same byte.
+   A number 0 stands for the leading bits of sums. #}
 {# the number of the product of a stack that a kernel forms #}
 {% macro number() %}{{ "problem" if spans_batch is defined and spans_batch else "(int)get_group_id(2)" }}{% endmacro %}
 {% macro remainders() %}
+{% if MODULI[0] == 0 %}
+// The place of the first bit of a sum that is not negative, and the three bits after it: it is known to an eighth, rounded down.
+static inline char reduced(const uint sum, const int z)
+{
+    const int shift = 28 - (int)clz(sum | 8);
+    return (char)(sum < 8 ? sum : (uint)(shift + 1) << 3 | (sum >> shift & 7));
+}
+{% else %}
 __constant int modulus_of[{{ MODULI | length }}] = { {{ MODULI | join(", ") }} };
 __constant int reciprocal_of[{{ MODULI | length }}] = { {% for p in MODULI %}{{ (2 ** 39 + p) // (2 * p) }}{{ ", " if not loop.last }}{% endfor %} };  // times 2^38
 static inline char reduced(const uint sum, const int z)
@@ -150,6 +159,7 @@ static inline char reduced(const uint sum, const int z)
     const int quotient = (int)(((long)s * (long)reciprocal_of[z] + (1L << 37)) >> 38);
     return (char)(s - quotient * modulus_of[z]);
 }
+{% endif %}
 static inline void put(__global char* to, const uint sum, const int alpha, const int beta, const int z) { *to = reduced(sum, z); }
 {% endmacro %}
 {# how sums become elements of C; `known` is a type whose elements the text can widen already #}

@@ -43,7 +43,7 @@
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
-{% from "elements.cl" import vectors_of with context %}
+{% from "elements.cl" import number, vectors_of with context %}
 {% from "products.cl" import by_fragments, free, freed, multiply, multiply_terms, promoted, row_of with context %}
 {# the sum e + x of a block of rows as an element of C, where C is not read #}
 {% macro fragment(x) %}
@@ -289,6 +289,29 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             continue;
         }
 {% endif %}
+{% if MODULI and LINES and not SPLIT %}
+{% set width = [bn, 128] | min %}
+{% set line_bytes = width + 16 %}
+        // remainders go through local memory as bytes, {{ width }} columns at a time
+        __local char* bytes = (__local char*)exchange;
+#pragma unroll
+        for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+            for (int c = 0; c < {{ bn }}; c += {{ width }}) {
+                WARP_BARRIER();
+#pragma unroll
+                for (int e = 0; e < {{ width // 2 }}; e += 2)
+                    *(__local char2*)(bytes + (lane / 4 + e / 2 % 2 * 8) * {{ line_bytes }} + e / 4 * 8 + lane % 4 * 2) =
+                        (char2)(reduced(sums[r][c / 2 + e], {{ number() }}), reduced(sums[r][c / 2 + e + 1], {{ number() }}));
+                WARP_BARRIER();
+#pragma unroll
+                for (int line = lane / {{ width // 16 }}; line < 16; line += {{ 512 // width }}) {
+                    const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + line, j = c + lane % {{ width // 16 }} * 16;
+                    if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }})
+                        *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(bytes + line * {{ line_bytes }} + lane % {{ width // 16 }} * 16);
+                }
+            }
+{% else %}
 #pragma unroll
         for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
@@ -329,6 +352,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                     }
                 }
             }
+{% endif %}
     }
 {% if CLUSTER > 1 %}
     cluster_barrier();  // another group may still tell this one something
