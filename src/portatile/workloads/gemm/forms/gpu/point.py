@@ -15,6 +15,7 @@ from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vector
 _PAIR = 8  # bytes of two float32
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
+_ITEMS, _OTHER = (4, 8, 12, 16, 24, 32), "{0} in (8, 16, 32) or (device_kind != 'cpu' and (MMA or ({0} < 24 and {1})))"
 # Where spelling, unrolling and instructions that seldom matter are tried: not in every combination.
 _PLAIN = ("KG == 1", "PAD == 0", "STAGES >= 3", "TAIL == 0", "not TURN", "not KEEP", "SPLIT_K == 1")
 
@@ -60,18 +61,8 @@ class Gpu(Point):
             "device_kind != 'cpu' or m * n * k * max(batch, 1) <= 1 << 22",
         ),
     )
-    TBC: int = parameter(
-        1,
-        (4, 8, 12, 16, 24, 32),
-        "Work-items of a part of a group along the columns of C.",
-        tried=("TBC in (8, 16, 32) or (device_kind != 'cpu' and (MMA or TBC < 24))",),
-    )
-    TBR: int = parameter(
-        1,
-        (4, 8, 12, 16, 24, 32),
-        "Work-items of a part of a group along the rows of C.",
-        tried=("TBR in (8, 16, 32) or (device_kind != 'cpu' and (MMA or (TBR < 24 and TBC >= 8)))",),
-    )
+    TBC: int = parameter(1, _ITEMS, "Work-items of a part of a group along the columns of C.", tried=(_OTHER.format("TBC", "True"),))
+    TBR: int = parameter(1, _ITEMS, "Work-items of a part of a group along the rows of C.", tried=(_OTHER.format("TBR", "TBC >= 8"),))
     TCR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the columns of C.")
     TRR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the rows of C.")
     KB: int = parameter(
@@ -219,8 +210,7 @@ class Gpu(Point):
     HELD: bool = parameter(
         False,
         (False, True),
-        "An operand that has k slow and is not copied 16 bytes at a time goes to local memory through registers, not by asynchronous "
-        "copies.",
+        "Operands that have k slow and are not copied 16 bytes at a time go through registers, not by asynchronous copies.",
         must={"HELD is for float32 and float64": "plain or not HELD"},
         tried=(
             "not HELD or device_kind != 'cpu'",
@@ -277,8 +267,7 @@ class Gpu(Point):
     CLUSTER: int = parameter(
         1,
         (1, 2, 4, 8),
-        "Groups that share the k of one tile and run on neighbouring multiprocessors: each adds up a part of the tile, which it reads in "
-        "the others' local memory. 1: none do.",
+        "Groups that share a tile's k on neighbouring multiprocessors, and add up their sums in each other's local memory. 1: none do.",
         must={
             "a cluster's groups are those of SPLIT_K: set JOIN = False and TAIL = 0": "CLUSTER == 1"
             " or (CLUSTER == SPLIT_K and not JOIN and TAIL == 0)",
@@ -355,9 +344,7 @@ class Gpu(Point):
         return max(stages, exchange) * itemsize
 
     def lowered(self, device: DeviceInfo) -> Gpu:
-        """Plain multiply-adds where there are no matrix units, another shape where theirs differs; for the sums of groups that form no
-        clusters or cannot tell which is last, the last one of them or a second launch.
-        """
+        """The point without what the device lacks: matrix units or a shape of theirs, clusters, groups that can tell which is last."""
         shapes, point = matrix_shapes(device), self
         if point.CLUSTER > 1 and not clusters(device):
             point = replace(point, CLUSTER=1, JOIN=point.rows * point.columns * point.SPLIT_K * 4 <= JOINED)

@@ -40,7 +40,7 @@ def completed(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
     """
     guessed = [_by_geometry(tile.point, dtype) for tile in tiles_of(dtype, False)]
     scale = _CAUTION * math.exp(fmean(math.log(rate / guess) for rate, guess in zip(rates, guessed, strict=False)))
-    return (*rates, *(scale * guess for guess in guessed[len(rates) :]))
+    return (*rates, *(min(scale * guess, _CAUTION * max(rates)) for guess in guessed[len(rates) :]))
 
 
 def _by_geometry(point: Gpu, dtype: str) -> float:
