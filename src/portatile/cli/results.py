@@ -17,6 +17,7 @@ from portatile.records import canonical
 from portatile.store import Query, ResultStore, device_key
 from portatile.trials import Trial
 from portatile.workload import Workload
+from portatile.workloads import speeds
 
 _COLUMNS = ("problem", "differs from the default", "time", "median within", "speed", "of ceiling", "tried", "checked, error")
 
@@ -115,8 +116,8 @@ def _row(trials: list[Trial], brief: bool) -> list[str]:
     title = f"{titled(fastest.problem)}{' cold' * fastest.cold}"
     if fastest.status != "ok":
         return [title, "nothing valid", "", "", "", "", tried, ""]
-    workload = _formatting.known(fastest.problem)
-    speed = _formatting.speed(fastest, workload)
+    workload = speeds.known(fastest.problem)
+    speed = speeds.speed(fastest, workload)
     share = _formatting.ceiling(fastest, workload)
     return [title, _changes(fastest, workload), duration(fastest.comparable), _interval(fastest), speed, share, tried, _checked(fastest)]
 
