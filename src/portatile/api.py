@@ -159,8 +159,8 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
     """Search on the request's device, beginning with what other tuners found for the problem."""
     problem, info = request.problem, device_module.get(request.device).info
     start = foreign_starts.starts(workloads.get(problem.workload), problem, info)
-    first_ceilings.ensure(info)
-    with ResultStore.default() as store, watching.shown(listen) as listener:
+    with watching.shown(listen) as listener, ResultStore.default() as store:
+        first_ceilings.ensure(info)
         result = tuner.tune(replace(request, start=start), store, listener)
     perform.forget()
     return result
@@ -169,9 +169,9 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
 def _tune_on_each(request: tuner.TuningRequest, selector: Selector, listen: Callable[[Progress], None] | None) -> list[TuningResult]:
     """Search on each of several devices; see ``many_devices.tune``."""
     infos = [opened.info for opened in device_module.several(selector)]
-    for info in infos:
-        first_ceilings.ensure(info)
     with watching.shown(listen, several=True) as listener:
+        for info in infos:
+            first_ceilings.ensure(info)
         results = many_devices.tune(request, infos, ResultStore.default, listener)
     perform.forget()
     return results

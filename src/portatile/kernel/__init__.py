@@ -127,9 +127,9 @@ class Kernel(Definition):
             request = replace(request, strategy=strategies.get(strategy, strategy_options))
         if timeout is not None:
             request = replace(request, limits=PhaseLimits.running(timeout))
-        first_ceilings.ensure(devices.get(device).info)
-        with ResultStore.default() as store:
-            return replace(self.tune_as(request, store, listen), metrics=shown)
+        with watching.shown(listen) as listener, ResultStore.default() as store:
+            first_ceilings.ensure(devices.get(device).info)
+            return replace(self.tune_as(request, store, listener), metrics=shown)
 
     def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.TuningRequest:
         """The request of ``tune`` to the tuner."""
@@ -137,8 +137,7 @@ class Kernel(Definition):
 
     def tune_as(self, request: tuner.TuningRequest, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
         """Tune by a request made by ``request``."""
-        with watching.shown(listen) as listener:
-            result = tuner.tune(request, store, listener if "#error" in self._text.text else StopIfNothingCompiles(listener))
+        result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
         self._by_arguments.clear()
         self._trusted.clear()
