@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal, overload
 
 from portatile import device as device_module
-from portatile import notebooks, settings, workloads
+from portatile import settings, workloads
 from portatile.arguments import checks
 from portatile.arguments.checks import Precision
 from portatile.device import Selector
@@ -23,7 +23,7 @@ from portatile.runtime.splits import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.search import foreign_starts, many_devices, tuner
+from portatile.tuning.search import foreign_starts, many_devices, tuner, watching
 from portatile.tuning.search.objective import Objective
 from portatile.tuning.search.tuner import Progress, TuningResult
 from portatile.workloads import precisions
@@ -120,7 +120,8 @@ def tune(
     ``budget`` is ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds.
     ``objective`` is what to minimise: ``"time"``, ``"energy"`` (joules per run), or a function of a valid trial. The routines always use
     the fastest configuration. ``strategy`` names a search strategy; ``seed`` makes its random choices repeatable.
-    ``listen`` is called after every trial: ``listen=print`` shows the progress. A notebook shows it without being asked.
+    ``listen`` is called after every trial: ``listen=print`` shows the progress. Without it a notebook shows
+    the progress, and so does a terminal, as a line on standard error that is gone at the end; scripts and logs without one see nothing.
 
     With a list of devices, or ``"all"``, every one is tuned with the whole budget: GPUs at the same time, then processors one by one. The
     result is a list. It leaves out devices that failed, with a warning for each.
@@ -156,12 +157,11 @@ def tune(
 
 def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None] | None) -> TuningResult:
     """Search on the request's device, beginning with what other tuners found for the problem."""
-    listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
     problem, info = request.problem, device_module.get(request.device).info
     start = foreign_starts.starts(workloads.get(problem.workload), problem, info)
-    first_ceilings.ensure(info)
-    with ResultStore.default() as store:
-        result = tuner.tune(replace(request, start=start), store, listen)
+    with watching.shown(listen) as listener, ResultStore.default() as store:
+        first_ceilings.ensure(info)
+        result = tuner.tune(replace(request, start=start), store, listener)
     perform.forget()
     return result
 
@@ -169,9 +169,10 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
 def _tune_on_each(request: tuner.TuningRequest, selector: Selector, listen: Callable[[Progress], None] | None) -> list[TuningResult]:
     """Search on each of several devices; see ``many_devices.tune``."""
     infos = [opened.info for opened in device_module.several(selector)]
-    for info in infos:
-        first_ceilings.ensure(info)
-    results = many_devices.tune(request, infos, ResultStore.default, listen)
+    with watching.shown(listen, several=True) as listener:
+        for info in infos:
+            first_ceilings.ensure(info)
+        results = many_devices.tune(request, infos, ResultStore.default, listener)
     perform.forget()
     return results
 

@@ -22,10 +22,12 @@ from portatile.records import Binary, Source
 from portatile.runtime import deferred, forecast, perform
 from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
+from portatile.tuning.search.spending import Spending
 from portatile.wavelets import batch
 from support import checking, unoptimised
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
+_UNHURRIED = 60.0  # seconds for a final comparison, which ends with its last round however many are left
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
 
 
@@ -134,9 +136,16 @@ def queue(device: Device) -> Iterator[Queue]:
 
 @pytest.fixture
 def all_near(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However disturbed the machine is, all valid variants of a search race."""
+    """However disturbed the machine is, all valid variants of a search race: none is too slow, or left out for lack of time."""
     monkeypatch.setattr(ranking, "NEAR", 1e6)
     monkeypatch.setattr(ranking, "NEAR_DEFAULT", 1e6)
+    by_budget = Spending.race_seconds
+
+    def unhurried(spending: Spending) -> float:
+        seconds = by_budget(spending)
+        return max(seconds, _UNHURRIED) if spending.budget.seconds is None and spending.race > 0 else seconds
+
+    monkeypatch.setattr(Spending, "race_seconds", unhurried)
 
 
 @pytest.fixture(scope="session")  # a process has one device of an id

@@ -113,7 +113,7 @@ def test_ctrl_c_in_the_race_keeps_the_search(device: Device, all_near: None) -> 
     assert result.finalists == ()
 
 
-def test_a_function_says_what_is_best(device: Device) -> None:
+def test_a_function_says_what_is_best(device: Device, all_near: None) -> None:
     with ResultStore(None) as store:
         result = tune(request(device, Faulty(("none",), (16, 32, 64)), objective=lambda trial: abs(int(trial.config["group"]) - 32)), store)
     assert result.best.config["group"] == 32

@@ -112,6 +112,17 @@ def test_bad_launches_raise_and_queue_nothing(device: Device, module: Module, qu
             queue.launch(kernel, (4, 1, 1), (4, 1, 1), [memory])
 
 
+def test_more_work_groups_than_are_counted_are_refused(device: Device, module: Module, queue: Queue) -> None:
+    """A range that a driver would count wrongly, or that would end the process, never reaches it."""
+    if device.info.platform != "Portable Computing Language" and device.info.backend != "cuda":
+        pytest.skip("the driver says no itself, or runs them")
+    kernel = module.kernel("increment")
+    with device.allocate(64) as memory:
+        for sizes in [((1 << 40, 1, 1), (64, 1, 1)), ((1 << 20, 1 << 20, 1), (16, 16, 1))]:
+            with pytest.raises(LaunchError, match=r"global size \(1\d+, .* work-groups; at most"):
+                queue.launch(kernel, *sizes, [memory])
+
+
 def test_events_tell_time(device: Device, module: Module) -> None:
     with device.queue(profiling=True) as queue, device.allocate(4 << 16) as memory:
         queue.fill(memory, b"\0")

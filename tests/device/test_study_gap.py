@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.measure import optimisations, runs
 from portatile.studies import gap
-from portatile.studies.form.conduct import conduct
+from portatile.studies.form.conduct import Conditions, conduct
 from portatile.studies.form.study import Asked
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, GapRow
 from portatile.workloads.matmul import BASE
@@ -44,6 +45,17 @@ def test_every_combination(device: Device) -> None:
     if whole.instructions is not None:  # this compiler shows its code
         assert bare.families != whole.families
         assert bare.fused == 0
+
+
+def test_a_build_that_would_exceed_the_time_is_left_out(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count(0, 1000)
+    asked = Asked((device,), gap.GapOptions(config=PLAIN), PROBLEM)
+    with monkeypatch.context() as patch:
+        patch.setattr(gap, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))  # every build takes 1000 s
+        rows: list[GapRow] = list(conduct(gap.STUDY, asked, Conditions(seconds=500.0)).rows)
+    built = {row.on: row.status for row in rows if not row.order}
+    assert list(built.values()) == ["ok", "ok", *["left out: about 1000 s are too long"] * 2]
+    assert not any(row.seconds for row in rows if row.status != "ok")
 
 
 def test_two_configurations(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,7 +110,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         assert "before y" in found["before"].message
         assert "local memory" in found["local"].message
         assert "launch took longer" in found["hang"].message
-        assert "ended during launch (SIG" in found["abort"].message
+        assert re.search(r"ended during launch \(SIG\w+\) of a global size of \(\d+, 1, 1\)", found["abort"].message)
         assert found["wrong"].error is not None
         assert found["wrong"].error > 1
         assert found["slow"].median > 3 * found["none"].median

@@ -18,6 +18,7 @@ from portatile.measure import code, optimisations, transplant
 from portatile.records import DeviceInfo, Launch, Plan, Problem, Source
 from portatile.studies import gap_figures, gap_rows
 from portatile.studies.form import attribution
+from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, spelled_set
 from support.trials import DEVICE
 
@@ -79,6 +80,21 @@ def test_a_side_is_explained_in_three_ways() -> None:
     assert [figure.title for figure in figures][-1] == "Instructions"
     assert "16 times" in gap_figures.notes(done)[0]
     assert all(figure.draw("x") for figure in figures)
+
+
+def test_a_build_takes_about_as_long_as_those_near_to_it() -> None:
+    known = Durations()
+    built = {row.set: row for row in rows("one", {"a": 2.0, "b": 8.0, "c": 1.0})}
+    whole, none = built[frozenset("abc")], built[frozenset()]
+    known.add(none, 40.0)
+    assert known.expected(whole) == 0.0, "nothing near to it is known"
+    known.add(whole, 1.0)
+    assert known.expected(built[frozenset("a")]) == 40.0
+    assert known.expected(built[frozenset("ab")]) == 1.0
+    known.add(built[frozenset("a")], 7.0)
+    assert known.expected(built[frozenset("ab")]) == 7.0
+    assert known.expected(replace(none, on=EMPTY_LAUNCH)) == 0.0
+    assert known.expected(replace(none, side="two")) == 0.0, "another compiler"
 
 
 def test_equal_code_takes_equal_time() -> None:

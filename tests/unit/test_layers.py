@@ -45,7 +45,7 @@ BINDINGS: dict[str, tuple[str, ...]] = {
     "distributed": ("fleet/",),
     "dask": ("fleet/",),
     "click": ("cli/",),
-    "rich": ("cli/",),
+    "rich": ("cli/", "tuning/search/progress_line.py"),
 }
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)

@@ -8,11 +8,11 @@ import pytest
 
 from portatile import ceilings
 from portatile.ceilings import BRIEF, Measured
-from portatile.cli import _formatting
 from portatile.reports import attention, overview
 from portatile.reports.groups import Group, gather
 from portatile.reports.overview import Placed
 from portatile.trials import ARRAYS, FLOPS, Certificate, Trial
+from portatile.workloads import speeds
 from support import reporting
 
 pytestmark = pytest.mark.usefixtures("own_directories")
@@ -107,4 +107,4 @@ def test_a_kernel_without_operations_has_the_speed_of_its_arrays_in_report_and_r
     assert group.speed(group.best).endswith("GB/s")
     assert group.rate(group.best) == pytest.approx(20e9)
     assert group.share(group.best) is None  # nobody knows how much of them it must read
-    assert _formatting.speed(group.best, None) == "20.0 GB/s"
+    assert speeds.speed(group.best, None) == "20.0 GB/s"

@@ -44,6 +44,33 @@ def test_text(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     assert "1 crash" in other
 
 
+def test_of_an_edited_kernel_the_newest_text_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_console.out, "width", 250)
+    options = {"arrays": "x[64]", "version": "a", "checked": "reference"}
+    scale = Problem("kernel:scale", {"n": 64}, "float32", options)
+    texts = [replace(scale, options={**options, "version": version}) for version in "abc"]
+    other = replace(scale, options={**options, "arrays": "x[32]"}, sizes={"n": 32})
+    path = str(tmp_path / "own.sqlite")
+    with ResultStore(Path(path)) as store:
+        for seconds, day, problem in ((1e-3, 2, texts[1]), (2e-3, 3, texts[2]), (3e-3, 1, texts[0]), (4e-3, 1, other)):
+            store.add(replace(trial(seconds * 1e3, seconds, problem=problem), time=f"2026-01-0{day}T00:00:00+00:00"))
+        kept = store.trials()
+    assert cli.main(["results", "--store", path]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if "kernel:scale" in line]
+    assert len(rows) == 2, "other arrays are another problem"
+    assert rows[0].startswith("kernel:scale n=64 float32, and 2 earlier texts (--all)  ")
+    assert "  2 ms  " in rows[0], "the text tuned last, not the fastest"
+    assert rows[1].startswith("kernel:scale n=32 float32  ")
+    assert cli.main(["results", "--store", path, "--all"]) == 0
+    every = [line for line in capsys.readouterr().out.splitlines() if "kernel:scale" in line]
+    assert len(every) == 4
+    assert "earlier" not in " ".join(every)
+    assert cli.main(["results", "--store", path, "--json"]) == 0
+    assert from_json(capsys.readouterr().out, list[Trial]) == kept
+
+
 def test_only_what_differs_from_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_console.out, "width", 250)
     workload = get("matmul")

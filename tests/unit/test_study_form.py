@@ -25,7 +25,7 @@ from portatile.studies import memory, strategies
 from portatile.studies.form import discover, gallery, page, table
 from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
 from portatile.studies.form.journal import Journal
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import EXPERIMENTS, Asked, Column, Option, Run, Study, option
 from support.recordings import recorded
 from support.trials import DEVICE
 
@@ -116,6 +116,18 @@ def test_a_study_that_is_interrupted_goes_on() -> None:
     assert conduct(STUDY, asked()).before == 0  # what is complete is measured anew
 
 
+def test_what_was_left_out_is_measured_when_the_study_goes_on() -> None:
+    def hurried(run: Run) -> Iterator[Row]:
+        for row in measure(run):
+            yield replace(row, seconds=None, status="left out: about 9 s are too long") if row.size in (2, 4) else row
+
+    first = conduct(replace(STUDY, measure=hurried), asked())
+    assert (first.ended, [row.status[:8] for row in first.rows]) == (OUT_OF_TIME, ["ok", "left out", "ok", "left out"])
+    second = conduct(STUDY, asked())
+    assert (second.ended, second.before, sorted(row.size for row in second.rows)) == (COMPLETE, 2, [1, 2, 3, 4])
+    assert {row.status for row in second.rows} == {"ok"}
+
+
 def test_a_killed_study_leaves_its_rows() -> None:
     """Nothing is told to a generator that a killed process held: the rows are there all the same."""
     process = STUDY.measure(Run((), Options()))
@@ -186,6 +198,8 @@ def test_the_page_needs_nothing_else() -> None:
     skipped = [page.Skipped("absent", "What?", "no <device>")]
     text = page.render([result, result], skipped)
     assert "Is &lt;this&gt; a question?" in text
+    assert text.count(EXPERIMENTS) == 1
+    assert text.index(EXPERIMENTS) < text.index("D0.0"), "said before the first number"
     assert "nothing &amp; nobody." in text
     assert "no &lt;device&gt;" in text
     tags = _Tags(text).seen
@@ -334,6 +348,7 @@ def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for study in discover.studies().values():
         assert study.question in shown
+    assert shown.count("experiments in published papers") == 1
     with pytest.raises(UnknownNameError, match="Did you mean 'memory'"):
         discover.get("memori")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from portatile import ceilings, workloads
-from portatile.formatting import rate, spelled
+from portatile import ceilings
+from portatile.formatting import spelled
 from portatile.kernel.definition import PREFIX as OWN
 from portatile.records import Problem
-from portatile.trials import Trial, own_speed
+from portatile.trials import Trial
 from portatile.workload import Workload
+from portatile.workloads import speeds
 
 
 def shape(problem: Problem) -> str:
@@ -22,22 +23,11 @@ def titled(problem: Problem) -> str:
 
 def brief(problem: Problem) -> str:
     """The workload's name and its shape, without what is as usual: options with their first value, a user's own kernel's version."""
-    workload = known(problem)
+    workload = speeds.known(problem)
     usual = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
     shown = problem.options.items() if workload is not None or not problem.workload.startswith(OWN) else ()
     options = {name: value for name, value in shown if usual.get(name) != value}
     return " ".join(filter(None, (problem.workload, spelled(problem.sizes), problem.dtype, spelled(options))))
-
-
-def known(problem: Problem) -> Workload | None:
-    """The problem's workload; None for a kernel of a user's own, or of another tuner."""
-    return workloads.get(problem.workload) if problem.workload in workloads.names() else None
-
-
-def speed(trial: Trial, workload: Workload | None) -> str:
-    """The speed of a valid trial in its workload's unit, as its search stored it of a user's own kernel; empty for another tuner's."""
-    speed_and_unit = own_speed(trial.conditions, trial.comparable) if workload is None else workload.speed(trial.problem, trial.comparable)
-    return "" if speed_and_unit is None else rate(*speed_and_unit)
 
 
 def ceiling(trial: Trial, workload: Workload | None) -> str:

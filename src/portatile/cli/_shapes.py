@@ -25,7 +25,7 @@ from portatile.trials import Budget
 from portatile.tuning.search import held_out, shapes, tuner
 from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
-from portatile.workloads import precisions
+from portatile.workloads import precisions, speeds
 
 _SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # what means the same for many shapes as for one
 _ELEMENTS = ("element_type", "element_precision")
@@ -133,7 +133,7 @@ def _print(tuned: shapes.ShapesResult, workload: Workload) -> None:
             [
                 _formatting.shape(result.problem),
                 duration(result.best.comparable),
-                _formatting.speed(result.best, workload),
+                speeds.speed(result.best, workload),
                 faster,
                 _place_of_best(result),
                 "" if result.warm_best is None else f"{result.warm_best.comparable / result.best.comparable:.2f} x",

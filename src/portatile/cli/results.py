@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from portatile import workloads
 from portatile.cli import _console, _formatting, _options
 from portatile.errors import PortatileError, UnknownNameError, UsageError
 from portatile.formatting import duration, spelled
+from portatile.kernel.definition import PREFIX as OWN
 from portatile.records import canonical
 from portatile.store import Query, ResultStore, device_key
 from portatile.trials import Trial
 from portatile.workload import Workload
+from portatile.workloads import speeds
 
 _COLUMNS = ("problem", "differs from the default", "time", "median within", "speed", "of ceiling", "tried", "checked, error")
 
@@ -25,16 +28,26 @@ _COLUMNS = ("problem", "differs from the default", "time", "median within", "spe
 @click.argument("named", metavar="[WORKLOAD]", required=False)
 @_options.selection()
 @click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
+@click.option("--all", "every_text", is_flag=True, help="Every text of your own kernels that was tuned, not only the newest of each.")
 @_options.store()
 @click.option("--regret", is_flag=True, help="How good the selection for untuned shapes is: each tuned shape is held out in turn.")
 @click.option("--forget", is_flag=True, help="Remove these trials from the store; takes WORKLOAD, --device or both.")
 @_options.document("Print the trials themselves, a JSON list that other stores can import.")
 def command(
-    named: str | None, workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, forget: bool, as_json: bool
+    named: str | None,
+    workload: str | None,
+    device: str | None,
+    best: bool,
+    every_text: bool,
+    path: Path | None,
+    regret: bool,
+    forget: bool,
+    as_json: bool,
 ) -> None:
     """Show the best of each problem on each device in the result store, or every trial with --json.
 
-    Configurations are shown by the parameters that differ from the default. WORKLOAD is short for --workload WORKLOAD.
+    Configurations are shown by the parameters that differ from the default. WORKLOAD is short for --workload WORKLOAD. A kernel of your
+    own that was edited is shown with the text tuned last, --all shows the earlier ones too.
     """
     if named is not None and workload not in (None, workloads.resolved(named)):
         raise UsageError(f"{named} and --workload {workload} are two workloads; name only one")
@@ -59,7 +72,8 @@ def command(
         subject = "nothing" if workload is None and device is None else "nothing of that workload and device is"
         _console.out.print(f"{subject} in {where}; fill it with: portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False)
     else:
-        _print(_groups(chosen))
+        groups = _groups(chosen)
+        _print([(group, 0) for group in groups] if every_text else _newest(groups))
 
 
 def _forget(path: Path | None, workload: str | None, device: str | None, shown: bool) -> None:
@@ -90,33 +104,45 @@ def _groups(trials: list[Trial]) -> list[list[Trial]]:
     return list(groups.values())
 
 
-def _print(groups: list[list[Trial]]) -> None:
-    """A table for each device with a row for each problem."""
-    devices: dict[str, list[list[Trial]]] = {}
+def _newest(groups: list[list[Trial]]) -> list[tuple[list[Trial], int]]:
+    """The groups, of a user's own kernel only that of the text tuned last, with the number of earlier texts of the same problem."""
+    texts: dict[tuple[str, ...], list[list[Trial]]] = {}
     for group in groups:
+        problem, device = group[0].problem, group[0].device
+        if problem.workload.startswith(OWN):
+            problem = replace(problem, options={name: value for name, value in problem.options.items() if name != "version"})
+        texts.setdefault((problem.key, device.name, device.platform, device.driver), []).append(group)
+    return [(max(of_one, key=lambda group: max(trial.time for trial in group)), len(of_one) - 1) for of_one in texts.values()]
+
+
+def _print(groups: list[tuple[list[Trial], int]]) -> None:
+    """A table for each device with a row for each problem; beside its trials stands how many earlier texts are not shown."""
+    devices: dict[str, list[tuple[list[Trial], int]]] = {}
+    for group, earlier in groups:
         device = group[0].device
-        devices.setdefault(f"{device.name} ({device.platform}, driver {device.driver})", []).append(group)
+        devices.setdefault(f"{device.name} ({device.platform}, driver {device.driver})", []).append((group, earlier))
     for place, (title, of_device) in enumerate(devices.items()):
         _console.out.print(f"{chr(10) * bool(place)}on {title}\n", markup=False)
-        brief = Counter(_formatting.brief(group[0].problem) for group in of_device)
-        rows = [_row(group, brief[_formatting.brief(group[0].problem)] == 1) for group in of_device]
+        brief = Counter(_formatting.brief(group[0].problem) for group, _ in of_device)
+        rows = [_row(group, brief[_formatting.brief(group[0].problem)] == 1, earlier) for group, earlier in of_device]
         _console.out.print(_console.table("", _COLUMNS, rows, left=2))
 
 
-def _row(trials: list[Trial], brief: bool) -> list[str]:
+def _row(trials: list[Trial], brief: bool, earlier: int = 0) -> list[str]:
     """A problem, its fastest configuration with time and speed, how many were tried, and what the fastest was checked on.
 
-    ``brief``: the problem is told by what is unusual of it, which is enough to tell it from the others.
+    ``brief``: the problem is told by what is unusual of it, which is enough to tell it from the others. ``earlier``: texts not shown.
     """
     newest = {canonical(trial.config): trial for trial in trials if trial.status != "skipped"}  # as the store ranks them
     fastest = min(newest.values() or trials, key=lambda trial: (trial.cold, trial.rank))
     tried = ", ".join(f"{count} {status}" for status, count in Counter(trial.status for trial in (newest.values() or trials)).most_common())
     titled = _formatting.brief if brief else _formatting.titled
-    title = f"{titled(fastest.problem)}{' cold' * fastest.cold}"
+    folded = f", and {_console.counted(earlier, 'earlier text')} (--all)" if earlier else ""
+    title = f"{titled(fastest.problem)}{' cold' * fastest.cold}{folded}"
     if fastest.status != "ok":
         return [title, "nothing valid", "", "", "", "", tried, ""]
-    workload = _formatting.known(fastest.problem)
-    speed = _formatting.speed(fastest, workload)
+    workload = speeds.known(fastest.problem)
+    speed = speeds.speed(fastest, workload)
     share = _formatting.ceiling(fastest, workload)
     return [title, _changes(fastest, workload), duration(fastest.comparable), _interval(fastest), speed, share, tried, _checked(fastest)]
 

@@ -19,7 +19,7 @@ from portatile.errors import UsageError
 from portatile.records import Problem
 from portatile.studies.form import conduct, discover, gallery, page
 from portatile.studies.form.conduct import Conditions, Listener
-from portatile.studies.form.study import Asked, Study
+from portatile.studies.form.study import EXPERIMENTS, Asked, Study
 from portatile.trials import Budget
 
 _INTERRUPTED = 130
@@ -61,6 +61,7 @@ def command(ctx: click.Context, listed: bool) -> None:
     if listed:
         rows = [(study.name, ", ".join(study.answers), f"{study.minutes:g} min", study.question) for study in discover.studies().values()]
         _console.out.print(_console.table("", ("study", "experiments", "usually", "question"), rows, left=4))
+        _console.out.print(f"\n{EXPERIMENTS}", markup=False)
         ctx.exit()
     if ctx.invoked_subcommand is None:
         raise click.UsageError(f"Name a study, or --list them. There are: {', '.join(command.list_commands(ctx))}.", ctx)
@@ -112,7 +113,8 @@ def _command(study: Study) -> click.Command:
         own.append(click.Option(["--budget", "limit"], metavar="BUDGET", help="Time for it: 30s. Without: as long as it takes."))
     own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
     hint = f"`portatile study {study.name} WORKLOAD --help` lists sizes and options.\n\n" if study.problem == "needed" else ""
-    text = f"{study.question}\n\n{hint}Experiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
+    about_it = f"Experiments of published papers: {', '.join(study.answers)}; usually {study.minutes:g} min."
+    text = f"{study.question}\n\n{hint}{about_it}\n\nTimed: {study.timed}"
 
     def about(problem: Problem, **values: Any) -> int:
         return _run(study, problem, values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -10,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 
 import click
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
-from rich.text import Text
 
 from portatile import device as devices
 from portatile import strategies, workloads
@@ -25,9 +22,11 @@ from portatile.records import Config, DeviceInfo, Problem, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import many_devices, races, replay, tuner
+from portatile.tuning.search.progress_line import ProgressLine
+from portatile.tuning.search.standing import PREPARING, Standings
 from portatile.workload import Workload
+from portatile.workloads import speeds
 
-_PREPARING = "opening the device, preparing operands and reference"
 _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 
 
@@ -170,7 +169,7 @@ def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
     """Search recorded trials, and print the table of a live search."""
     with _Watch("reading the recording") as watch:
         result = replay.run(request, watch)
-    workload = _formatting.known(result.problem)
+    workload = speeds.known(result.problem)
     if as_json:
         click.echo(document(result, workload))
     else:
@@ -228,64 +227,43 @@ def document(result: tuner.TuningResult, workload: Workload | None) -> str:
     return to_json(record).decode()
 
 
-class _Left(ProgressColumn):
-    """A line with the remaining budget, counted down between trials too."""
-
-    def render(self, task: Task) -> Text:
-        ends = task.fields["ends"]
-        return Text("" if ends is None else f"{max(ends - time.monotonic(), 0):.0f} s left")
-
-
 class _Watch:
     """Shows progress: a live line on a terminal, elsewhere a line from time to time. A context manager."""
 
-    def __init__(self, preparing: str = _PREPARING, several: bool = False) -> None:
+    def __init__(self, preparing: str = PREPARING, several: bool = False) -> None:
         """``several``: of several devices, each named in its lines."""
-        self._preparing, self._several = preparing, several
-        self._live = _console.err.is_terminal
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), _Left())
-        self._bar = Progress(*columns, console=_console.err, disable=not self._live, transient=True)
-        self._task: TaskID | None = None
-        self._last: dict[str, tuner.Progress] = {}  # by device
+        self._preparing = preparing
+        self._live = ProgressLine(preparing, several, _console.err) if _console.err.is_terminal else None
+        self._standings = Standings(several) if self._live is None else self._live.standings
         self._printed: dict[str, tuner.Progress] = {}
 
     def __enter__(self) -> _Watch:
-        self._bar.start()
-        self._task = self._bar.add_task(self._preparing, total=None, ends=None)
-        if not self._live:
+        if self._live is None:
             _console.err.print(self._preparing)
+        else:
+            self._live.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._bar.stop()
-        for name, last in self._last.items():
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+        for name, last in self._standings.last.items():
             if last is not self._printed.get(name):
                 self._print(last)
 
     def __call__(self, progress: tuner.Progress) -> None:
         """Show the progress of the search."""
-        self._last[progress.device.id] = progress
+        if self._live is not None:
+            self._live(progress)
+            return
+        self._standings.last[progress.device.id] = progress
         printed = self._printed.get(progress.device.id)
-        if self._live and self._task is not None:
-            ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left
-            described = "; ".join(self._sentence(replace(of_device, seconds_left=None)) for of_device in self._last.values())
-            self._bar.update(self._task, description=described, ends=ends)
-        elif printed is None or progress.best is not printed.best or progress.seconds - printed.seconds >= _PLAIN_SECONDS:
+        if printed is None or progress.best is not printed.best or progress.seconds - printed.seconds >= _PLAIN_SECONDS:
             self._print(progress)
 
-    def _sentence(self, progress: tuner.Progress) -> str:
-        return f"{progress.device.id}: {_standing(progress)}" if self._several else _standing(progress)
-
     def _print(self, progress: tuner.Progress) -> None:
-        _console.err.print(f"{progress.seconds:6.1f} s  {self._sentence(progress)}", markup=False, soft_wrap=True)
+        _console.err.print(f"{progress.seconds:6.1f} s  {self._standings.sentence(progress)}", markup=False, soft_wrap=True)
         self._printed[progress.device.id] = progress
-
-
-def _standing(progress: tuner.Progress) -> str:
-    best = "nothing valid yet"
-    if progress.best is not None:
-        best = f"best {_formatting.speed(progress.best, _formatting.known(progress.problem)) or duration(progress.best.comparable)}"
-    return ", ".join(filter(None, (f"{best}  {progress.tried}", progress.left)))
 
 
 def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
@@ -343,7 +321,7 @@ def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[st
     quarter = len(ordered) // 4
     spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
     faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
-    return [duration(trial.comparable), percent(spread, 1), _formatting.speed(trial, workload), faster]
+    return [duration(trial.comparable), percent(spread, 1), speeds.speed(trial, workload), faster]
 
 
 def _gflops(trial: Trial, flops: float | None) -> float | None:

@@ -14,8 +14,11 @@ def named(kernel: Kernel, device: DeviceInfo, global_size: Size3, local_size: Si
     return f"kernel {kernel.name!r} with global size {global_size} and local size {local_size} on {device.id}"
 
 
-def check(kernel: Kernel, device: DeviceInfo, limit: int, global_size: Size3, local_size: Size3) -> None:
-    """Raise LaunchError for sizes that are none, or that the kernel or the device does not run; ``limit``: work-items of a group."""
+def check(kernel: Kernel, device: DeviceInfo, limit: int, global_size: Size3, local_size: Size3, groups: int | None = None) -> None:
+    """Raise LaunchError for sizes that are none, or that the kernel or the device does not run.
+
+    ``limit``: work-items of a group. ``groups``: work-groups of a launch; None where the driver counts them itself.
+    """
 
     def refuse(reason: str) -> None:
         raise LaunchError(f"{named(kernel, device, global_size, local_size)}: {reason}")
@@ -29,3 +32,6 @@ def check(kernel: Kernel, device: DeviceInfo, limit: int, global_size: Size3, lo
         refuse(f"the kernel requires the local size {required}")
     if prod(local_size) > limit or any(n > along for n, along in zip(local_size, most, strict=True)):
         refuse(f"at most {limit} work-items and {most} in each dimension")
+    count = prod(global_size) // prod(local_size)
+    if groups is not None and count > groups:
+        refuse(f"{count} work-groups; at most {groups}")

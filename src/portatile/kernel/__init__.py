@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from portatile import device as devices
-from portatile import notebooks, strategies
+from portatile import strategies
 from portatile.arguments.host_tensors import taken
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
@@ -29,7 +29,7 @@ from portatile.records import Config, canonical
 from portatile.select import Choice
 from portatile.store import ResultStore, known_results
 from portatile.trials import Budget, Trial
-from portatile.tuning.search import tuner
+from portatile.tuning.search import tuner, watching
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.objective import Objective
 from portatile.user_warnings import warn
@@ -127,9 +127,9 @@ class Kernel(Definition):
             request = replace(request, strategy=strategies.get(strategy, strategy_options))
         if timeout is not None:
             request = replace(request, limits=PhaseLimits.running(timeout))
-        first_ceilings.ensure(devices.get(device).info)
-        with ResultStore.default() as store:
-            return replace(self.tune_as(request, store, listen), metrics=shown)
+        with watching.shown(listen) as listener, ResultStore.default() as store:
+            first_ceilings.ensure(devices.get(device).info)
+            return replace(self.tune_as(request, store, listener), metrics=shown)
 
     def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.TuningRequest:
         """The request of ``tune`` to the tuner."""
@@ -137,7 +137,6 @@ class Kernel(Definition):
 
     def tune_as(self, request: tuner.TuningRequest, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
         """Tune by a request made by ``request``."""
-        listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
         result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
         self._by_arguments.clear()

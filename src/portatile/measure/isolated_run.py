@@ -68,6 +68,11 @@ class KernelRun:
         """The kernel as one would call it."""
         return self.entry.signature
 
+    @property
+    def launched(self) -> str:
+        """The kernel and the sizes of its launch."""
+        return f"{self.called} with global size {self.global_size} and local size {self.local_size}"
+
 
 @dataclass(frozen=True)
 class RunOutcome:
@@ -99,8 +104,8 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
                 ours.send((task, selector))
             late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
             _answer(ours, child, _COMPILE_SECONDS, late, f"{task.called}: the process that compiled it")
-            late_run = LaunchError(f"{task.called} did not end within {timeout:g} s; --timeout allows it more")
-            answer = _answer(ours, child, timeout, late_run, f"{task.called}: the process that ran it")
+            late_run = LaunchError(f"{task.launched} did not end within {timeout:g} s; --timeout allows it more")
+            answer = _answer(ours, child, timeout, late_run, f"{task.launched}: the process that ran it")
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)

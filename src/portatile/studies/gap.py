@@ -10,6 +10,7 @@ of their optimisations' shares; what is left is the ratio of the builds without 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
@@ -28,7 +29,8 @@ from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Arg, Config, Launch, Plan, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies.form import attribution
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
+from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import figures, notes
 from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
@@ -90,15 +92,22 @@ def measure(run: Run) -> Iterator[GapRow]:
     with ExitStack() as stack:
         prepared: dict[str, PreparedRun] = {}
         wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
+        durations = Durations()
         for number, (place, row) in enumerate(wanted):
+            if number % _AHEAD == 0:
+                _compile_ahead([(sides[side_of], later) for side_of, later in wanted[number : number + _AHEAD]], run.seconds_left)
+            if not run.fits(expected := durations.expected(row)):
+                yield replace(row, status=f"{LEFT_OUT}: about {expected:.0f} s are too long", time=now())
+                continue
             side, other = sides[place], sides[len(sides) - 1 - place]
             if side.label not in prepared:
                 run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
                 prepared[side.label] = stack.enter_context(runs.prepared(side.device, problem))
             ready = prepared[side.label]
-            if number % _AHEAD == 0:
-                _compile_ahead([(sides[side_of], later) for side_of, later in wanted[number : number + _AHEAD]])
-            yield _transplanted(ready, side, other, row) if row.on == SWAPPED else _measured(ready, side, row)
+            started, length = time.monotonic(), _length(side, run)
+            row = _transplanted(ready, side, other, row, length) if row.on == SWAPPED else _measured(ready, side, row, length)
+            durations.add(row, time.monotonic() - started)
+            yield row
 
 
 def _by_turns(blanks: Sequence[Sequence[GapRow]]) -> Iterator[tuple[int, GapRow]]:
@@ -112,10 +121,11 @@ def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
     return attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
 
 
-def _compile_ahead(builds: Sequence[tuple[Side, GapRow]]) -> None:
+def _compile_ahead(builds: Sequence[tuple[Side, GapRow]], seconds: float | None) -> None:
     """Fill the cache with the next builds, by several threads, before they are timed; on processors one compiles at a time anyway.
 
-    Only the next few: who ends the study early has measured most of what was compiled.
+    Only the next few: who ends the study early has measured most of what was compiled. What is not compiled after ``seconds`` is not
+    waited for.
     """
     plans = [
         (optimisations.built_with(side.plan, row.set, side.device.info), side.device)
@@ -126,9 +136,9 @@ def _compile_ahead(builds: Sequence[tuple[Side, GapRow]]) -> None:
         return
     pool = ThreadPoolExecutor(min(_AHEAD, os.cpu_count() or 1))
     try:
-        wait([pool.submit(_into_the_cache, plan, device) for plan, device in plans])
+        wait([pool.submit(_into_the_cache, plan, device) for plan, device in plans], seconds)
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _into_the_cache(plan: Plan, device: Device) -> None:
@@ -187,7 +197,7 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
     ]
 
 
-def _measured(ready: PreparedRun, side: Side, row: GapRow) -> GapRow:
+def _measured(ready: PreparedRun, side: Side, row: GapRow, length: Length) -> GapRow:
     """The row with its time and code; what fails is a row that says why."""
     info = side.device.info
     if row.on == EMPTY_LAUNCH:
@@ -203,19 +213,19 @@ def _measured(ready: PreparedRun, side: Side, row: GapRow) -> GapRow:
         row = _with_code(row, made)
         with runs.loaded_plan(side.device, plan) as executable:
             error = ready.check(executable, bound, strict=not options, label=row.on)
-            samples = ready.samples(executable, _length(side))
+            samples = ready.samples(executable, length)
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
     return _timed(row, samples, error)
 
 
-def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> GapRow:
+def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow, length: Length) -> GapRow:
     """The other side's launches, with what its compiler makes of them, through this side's driver."""
     bound = workloads.get(row.workload).bound(ready.problem, other.config)
     try:
         with execute.Executable(side.device, other.plan, lambda source: transplant.transplanted(source, other.device)) as executable:
             error = ready.check(executable, bound, label=row.on)
-            samples = ready.samples(executable, _length(side))
+            samples = ready.samples(executable, length)
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
     return _timed(row, samples, error)
@@ -230,8 +240,10 @@ def _with_code(row: GapRow, made: Code) -> GapRow:
     return replace(row, private=made.private, families=canonical(made.families), kinds=canonical(made.kinds))
 
 
-def _length(side: Side) -> Length:
-    return _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
+def _length(side: Side, run: Run) -> Length:
+    """The length of a measurement, with few samples where runs are so long that the study's time would end before."""
+    length = _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
+    return length if run.seconds_left is None else replace(length, most=min(length.most, run.seconds_left))
 
 
 def _empty_launch(ready: PreparedRun, row: GapRow) -> GapRow:

@@ -25,7 +25,7 @@ from portatile.formatting import percent
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
 from portatile.trials import now
 from portatile.workloads.matmul import BASE
 
@@ -142,7 +142,7 @@ class Timed:
         kind, count = (device.info.id, str(config["ALGORITHM"]), str(config["BLOCK"])), prod(problem.sizes.values())
         expected = self._known.get(kind, 0.0) * count * (1 + self._repeat)
         if not self._run.fits(expected):
-            return replace(_blank(device.info, problem, config), status=f"left out: {expected:.0f} s are too long", time=now())
+            return replace(_blank(device.info, problem, config), status=f"{LEFT_OUT}: {expected:.0f} s are too long", time=now())
         row = product(device, problem, config, self._repeat)
         if row.kernel:
             self._known[kind] = row.kernel / count

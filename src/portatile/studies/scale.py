@@ -31,7 +31,7 @@ from portatile.studies.form import prediction, shared_run, simulation
 from portatile.studies.form.prediction import Alone
 from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, Simulated, TrialCost
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
 from portatile.trials import Trial
 from portatile.tuning.search import replay
 
@@ -133,7 +133,7 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
         repeat = options.repeat if len(chosen) > 1 else min(options.repeat, _ALONE)
         expected = (1 + repeat) * (row.seconds or 0.0)
         if not run.fits(expected):
-            yield replace(row, status=f"left out: {expected:.0f} s are too long")
+            yield replace(row, status=f"{LEFT_OUT}: {expected:.0f} s are too long")
             continue
         try:
             measured = min(shared_run.timed(SharedRun(problem, chosen, repeat)).seconds)

@@ -18,6 +18,8 @@ from portatile.errors import ArgumentError, LaunchError
 from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3
 
+_COUNTED_BY_POCL = 2**32 - 1  # work-groups of a launch: more do not fit into its counter, and it may end the process
+
 
 class ClKernel(Kernel):
     """A ``pyopencl.Kernel``. Its arguments are its state, hence the lock between setting them and queueing."""
@@ -36,11 +38,12 @@ class ClKernel(Kernel):
         # NVIDIA answers 256 also for kernels that require and run more; it refuses by itself what it cannot run
         limit: int = handle.get_work_group_info(info.WORK_GROUP_SIZE, device.cl_device)
         self._limit = device.info.max_work_group_size if device.nvidia else min(limit, device.info.max_work_group_size)
+        self._groups = _COUNTED_BY_POCL if "Portable Computing Language" in device.info.platform else None
         self._static: int = handle.get_work_group_info(info.LOCAL_MEM_SIZE, device.cl_device)
 
     def check(self, global_size: Size3, local_size: Size3) -> None:
         """Raise LaunchError for an NDRange that the device cannot run; a legal one is remembered."""
-        ranges.check(self, self.device.info, self._limit, global_size, local_size)
+        ranges.check(self, self.device.info, self._limit, global_size, local_size, self._groups)
         self.check_local(0)
         self.legal.add((global_size, local_size))
 

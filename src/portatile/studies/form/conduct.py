@@ -10,7 +10,7 @@ from typing import Any
 
 from portatile.measure import first_ceilings
 from portatile.studies.form.journal import Journal
-from portatile.studies.form.study import Asked, Rows, Run, Study
+from portatile.studies.form.study import LEFT_OUT, Asked, Rows, Run, Study
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ def _run(study: Study, request: Asked, journal: Journal, until: float | None, li
 def _measure(study: Study, run: Run, journal: Journal, rows: list[Any]) -> str:
     """Append what is measured to ``rows`` and the journal, until the end, the end of the time or Ctrl-C; returns which.
 
-    A study by trials looks at the time itself: its rows come once its trials are measured, and are not kept in the journal.
+    Rows that were left out for lack of time are not kept: another run measures them. A study by trials looks at the time itself: its rows
+    come once its trials are measured, and are not kept in the journal.
     """
     ended, measured = COMPLETE, study.measure(run)
     try:
@@ -99,12 +100,13 @@ def _measure(study: Study, run: Run, journal: Journal, rows: list[Any]) -> str:
             if run.known(row):
                 continue
             rows.append(row)
-            if run.until is not None and time.monotonic() > run.until:
-                ended = OUT_OF_TIME
+            late, left_out = run.until is not None and time.monotonic() > run.until, _left_out(row)
+            ended = OUT_OF_TIME if late or left_out else ended
             if not study.by_trials:
-                journal.add(row)
+                if not left_out:
+                    journal.add(row)
                 run.advance()
-                if ended == OUT_OF_TIME:
+                if late:
                     break
         if ended == COMPLETE:
             journal.remove()
@@ -115,3 +117,8 @@ def _measure(study: Study, run: Run, journal: Journal, rows: list[Any]) -> str:
         if close is not None:
             close()
     return ended
+
+
+def _left_out(row: Any) -> bool:
+    """Whether a row was not measured because it would have taken longer than was left."""
+    return str(getattr(row, "status", "")).startswith(LEFT_OUT)

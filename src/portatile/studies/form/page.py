@@ -20,6 +20,7 @@ from portatile.figures.quantities import duration
 from portatile.formatting import spelled
 from portatile.studies.form import conduct, table
 from portatile.studies.form.conduct import StudyOutcome
+from portatile.studies.form.study import EXPERIMENTS
 
 _FOLDER = Path(__file__).parent
 _SPOKEN = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")
@@ -43,6 +44,7 @@ def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) ->
         style=Markup(svg.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),
         title="Studies" if len(outcomes) != 1 else outcomes[0].study.question,
         chapters=[_chapter(outcome, name) for outcome, name in zip(outcomes, _names(outcomes), strict=True)],
+        experiments=EXPERIMENTS if outcomes else "",
         skipped=skipped,
         devices=list(devices.values()),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

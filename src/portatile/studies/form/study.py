@@ -17,6 +17,16 @@ from portatile.device.base import Device
 from portatile.figures.svg import Figure
 from portatile.records import Problem, Value
 
+EXPERIMENTS = (
+    "Numbers such as D3.2 name experiments in published papers and tutorials, here the second one of D3: "
+    "D1 Du et al., D2 Transue et al., D3 Komatsu et al., D4 Videau, D5 Nugteren."
+)
+"""What ``Study.answers`` are, for the readers of pages and lists."""
+
+
+LEFT_OUT = "left out"
+"""How the status of a row begins that was not measured because it would have taken longer than was left; another run measures it."""
+
 
 @dataclass(frozen=True)
 class Option:
@@ -113,7 +123,7 @@ def nothing(rows: Rows) -> list[str]:
 class Study:
     """A question and how it is answered.
 
-    ``answers``: the rows of the experiments' list. ``minutes``: on a usual device with its defaults. ``timed``: what the times contain.
+    ``answers``: see ``EXPERIMENTS``. ``minutes``: on a usual device with its defaults. ``timed``: what the times contain.
     ``key``: the fields by which a row is known. ``finish`` makes the table of all rows that were measured: relative times, order.
     ``figures`` draws it, ``shown`` are the rows that people read (files hold all), ``notes`` are lines below it. ``devices``: where none is
     named the best one, all, each piece of hardware once (``any``: if there is one), or none at all. ``sample``: what is asked when all

@@ -361,8 +361,7 @@ class Supervisor:
         if variant is not None and variant.number == _RACE:
             self._raced = Raced((), reason if hung else f"the worker ended during {child.phase} ({fate})")
         elif variant is not None and (child.begun or hung):
-            hint = ": it may read or write outside its arrays" if fate in ("SIGSEGV", "SIGBUS") and child.phase in ("launch", "run") else ""
-            message = reason if hung else f"the worker ended during {child.phase} ({fate}){hint}"
+            message = reason if hung else variant.ended_worker(child.phase, fate)
             if foreign:
                 message += "; it was stopped" if halted else "; a signal from outside ended it, as of an out-of-memory killer"
             if child is self._timer:

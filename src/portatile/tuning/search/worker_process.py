@@ -16,7 +16,7 @@ import msgspec
 
 from portatile import processes
 from portatile.errors import ArgumentError
-from portatile.records import Source
+from portatile.records import Launch, Source
 from portatile.tuning import protocol
 from portatile.tuning.protocol import Frames, Open, Phase, Reply, Request
 
@@ -35,6 +35,14 @@ class Variant:
     parts: tuple[protocol.Part, ...]
     screened: bool = True
     timed: bool = True
+
+    def ended_worker(self, phase: str, fate: str) -> str:
+        """The message of a worker that ended in a phase of this variant; while it ran, with its largest global size."""
+        if phase not in ("launch", "run"):
+            return f"the worker ended during {phase} ({fate})"
+        sizes = (step.global_size for part in self.parts for step in part.plan.steps if isinstance(step, Launch))
+        hint = ": it may read or write outside its arrays" if fate in ("SIGSEGV", "SIGBUS") else ""
+        return f"the worker ended during {phase} ({fate}) of a global size of {max(sizes, key=math.prod)}{hint}"
 
 
 class WorkerEnded(Exception):

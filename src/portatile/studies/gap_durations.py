@@ -1,0 +1,24 @@
+"""The seconds that builds of ``study gap`` take, so that one which would exceed the study's time is not begun."""
+
+from __future__ import annotations
+
+from portatile.studies.gap_rows import GapRow
+
+
+class Durations:
+    """What the builds of each side took, compiling and checking included, and what another is expected to take."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[frozenset[str], float]] = {}
+
+    def add(self, row: GapRow, seconds: float) -> None:
+        """Remember how long the row of a build took."""
+        if row.set is not None:
+            self._known.setdefault(row.side, {})[row.set] = seconds
+
+    def expected(self, row: GapRow) -> float:
+        """As long as the longest of its side that differs in one optimisation, or has more of them; 0 where none is known."""
+        wanted, known = row.set, self._known.get(row.side, {})
+        if wanted is None:
+            return 0.0
+        return max((seconds for other, seconds in known.items() if len(wanted ^ other) <= 1 or other >= wanted), default=0.0)
