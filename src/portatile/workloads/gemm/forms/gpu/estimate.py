@@ -27,6 +27,8 @@ _KEPT = 128  # bytes of C that a work-item has at most where operands lie along 
 _ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
 _JOINED = 4
 _FULL = 4  # groups a multiprocessor up to which k is split
+_UNEVEN = 3  # times as many where a triangle of C is left out: so many rounds cost less than what the last one wastes
+_SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ class Shape:
     zeros: str = ""  # the operand of which a triangle is zero, or c, of which one is not wanted
 
 
-def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -> Gpu | None:
+def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *, alone: bool = False) -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
-    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``), and only points that do so are
-    candidates: k is shared in one launch, and there is no tail.
+    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``). With ``alone`` only points of one
+    launch are candidates: k is shared where the last group adds up, and there is no tail.
     """
     costs = known(device, problem.dtype)
     if costs is None:
@@ -69,7 +71,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -
             continue
         for point in variants(shape, tile, device):
             saved = None
-            if zeros and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
+            if alone and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
                 continue
             if point.TAIL:
                 cut = point.cut(problem, device)
@@ -145,16 +147,22 @@ def _tiles(shape: Shape, rows: int, columns: int) -> int:
     """Tiles of full sums that take as long as all tiles. Where A or B is triangular, sums are half as long as k in the mean, and the
     multiprocessor whose tiles are the longest has half a tile more to do than that.
     """
+    wanted = _wanted(shape, rows, columns)
+    return ceil_div(wanted + min(wanted, shape.units), 2) if shape.zeros in ("a", "b") else wanted
+
+
+def _wanted(shape: Shape, rows: int, columns: int) -> int:
+    """The tiles of C that are computed."""
     down, across = ceil_div(shape.m, rows), ceil_div(shape.n, columns)
-    if shape.zeros == "c":
-        return sum(min(across, ((tile + 1) * rows - 1) // columns + 1) for tile in range(down))
-    return ceil_div(down * across + min(down * across, shape.units), 2) if shape.zeros else down * across
+    if shape.zeros != "c":
+        return down * across
+    return sum(min(across, ((tile + 1) * rows - 1) // columns + 1) for tile in range(down))
 
 
 def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
-    tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
-    coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
+    tiles, coarse = (_wanted(shape, *sides) for sides in ((tile.point.rows, tile.point.columns), (128, 128)))
+    most = _FULL * (_UNEVEN if shape.zeros == "c" else 1) * shape.units
     joined = joins(device)
     if tile.point.KG > 1 and coarse > 2 * shape.units:
         return
@@ -168,12 +176,12 @@ def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
                 yield replace(point, TAIL=tile.tail)
             continue
         yield point
-        split = 2
-        while split <= 64 and split * tiles <= _FULL * shape.units and split * coarse <= 4 * shape.units and split * _STEPS <= shape.k:
+        for split in _SPLITS:
+            if split * tiles > most or split * coarse > 4 * shape.units or split * _STEPS > shape.k:
+                break
             yield replace(point, SPLIT_K=split)
             if joined and tile.point.rows * tile.point.columns * split * shape.itemsize <= JOINED:
                 yield replace(point, SPLIT_K=split, JOIN=True)
-            split *= 2
 
 
 def stagings(shape: Shape, point: Gpu) -> Iterator[Gpu]:

@@ -62,7 +62,7 @@
                 if (beta == 0)
                     *to = alpha * total[t][0].s{{ e }};
                 else
-                    *to = fma(alpha, total[t][0].s{{ e }}, beta * *to);
+                    *to = fma(alpha, total[t][0].s{{ e }}, beta * {{ added("i", "j + %d" % e, real) }});
             }
 {% endif %}
 {% endfor %}
@@ -72,7 +72,7 @@
                 if (beta == 0)
                     *to = alpha * total[t][0];
                 else
-                    *to = fma(({{ realv }})(alpha), total[t][0], beta * *to);
+                    *to = fma(({{ realv }})(alpha), total[t][0], beta * {{ added("i", "j", realv) }});
             }
 {% endif %}
         }

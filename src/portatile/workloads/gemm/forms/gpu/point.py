@@ -214,7 +214,7 @@ class Gpu(Point):
     )
     SPLIT_K: int = parameter(
         1,
-        (1, 2, 4, 8, 16, 32, 64),
+        (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64),
         "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
         tried=(SHARES_K,),
     )
