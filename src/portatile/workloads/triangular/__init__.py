@@ -15,6 +15,7 @@ from portatile.workloads.triangular import reference, steps
 
 _LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
 _LONG = 512  # the order from which smaller blocks leave more to products
+_LARGE = 4096  # the order from which a GPU's blocks are the largest
 _CHAINED, _FEW = 16, 64  # times the right-hand sides, or so many of them, are the order from which little but the chain takes time
 _CHAIN = 256  # a GPU substitutes in systems whose order times the bytes of an element is at most this: one launch beats six there
 
@@ -89,10 +90,12 @@ class Triangular(structured.TriangularOperand):
 
     @staticmethod
     def _block(problem: Problem) -> int:
-        """A GPU's blocks: as large as the chain of launches asks for, which takes the longer the fewer right-hand sides there are."""
+        """A GPU's blocks: as large as the chain of launches asks for, which takes the longer the fewer right-hand sides there are, and as
+        products by inverses like, which skip zeros.
+        """
         order = structured.order(problem)
         sides = problem.sizes["n" if problem.options["side"] == "L" else "m"]
-        return 512 if order >= _CHAINED * max(sides, _FEW) else 256 if order >= 512 else 128
+        return 512 if order >= min(_CHAINED * max(sides, _FEW), _LARGE) else 256 if order >= 512 else 128
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal in order, with products of growing size between them; no step for an empty B."""

@@ -16,7 +16,7 @@ from portatile.workloads.blocks import integer
 from portatile.workloads.structured import order
 
 _STATIC = 49152  # bytes of local memory that a text may declare anywhere
-_LARGE = 128  # the order of neighbours from which products join them sooner than one launch does
+_LARGE, _LAST = 128, 64  # the orders of neighbours from which products join them sooner than one launch does; of those joined last
 
 
 def inverses(
@@ -37,7 +37,7 @@ def inverses(
     temporaries = [Temporary(name, count * nb**2 * problem.itemsize) for name in names]
     rest = (*known, Arg("inverses", role="temporary"))
     steps.append(Launch(text, "triangular_invert", (count * nb // size * group, 1, 1), (group, 1, 1), (integer("order", n), *rest)))
-    while size < min(nb, n, _LARGE):
+    while size < min(nb, n, _LARGE) and not (size >= _LAST and 2 * size == nb):
         arguments = (integer("order", n), integer("half_size", size), *rest)
         everything = (size // panel * group, -(-(n - size) // (2 * size)), 1)
         steps.append(Launch(text, "triangular_join", everything, (group, 1, 1), arguments))

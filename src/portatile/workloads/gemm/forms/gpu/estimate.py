@@ -27,7 +27,7 @@ _KEPT = 128  # bytes of C that a work-item has at most where operands lie along 
 _ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
 _JOINED = 4
 _FULL = 4  # groups a multiprocessor up to which k is split
-_UNEVEN = 3  # times as many where a triangle of C is left out: so many rounds cost less than what the last one wastes
+_TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
 _SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 
 
@@ -138,9 +138,22 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
     read = 1e-6 * (shape.m + shape.n) * shape.k * shape.itemsize / costs.read
     took += (costs.fill + drain) * (rounds + (rest > 0)) + max(multiplied, copied, read) + c * parts / costs.stored
     took += costs.exchange * 1e-5 * rows * columns * (point.KG - 1) * shape.itemsize / 4 * each
+    took *= _uneven(shape, point, groups, tiles * parts)
     if parts > 1 and point.JOIN:
         return took + _ARRIVE + 1e-6 * rows * columns * shape.itemsize * parts / (_ALONE * math.sqrt(warps / _JOINED))
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
+
+
+def _uneven(shape: Shape, point: Gpu, groups: int, count: int) -> float:
+    """What a triangle costs beside its ``count`` full sums: zeros in tiles on the diagonal, a last round whose groups may share few
+    multiprocessors, since all of a round end together, and more copies for the same work where tiles are small.
+    """
+    if not shape.zeros:
+        return 1.0
+    side = {"a": point.rows, "b": point.columns}.get(shape.zeros, 0)
+    rounds = ceil_div(count, shape.units * groups) * groups / ceil_div(count, shape.units)
+    copies = 1 + _COPIED * (1 / point.rows + 1 / point.columns)
+    return (1 + side / shape.k) * (1 + _TOGETHER * (rounds - 1)) * copies
 
 
 def _tiles(shape: Shape, rows: int, columns: int) -> int:
@@ -162,7 +175,6 @@ def _wanted(shape: Shape, rows: int, columns: int) -> int:
 def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
     tiles, coarse = (_wanted(shape, *sides) for sides in ((tile.point.rows, tile.point.columns), (128, 128)))
-    most = _FULL * (_UNEVEN if shape.zeros == "c" else 1) * shape.units
     joined = joins(device)
     if tile.point.KG > 1 and coarse > 2 * shape.units:
         return
@@ -177,7 +189,7 @@ def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
             continue
         yield point
         for split in _SPLITS:
-            if split * tiles > most or split * coarse > 4 * shape.units or split * _STEPS > shape.k:
+            if split * tiles > _FULL * shape.units or split * coarse > 4 * shape.units or split * _STEPS > shape.k:
                 break
             yield replace(point, SPLIT_K=split)
             if joined and tile.point.rows * tile.point.columns * split * shape.itemsize <= JOINED:
