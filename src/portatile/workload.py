@@ -186,6 +186,10 @@ class Workload(ABC):
                 raise ArgumentError(f"{self.name}: {name}={value!r} is not one of {self.options[name]}")
         return values
 
+    def operands_of(self, options: Mapping[str, Value]) -> tuple[Operand, ...]:
+        """The operands of problems with these options, the output last: ``operands``, where options add none."""
+        return self.operands
+
     @abstractmethod
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shape of each operand in memory."""
@@ -297,7 +301,7 @@ class Workload(ABC):
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """The operands whose old content matters with these scalars: by default all but outputs."""
-        return frozenset(operand.name for operand in self.operands if operand.role != "out")
+        return frozenset(operand.name for operand in self.operands_of(problem.options) if operand.role != "out")
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """The ways to split a problem that is too large for a device, for a configuration; by default none."""

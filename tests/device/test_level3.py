@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,17 +210,22 @@ _TILED = (
     replace(pipeline(4, (8, 8), (1, 1), 8, 2, 4, double=0), KG=2, PACK_A=True),
     replace(pipeline(4, (8, 8), (1, 1), 8, 2, 4, double=0), SPLIT_K=4, JOIN=True),
     replace(pipeline(2, (8, 8), (1, 2), 8, 2, 4, double=0), RASTER=8, PACK_B=True),
+    replace(pipeline(2, (8, 8), (1, 1), 8, 3, 4, double=1), KEEP=True),
+    replace(pipeline(4, (8, 8), (1, 1), 16, 2, 4), TURN=True),
 )
 _STRUCTURED = [
     *(("syrk", {"uplo": uplo, "trans": trans}) for uplo, trans in itertools.product("LU", "NT")),
-    *(("trmm", dict(zip(("side", "uplo", "trans", "diag"), choice, strict=True))) for choice in itertools.product("LR", "LU", "NT", "NU")),
+    *(
+        ("trmm", dict(zip(("side", "uplo", "trans", "diag", "apart"), choice, strict=True)))
+        for choice in itertools.product("LR", "LU", "NT", "NU", (False, True))
+    ),
 ]
 
 
 @pytest.mark.parametrize("place", range(len(_TILED)))
 @pytest.mark.parametrize(("name", "options"), _STRUCTURED)
 def test_tiles_of_a_gpu_leave_out_what_is_zero(
-    device: Device, name: str, options: dict[str, str], place: int, monkeypatch: pytest.MonkeyPatch
+    device: Device, name: str, options: dict[str, Any], place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plans that NVIDIA's GPUs get, on every device, with tiles that are small enough for a processor."""
     workload, config = workloads.get(name), {"NB": 0, "WGS": 32}

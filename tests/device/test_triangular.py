@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,15 +15,19 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.records import Call, Config, Layout, Problem
 from portatile.workload import Inputs
-from portatile.workloads import operands
+from portatile.workloads import blocks, operands
+from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.forms.gpu.point import Gpu, pipeline
+from portatile.workloads.triangular import inverses
 from support.checking import check, run
 from support.seeds import new_seed
 
 pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("triangular")
-OPTIONS = {name: values for name, values in WORKLOAD.options.items() if name != "precision"}
+OPTIONS = {name: values for name, values in WORKLOAD.options.items() if name not in ("apart", "precision")}
 CASES = [dict(zip(OPTIONS, values, strict=True)) for values in itertools.product(*OPTIONS.values())]
+APART = [{**case, "apart": True} for case in CASES]
 CONFIGS: dict[str, Config] = {
     "invert": {"METHOD": "invert", "NB": 32, "IB": 8, "WGS": 32, "PANEL": 8},
     "refine": {"METHOD": "refine", "NB": 32, "IB": 8, "WGS": 32, "PANEL": 8},
@@ -30,8 +35,8 @@ CONFIGS: dict[str, Config] = {
 }
 
 
-def named(case: dict[str, str]) -> str:
-    return "".join(case.values())
+def named(case: dict[str, Any]) -> str:
+    return "".join(value if isinstance(value, str) else "-apart" for value in case.values())
 
 
 def system(order: int, count: int, case: dict[str, str], dtype: str, pad: int = 0, offset: int = 0) -> Problem:
@@ -45,7 +50,7 @@ def double(device: Device, otherwise: str = "float32") -> str:
     return "float64" if device.info.fp64 else otherwise
 
 
-@pytest.mark.parametrize("case", CASES, ids=named)
+@pytest.mark.parametrize("case", CASES + APART, ids=named)
 @pytest.mark.parametrize("method", CONFIGS)
 def test_every_case(device: Device, method: str, case: dict[str, str]) -> None:
     """Several blocks and a part of one, in both types; the triangle and the diagonal that must not be read are NaN."""
@@ -70,7 +75,7 @@ def test_the_reference_is_blas(case: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("method", CONFIGS)
-@pytest.mark.parametrize("case", CASES[::5], ids=named)
+@pytest.mark.parametrize("case", CASES[::5] + APART[::5], ids=named)
 def test_alpha_zero_reads_nothing(device: Device, method: str, case: dict[str, str]) -> None:
     def spoil(inputs: Inputs) -> Inputs:
         return Inputs({name: np.full_like(array, np.nan) for name, array in inputs.operands.items()}, {"alpha": 0.0})
@@ -150,12 +155,51 @@ def test_a_plan_calls_gemm_and_compiles_a_handful_of_kernels(device: Device) -> 
     plan = WORKLOAD.plan(problem, {"METHOD": "invert", "NB": 256, "IB": 16, "WGS": 64, "PANEL": 8}, device.info)
     calls = [step for step in plan.steps if isinstance(step, Call)]
     launches = [step for step in plan.steps if not isinstance(step, Call)]
+    assert [step.kernel for step in launches] == ["triangular_invert", "triangular_join", "triangular_copy"]
+    assert len({step.source for step in launches}) == 2
+    joins = [call for call in calls if call.problem.workload == "gemm_batched"]
+    assert [call.problem.sizes for call in joins] == [{"batch": 16, "m": 128, "n": 128, "k": 128}] * 2
+    calls = [call for call in calls if call not in joins]
     assert len(calls) == 16 + 15
-    assert [step.kernel for step in launches] == ["triangular_invert", *["triangular_join"] * 4, "triangular_write"]
-    assert len({step.source for step in launches}) == 1
     work = sum(2.0 * np.prod([call.problem.sizes[s] for s in "mnk"]) for call in calls)
     assert 1 <= work / WORKLOAD.flops(problem) < 1.1
     assert max(call.problem.sizes["k"] for call in calls) == 2048
+
+
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize("method", ["invert", "refine"])
+def test_large_neighbours_are_joined_by_products(device: Device, method: str, uplo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks whose last pair is whole, has a part of the second, and has none of it."""
+    monkeypatch.setattr(inverses, "_LARGE", 16)
+    config = {"METHOD": method, "NB": 64, "IB": 8, "WGS": 32, "PANEL": 8}
+    for order in (128, 91, 75):
+        problem = system(order, 7, {**CASES[0], "uplo": uplo}, "float32", 1)
+        verdict = check(device, WORKLOAD, problem, config, np.random.default_rng(new_seed(f"{order}{uplo}")))
+        assert verdict.ok, f"{order}: {verdict.message}"
+
+
+_TILES = (
+    pipeline(4, (8, 8), (1, 1), 8, 2, 4, double=0),
+    replace(pipeline(2, (8, 8), (2, 1), 8, 2, 4, double=0), SPLIT_K=2, JOIN=True),
+)
+
+
+@pytest.mark.parametrize("point", _TILES, ids=["whole", "joined"])
+@pytest.mark.parametrize("case", APART[::3], ids=named)
+def test_first_products_bring_the_right_hand_sides(
+    device: Device, case: dict[str, Any], point: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plans that NVIDIA's GPUs get, on every device, with tiles that are small enough for a processor."""
+    monkeypatch.setattr(blocks, "alone", lambda *_: point.lowered(device.info))
+    monkeypatch.setattr(zeros, "point", lambda *_: point.lowered(device.info))
+    for count, pad in ((40, 0), (45, 1)):  # where C is stored in vectors, and where it is not
+        problem = system(77, count, case, "float32", pad, 4 * pad)
+        plan = WORKLOAD.plan(problem, CONFIGS["invert"], replace(device.info, kind="gpu", vendor="NVIDIA"))
+        assert "triangular_copy" not in [step.kernel for step in plan.steps if not isinstance(step, Call)]
+        with monkeypatch.context() as patched:
+            patched.setattr(type(WORKLOAD), "plan", lambda *_, plan=plan: plan)
+            verdict = check(device, WORKLOAD, problem, CONFIGS["invert"], np.random.default_rng(new_seed(f"{named(case)}{count}")))
+        assert verdict.ok, verdict.message
 
 
 def test_a_permuted_layout_is_refused(device: Device) -> None:

@@ -112,6 +112,19 @@ def test_it_is_computed_unasked_where_it_wins() -> None:
     assert precisions.preferred(doubles, HOPPER) is doubles
 
 
+@pytest.mark.parametrize("name", ["symm", "syrk", "syr2k", "triangular", "trmm"])
+def test_what_consists_of_large_products_is_computed_with_them_unasked(name: str) -> None:
+    """But for TRMM: triangles are often too uneven for two terms."""
+    workload = workloads.get(name)
+    sizes = dict.fromkeys(workload.sizes, 4096)
+    native = workload.problem(sizes)
+    emulated = workload.problem(sizes, options={"precision": "emulated"})
+    assert precisions.preferred(native, HOPPER) == (native if name == "trmm" else emulated)
+    assert precisions.preferred(native, HOPPER, on_paper("cpu")) is native
+    for other in (workload.problem(dict.fromkeys(sizes, 200)), workload.problem(sizes, "float64"), emulated):
+        assert precisions.preferred(other, HOPPER) is other
+
+
 def test_stacks_of_small_products_stay_together() -> None:
     assert not precisions.one_by_one("emulated", "float32", 256**3)
     assert precisions.one_by_one("emulated", "float32", 1024**3)

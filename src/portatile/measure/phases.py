@@ -79,7 +79,7 @@ def split(request: PhasesRequest) -> tuple[PhaseTimes, dict[str, NDArray[Any]]]:
         inputs = workload.usual_inputs(problem, rng)
         plan = execute.flatten(workload.plan(problem, config, opened.info), select.resolver(opened.info, store.known_results()))
         executable = _built(request, opened, plan, seconds)
-        roles = {operand.name: operand.role for operand in workload.operands}
+        roles = {operand.name: operand.role for operand in workload.operands_of(problem.options)}
         after, again = _run(executable, queue, inputs, roles, request.repeat, seconds)
         bound = workload.bound(problem, config)
         expected = workload.reference(problem, inputs, rng)

@@ -53,12 +53,12 @@ class Compiled:
         self._workload = workload
         self._shapes = workload.shapes(self.problem)
         self._kinds = {name: numpy_type(workload.element(self.problem, name)) for name in self._shapes}
-        outputs = [operand.name for operand in workload.operands if operand.role != "in"]
+        outputs = [operand.name for operand in workload.operands_of(problem.options) if operand.role != "in"]
         if len(outputs) != 1:
             raise ArgumentError(f"{workload.name} has the outputs {', '.join(outputs)}; only computations with one can be compiled")
         self._output = outputs[0]
         self._order = (*(name for name in self._shapes if name != self._output), self._output)  # the output last, as a Request wants it
-        self._names = tuple(operand.name for operand in workload.operands)
+        self._names = tuple(operand.name for operand in workload.operands_of(problem.options))
         self._expected = {
             name: (shape, packed(shape, self._kinds[name].itemsize), prod(shape[:-1]), shape[-1]) for name, shape in self._shapes.items()
         }

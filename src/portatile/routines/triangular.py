@@ -125,8 +125,15 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
     _check(call, stored_a, source)
     result = made if made is not None else outputs.new(b, source.shape) if out is None else out
     stored_b = outputs.output(result, source.shape, source.array.dtype)
+    if result is not b and _beside(source, stored_b):
+        return Planned(result, [_request(workload, call, stored_a, stored_b, result, None, source)])
     begin = None if result is b else outputs.copying(source, stored_b, "b")
     return Planned(result, [_request(workload, call, stored_a, stored_b, result, begin)])
+
+
+def _beside(b: Matrix, c: Matrix) -> bool:
+    """Whether kernels read ``b`` and write ``c``, which then need not begin as a copy of it: both lie on a device, in the same order."""
+    return b.on_device and c.on_device and b.transposed == c.transposed and not outputs.overlap(b, c)
 
 
 def _check(call: Call, a: Matrix, b: Matrix) -> None:
@@ -138,8 +145,8 @@ def _check(call: Call, a: Matrix, b: Matrix) -> None:
     alike(a, b)
 
 
-def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin: Begin | None) -> Request:
-    """The request for a matrix ``b``, or a stack of them, over which the solution or product is written."""
+def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin: Begin | None, source: Matrix | None = None) -> Request:
+    """The request for a matrix ``b``, or a stack of them, over which the solution or product is written, or which is that of ``source``."""
     (alpha,), (side, uplo, trans, diag, asked) = call.factors, call.options
     outputs.apart(b, a, "a")
     m, n = b.shape
@@ -148,9 +155,11 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
         uplo, transpose = OTHER[uplo], not transpose
     if b.transposed:  # B^T op(a)^T
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
-    options = (side, uplo, named(transpose, conjugated), diag)
-    sizes = (b.number, m, n) if workload.endswith("_batched") else (m, n)
-    operands, scalars = (a.read_if(alpha != 0), b), {"alpha": alpha}
+    batched = workload.endswith("_batched")
+    options = (side, uplo, named(transpose, conjugated), diag, *(() if batched else (source is not None,)))
+    sizes = (b.number, m, n) if batched else (m, n)
+    read = [operand.read_if(alpha != 0) for operand in (a, source) if operand is not None]
+    operands, scalars = (*read, b), {"alpha": alpha}
     return Request(workload, sizes, options, operands, result, call.device, scalars, begin, precision=asked)
 
 

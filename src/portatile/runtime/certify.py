@@ -182,8 +182,8 @@ class Certifier:
         rng = np.random.default_rng(0)
         inputs = workload.inputs(problem, rng)
         expected = self.expected(workload, problem, inputs, rng)
-        roles = {operand.name: operand.role for operand in workload.operands}
-        forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
+        roles = {operand.name: operand.role for operand in workload.operands_of(problem.options)}
+        forms = {operand.name: operand.form for operand in workload.operands_of(problem.options) if operand.form is not None}
         memory: dict[str, Memory] = {}
         guards: dict[str, GuardedMemory] = {}
         verdicts: list[Verdict] = []

@@ -278,8 +278,9 @@ def _queue(device: Device, result: Any) -> Queue:
 def _problem(request: Request) -> Problem:
     """The problem of a request: its sizes and options by name, with the layouts of its operands as they lie in memory."""
     workload = workloads.get(request.workload)
-    layout = {operand.name: stored.layout for operand, stored in zip(workload.operands, request.operands, strict=True)}
     options = dict(zip((name for name in workload.options if name != "precision"), request.options, strict=True))
+    operands = workload.operands_of(options)
+    layout = {operand.name: stored.layout for operand, stored in zip(operands, request.operands, strict=True)}
     sizes = dict(zip(workload.sizes, request.sizes, strict=True))
     first, last = (name_of(request.operands[place].array.dtype) for place in (0, -1))
     dtype = last if first == last else product_name(first, last)

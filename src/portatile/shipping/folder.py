@@ -47,7 +47,7 @@ class ShippedItem:
         reason = workload.space(self.problem, self.info).violated(self.config)
         if reason is not None:
             raise UsageError(f"its configuration is not legal: {reason}")
-        kinds = {workload.element(self.problem, operand.name) for operand in workload.operands}
+        kinds = {workload.element(self.problem, operand.name) for operand in workload.operands_of(self.problem.options)}
         if foreign := sorted(kinds - set(loader._DTYPES)):
             raise UsageError(f"NumPy has no {' and no '.join(foreign)}: programs without portatile could not pass such arrays")
         info, shipped = _elsewhere(self.info), self
@@ -218,7 +218,7 @@ def described(
 
 def _operands(workload: Workload, problem: Problem) -> list[dict[str, Any]]:
     shapes, records = workload.shapes(problem), []
-    for operand in workload.operands:
+    for operand in workload.operands_of(problem.options):
         if operand.name not in shapes:
             continue
         layout, shape = problem.layout[operand.name], shapes[operand.name]

@@ -108,8 +108,8 @@ class Batched(Workload):
 
 
 def native(options: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
-    """The options without that of another precision, in which matrices go one by one."""
-    return {name: values for name, values in options.items() if name != "precision"}
+    """The options without those of another precision, in which matrices go one by one, and of a result beside the operands."""
+    return {name: values for name, values in options.items() if name not in ("apart", "precision")}
 
 
 def cuts(problem: Problem) -> tuple[Cut, ...]:

@@ -12,6 +12,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.plan import Triangle, build
 
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
@@ -76,7 +77,29 @@ def whole(
     """
     called = product(problem, sizes, operands, trans, factors)
     plan = build(called.problem, zeros.point(called.problem, device, triangle), device, triangle=triangle)
-    target = operands["c"][0]
+    return _bound(problem, called, plan)
+
+
+def added(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    trans: tuple[str, str],
+    factors: tuple[Factor, Factor],
+    device: DeviceInfo,
+) -> Plan:
+    """As ``product``, in one launch that reads d where that reads c: c = factors[0] op(a) op(b) + factors[1] d; on NVIDIA's GPUs, of reals
+    in their type's own precision.
+    """
+    memory, layout = operands["d"]
+    called = product(problem, sizes, {name: place for name, place in operands.items() if name != "d"}, trans, factors)
+    plan = build(called.problem, alone(called.problem, device), device, added=layout)
+    return _bound(problem, msgspec.structs.replace(called, operands={**called.operands, "d": memory}), plan)
+
+
+def _bound(problem: Problem, called: Call, plan: Plan) -> Plan:
+    """The plan of a product with the caller's operands and factors."""
+    target = called.operands["c"]
 
     def bind(arg: Arg) -> Arg:
         if arg.kind == "scalar":

@@ -63,7 +63,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDAr
 def drawn(workload: Workload, problem: Problem, rng: np.random.Generator) -> Operands:
     """Random memory, as of ``random``, for each operand that is read, and storage for each that is only written."""
     shapes, arrays = workload.shapes(problem), {}
-    for operand in workload.operands:
+    for operand in workload.operands_of(problem.options):
         place = problem.layout[operand.name], shapes[operand.name], problem.dtype
         arrays[operand.name] = storage(*place) if operand.role == "out" else random(rng, *place)
     return arrays

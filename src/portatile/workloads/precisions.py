@@ -17,6 +17,7 @@ REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex6
 BY_ITSELF = frozenset({"float32", "complex64"})
 """Dtypes whose emulated product runs unasked where its workload says that it ``wins``. Large ones take a third of the native product's time
 on an H200. Those of float64 and complex128 gain too little beside what data may cost of which most elements are computed again.
+Computations that consist of products have theirs emulated unasked where they are of float32.
 """
 BY_ITSELF_NOTE = "computed as with precision='emulated': faster here, and its error bound is no larger; precision='native' turns that off"
 NATIVE = "native"
@@ -99,11 +100,24 @@ def _fused(precision: str, workload: str, dtype: str, options: Mapping[str, Valu
 
 def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
     """The problem that is computed where nobody asks for a precision: ``problem``, or the emulated one where that wins on all devices."""
-    if problem.dtype not in BY_ITSELF or problem.workload != "gemm" or problem.dtype not in EMULATED:
+    emulated = _emulated(problem)
+    if emulated is None:
         return problem
-    emulated = workloads.get(EMULATED[problem.dtype])
-    problem_of_precision = emulated.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
-    return problem_of_precision if all(emulated.wins(problem_of_precision, device) for device in devices) else problem
+    workload = workloads.get(emulated.workload)
+    return emulated if all(workload.wins(emulated, device) for device in devices) else problem
+
+
+def _emulated(problem: Problem) -> Problem | None:
+    """A product, or a computation that consists of large ones, in emulated precision; None where that does not run by itself."""
+    if problem.dtype not in BY_ITSELF:
+        return None
+    if problem.workload == "gemm":
+        return workloads.get(EMULATED[problem.dtype]).problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+    workload = workloads.get(problem.workload)
+    known = "emulated" in workload.options.get("precision", ()) and "precision" not in problem.options
+    if not known or problem.dtype != "float32" or workload.flops(problem) < 2 * _LEAST:
+        return None
+    return workload.problem(problem.sizes, problem.dtype, {**problem.options, "precision": "emulated"}, problem.layout)
 
 
 def one_by_one(precision: str, dtype: str, work: int) -> bool:

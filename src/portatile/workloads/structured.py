@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf, sqrt
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.dtypes import COMPLEX, ELEMENTS
-from portatile.records import Config, DeviceInfo, Layout, Problem, Value
+from portatile.records import Call, Config, DeviceInfo, Layout, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands, precisions
@@ -18,12 +19,15 @@ from portatile.workloads.blocks import is_complex, precision
 from portatile.workloads.gemm import reference as gemm
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.reals import TRANSPOSED
+from portatile.workloads.gemm_terms import choice
 
 _SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
 ORDERS = (0, 32, 64, 128, 256, 512, 1024)  # of blocks
 GROUPS = (32, 64, 128, 256)  # work-items of the kernels beside the products
 PRECISIONS: tuple[Value, ...] = (precisions.NATIVE, "tf32", "3m", "emulated", "reproducible")
 """Of the products: their type's own, or as ``precisions`` chooses them."""
+_WORTH = 0.9  # of the native time: what emulated products must come down to, since they have launches beside them
+_EMULATED = 1024  # of emulated products: each splits its operands anew
 CACHED = 16  # order of the squares that a processor transposes: a row fills a cache line
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -51,7 +55,8 @@ def blocked(problem: Problem, size: int, device: DeviceInfo) -> Config:
         return {"NB": everywhere(size), "WGS": group(device)}
     if precision(problem) == precisions.NATIVE and not is_complex(problem) and zeros.skips_zeros(device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
-    return {"NB": block(size, device), "WGS": group(device)}
+    emulated = precision(problem) == "emulated" and device.kind == "gpu"
+    return {"NB": _block(size, _EMULATED) if emulated else block(size, device), "WGS": group(device)}
 
 
 def everywhere(size: int) -> int:
@@ -111,6 +116,15 @@ class OfElements(Workload):
             given["precision"] = precisions.NATIVE
         return super().problem(sizes, dtype, given, layout)
 
+    def wins(self, problem: Problem, device: DeviceInfo) -> bool:
+        """Whether the emulated products are expected to take clearly less time than all multiply-adds natively in one product."""
+        plan = self.plan(problem, self.default(problem, device), device)
+        calls = [step.problem for step in plan.steps if isinstance(step, Call)]
+        emulated = [call for call in calls if call.workload == precisions.EMULATED[problem.dtype]]
+        if not any(choice.wins(call, device) for call in emulated):
+            return False
+        return sum(choice.least(call, device) for call in emulated) < _WORTH * choice.native_us(self.flops(problem) / 2, device)
+
     def distance(self, one: Problem, other: Problem) -> float:
         """As of any workload; configurations for products of another precision are not used."""
         return super().distance(one, other) if precision(one) == precision(other) else inf
@@ -123,7 +137,10 @@ def _real(letters: str) -> str:
 
 
 class TriangularOperand(OfElements):
-    """A workload of a triangular A (``side`` L: of order m, R: of order n) and an m x n B that its result overwrites: TRSM and TRMM."""
+    """A workload of a triangular A (``side`` L: of order m, R: of order n) and an m x n B: TRSM and TRMM.
+
+    The result overwrites B, or with ``apart`` it is the operand C, and B is only read.
+    """
 
     products = True
     sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
@@ -132,16 +149,30 @@ class TriangularOperand(OfElements):
         "uplo": ("L", "U"),
         "trans": ("N", "T", "C", "R"),
         "diag": ("N", "U"),
+        "apart": (False, True),
         "precision": PRECISIONS,
     }
-    implied = frozenset({"precision"})
+    implied = frozenset({"apart", "precision"})
     operands = (Operand("a"), Operand("b", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0}
 
+    def operands_of(self, options: Mapping[str, Value]) -> tuple[Operand, ...]:
+        """A and B, which is the result; with ``apart`` A, B and C, which is."""
+        return (Operand("a"), Operand("b"), Operand("c", "out")) if options.get("apart") else self.operands
+
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """A is square, of the order that the side asks for; B is m x n."""
-        size = order(problem)
-        return {"a": (size, size), "b": (problem.sizes["m"], problem.sizes["n"])}
+        """A is square, of the order that the side asks for; B, and C where there is one, are m x n."""
+        size, sides = order(problem), (problem.sizes["m"], problem.sizes["n"])
+        return {"a": (size, size), **dict.fromkeys(("b", result(problem)), sides)}
+
+    def beside(self, problem: Problem) -> dict[str, NDArray[Any]]:
+        """Memory for C, where there is one."""
+        shapes = self.shapes(problem)
+        return {name: operands.storage(problem.layout[name], shapes[name], problem.dtype) for name in shapes if name == "c"}
+
+    def distance(self, one: Problem, other: Problem) -> float:
+        """As of any workload; a result of its own makes no difference."""
+        return super().distance(_over(one), _over(other))
 
     def flops(self, problem: Problem) -> float:
         """m n times the order of A, four times that of complex numbers: the BLAS's convention."""
@@ -153,7 +184,18 @@ class TriangularOperand(OfElements):
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """The size that A does not have: columns of B for a left A, rows for a right one."""
-        return (Cut("n", {"b": "columns"}) if problem.options["side"] == "L" else Cut("m", {"b": "rows"}),)
+        size, taken = ("n", "columns") if problem.options["side"] == "L" else ("m", "rows")
+        return (Cut(size, dict.fromkeys(("b", result(problem)), taken)),)
+
+
+def result(problem: Problem) -> str:
+    """The operand of TRSM and TRMM that the result goes to."""
+    return "c" if problem.options.get("apart") else "b"
+
+
+def _over(problem: Problem) -> Problem:
+    """The problem whose result overwrites B."""
+    return replace(problem, options={name: value for name, value in problem.options.items() if name != "apart"})
 
 
 def touched(problem: Problem) -> NDArray[np.bool_]:

@@ -154,7 +154,7 @@ class _Work:
         self._inputs: Inputs = workload.usual_inputs(run.problem, self._rng)
         self._workload, self._problem = workload, run.problem
         self._devices = devices.several(run.devices)
-        self._written = [operand.name for operand in workload.operands if operand.role != "in"]
+        self._written = [operand.name for operand in workload.operands_of(run.problem.options) if operand.role != "in"]
         self._before = {name: self._inputs.operands[name].copy() for name in self._written}
         read = workload.reads(run.problem, self._inputs.scalars)
         self._memory = {name: array if name in self._written else np.array(array) for name, array in self._inputs.operands.items()}

@@ -38,8 +38,8 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
     host_memory.check(workload, timed)
     rng = np.random.default_rng([seed, 1])
     problems = [*workload.awkward(timed), timed]
-    roles = {operand.name: operand.role for operand in workload.operands}
-    forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
+    roles = {operand.name: operand.role for operand in workload.operands_of(timed.options)}
+    forms = {operand.name: operand.form for operand in workload.operands_of(timed.options) if operand.form is not None}
     listed = []
     for problem in problems:
         inputs = (workload.usual_inputs if problem is timed else workload.inputs)(problem, rng)

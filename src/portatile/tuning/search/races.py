@@ -97,7 +97,7 @@ def look(workload: Workload, problem: Problem, config: Config, info: DeviceInfo)
     small = _small(workload, problem, config, info)
     plan = execute.flatten(workload.plan(small, config, info), select.resolver(info, known_results()))
     inputs = workload.inputs(small, np.random.default_rng(0))
-    forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
+    forms = {operand.name: operand.form for operand in workload.operands_of(problem.options) if operand.form is not None}
     with tempfile.TemporaryDirectory(prefix="portatile-oclgrind-") as folder:
         log = Path(folder) / "log"
         failure = _run(_Task(plan, dict(inputs.operands), dict(inputs.scalars), forms), log, Path(folder))

@@ -40,8 +40,8 @@ class Triangle:
     """A triangle whose work is skipped: of A or B where it is zero, of C where nobody wants it.
 
     ``zeros`` says where it lies: "below" or "above" the diagonal of ``operand``. With ``unit`` the diagonal counts as ones.
-    The cpu form, with both operands packed, does not read the triangle, nor a ``unit`` diagonal: it packs zeros and ones. The gpu form
-    needs these zeros and ones in memory, as far as its tiles reach.
+    What lies in memory there, or on a ``unit`` diagonal, is not used: zeros and ones take its place where the operand is packed, or, in the
+    gpu form, in the tile.
     """
 
     operand: str
@@ -63,10 +63,18 @@ def check(problem: Problem) -> None:
             )
 
 
-def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None = None, triangle: Triangle | None = None) -> Plan:
+def build(
+    problem: Problem,
+    point: Point,
+    device: DeviceInfo,
+    batch: Batch | None = None,
+    triangle: Triangle | None = None,
+    added: Layout | None = None,
+) -> Plan:
     """The plan of a product in the configuration ``point``. Raises ArgumentError where the configuration contradicts the problem.
 
-    With ``batch``, ``problem`` is the first one, and every step works on all of them. ``triangle`` is what the product may skip.
+    With ``batch``, ``problem`` is the first one, and every step works on all of them. ``triangle`` is what the product may skip. With
+    ``added``, which asks for the gpu form and for one launch, C = alpha op(A) op(B) + beta D for a D of this layout, the operand ``d``.
     """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -77,10 +85,11 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
         parts = reals.types_of(view).operand.components
         batch = Batch(batch.count, parts * batch.a, parts * batch.b, parts * batch.c)
     if k == 0:
+        assert added is None
         return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
-    cut = point.cut(view, device) if batch is None and triangle is None else None
-    return _Steps(view, point, device, batch, triangle).plan() if cut is None else _both(view, point, device, cut)
+    cut = point.cut(view, device) if batch is None and triangle is None and added is None else None
+    return _Steps(view, point, device, batch, triangle, added).plan() if cut is None else _both(view, point, device, cut)
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
@@ -145,8 +154,16 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> 
 class _Steps:
     """The steps of one plan, and the values that they share."""
 
-    def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None, triangle: Triangle | None = None) -> None:
-        self.triangle = triangle
+    def __init__(
+        self,
+        problem: Problem,
+        point: Point,
+        device: DeviceInfo,
+        batch: Batch | None,
+        triangle: Triangle | None = None,
+        added: Layout | None = None,
+    ) -> None:
+        self.triangle, self.added = triangle, added
         self.whole, self.names = problem, {"a": "a", "b": "b"}
         if point.transposes:
             problem, batch = transposed(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
@@ -225,7 +242,7 @@ class _Steps:
             self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
             target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
         result = matrix("planes", "temporary", target) if self.planes else matrix("c", "inout", target)
-        operands = [*factors_in, *result]
+        operands = [*factors_in, *result, *(() if self.added is None else matrix("d", "in", self.added))]
         if self.batch is not None:
             operands.append(long_scalar("a_batch", self._step("a")))
             operands.append(long_scalar("b_batch", self._step("b")))
@@ -338,9 +355,13 @@ class _Steps:
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
         facts |= {f"{name.upper()}_PLANES": self.batch is not None and self._step(name) != 0 for name in "ab"}
         facts["ZEROS"] = "" if self.triangle is None else f"{self.triangle.operand} {self.triangle.zeros}"
+        facts["UNIT"] = self.triangle is not None and self.triangle.unit
         types = _types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
+        facts["ADDED"] = self.added is not None
+        if self.added is not None:
+            facts["C_VECTORS"] = facts["C_VECTORS"] and self.added.vector_width(self.problem.itemsize) >= int(values["VL"])
         defines = {
             name: values[name] for name, definition in declaration(type(point)).parameters.items() if point.text in definition.defines
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.cpu.default import panels
-from portatile.workloads.gemm.forms.gpu.default import triangular
+from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
 
@@ -16,4 +16,4 @@ def skips_zeros(device: DeviceInfo) -> bool:
 
 def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     """The point for such a product. It is the default: stored results are of whole products and say nothing about triangles."""
-    return panels(problem, device, triangle.operand != "a") if device.kind == "cpu" else triangular(problem, device, triangle.operand)
+    return panels(problem, device, triangle.operand != "a") if device.kind == "cpu" else alone(problem, device, triangle.operand)

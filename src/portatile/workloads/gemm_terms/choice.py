@@ -43,9 +43,19 @@ def reason(problem: Problem, device: DeviceInfo) -> str:
     return "the native product is faster here, as expected or measured: the native product runs"
 
 
+def least(problem: Problem, device: DeviceInfo) -> float:
+    """Microseconds of the product that ``default`` chooses."""
+    return min(_best(problem, device)[0], native(problem, device))
+
+
 def native(problem: Problem, device: DeviceInfo) -> float:
     """Microseconds that the native product takes where it fills the device but for a fifth."""
-    return _LAUNCH["native"] + problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] / (_FILLED * _NATIVE * device.compute_units)
+    return native_us(problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"], device)
+
+
+def native_us(multiply_adds: float, device: DeviceInfo) -> float:
+    """Microseconds of so many multiply-adds in one native product."""
+    return _LAUNCH["native"] + multiply_adds / (_FILLED * _NATIVE * device.compute_units)
 
 
 def _fast(device: DeviceInfo) -> bool:

@@ -15,6 +15,8 @@ from portatile.workloads.triangular import reference, steps
 
 _LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
 _LONG = 512  # the order from which smaller blocks leave more to products
+_LARGE = 4096  # the order from which a GPU's blocks are the largest
+_CHAINED, _FEW = 16, 64  # times the right-hand sides, or so many of them, are the order from which little but the chain takes time
 _CHAIN = 256  # a GPU substitutes in systems whose order times the bytes of an element is at most this: one launch beats six there
 
 
@@ -23,8 +25,9 @@ class Triangular(structured.TriangularOperand):
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is (C conjugates and transposes, R conjugates), ``diag="U"`` that
     the diagonal counts as ones and is not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities
-    or NaN, as in BLAS. Complex systems are solved by substitution. ``precision`` is that of the products beside the diagonal; its blocks
-    are solved natively, in an order that is the configuration's, so that results are not the same on every device.
+    or NaN, as in BLAS. With ``apart`` X is C (m x n), and B is only read. Complex systems are solved by substitution. ``precision`` is
+    that of the products beside the diagonal; its blocks are solved natively, in an order that is the configuration's, so that results
+    are not the same on every device.
 
     Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
     step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
@@ -61,7 +64,7 @@ class Triangular(structured.TriangularOperand):
                 "PANEL <= max(IB, 8)",
                 "METHOD == 'substitute' or not complex",
                 "METHOD == 'substitute' or itemsize * NB // 2 * PANEL <= min(local_memory, 49152)",
-                "METHOD == 'substitute' or itemsize * 2 * IB * (IB + 1) <= min(local_memory, 49152)",
+                "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts(), "order": structured.order(problem), "complex": is_complex(problem)},
         )
@@ -82,8 +85,17 @@ class Triangular(structured.TriangularOperand):
         group, padded = _group(device, 256 if gpu else 64), 1 << max(order - 1, 0).bit_length()
         if order <= (_CHAIN // problem.itemsize if gpu else 64):
             return {"METHOD": "substitute", "NB": max(16, padded), "IB": 8, "WGS": min(group, 64), "PANEL": 8}
-        nb = min(padded, 256 if order >= 2048 else 128) if gpu else 64
+        nb = min(padded, self._block(problem)) if gpu else 64
         return {"METHOD": "invert", "NB": nb, "IB": 16 if gpu else 32, "WGS": group, "PANEL": 16}
+
+    @staticmethod
+    def _block(problem: Problem) -> int:
+        """A GPU's blocks: as large as the chain of launches asks for, which takes the longer the fewer right-hand sides there are, and as
+        products by inverses like, which skip zeros.
+        """
+        order = structured.order(problem)
+        sides = problem.sizes["n" if problem.options["side"] == "L" else "m"]
+        return 512 if order >= min(_CHAINED * max(sides, _FEW), _LARGE) else 256 if order >= 512 else 128
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal in order, with products of growing size between them; no step for an empty B."""
@@ -91,11 +103,13 @@ class Triangular(structured.TriangularOperand):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """A well-conditioned A whose other parts are NaN, a random B; see ``reference.inputs``."""
-        return reference.inputs(problem, self.shapes(problem), rng)
+        given = reference.inputs(problem, self.shapes(problem), rng)
+        given.operands.update(self.beside(problem))
+        return given
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """X by substitution in float64; with ``sample``, some of its columns (side L) or rows (side R)."""
-        return {"b": reference.solution(problem, self.shapes(problem), inputs, sample)}
+        return {structured.result(problem): reference.solution(problem, self.shapes(problem), inputs, sample)}
 
     def bound(self, problem: Problem, config: Config) -> float:
         """The rounding of the substitution, and for inverses that of the inverses; see ``reference.bound``."""

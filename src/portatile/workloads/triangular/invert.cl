@@ -1,5 +1,5 @@
-// The inverses of the NB x NB blocks on the diagonal of a triangular matrix, all of them at once: blocks of IB by
-// substitution, then pairs of neighbours joined until they are NB wide. Inverse number d lies at inverses + d NB NB, row-major
+// The inverses of the NB x NB blocks on the diagonal of a triangular matrix, all of them at once: blocks of SQUARE in local memory,
+// then pairs of neighbours joined until they are NB wide. Inverse number d lies at inverses + d NB NB, row-major
 // and with zeros in the other triangle; what lies beyond the matrix counts as identity.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -12,19 +12,22 @@
 #define FLIP(i, size) (i)
 #endif
 
-// Group g inverts the block of IB that starts at row g IB; work-item j computes column j of it. With alpha = 0 A must
-// not be read, and nobody will look at the inverses.
-__kernel __attribute__((reqd_work_group_size(IB, 1, 1))) void triangular_invert(
+// Group g inverts the block of SQUARE that starts at row g SQUARE: blocks of IB by substitution, a work-item for each column, then pairs of
+// neighbours P and Q joined. With alpha = 0 A must not be read, and nobody will look at the inverses. Of `tile`, a lower triangle, what lies
+// below the diagonal is A; above it comes the transpose of the inverse, whose diagonal has a place of its own.
+__kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert(
     const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
     __global REAL* restrict inverses)
 {
-    __local REAL tile[IB][IB + 1];      // the block as a lower triangle
-    __local REAL inverse[IB][IB + 1];   // column j belongs to work-item j alone
-    const int j = (int)get_local_id(0), start = (int)get_group_id(0) * IB;
+    __local REAL tile[SQUARE][SQUARE + 1];
+    __local REAL diagonal[SQUARE];
+    const int item = (int)get_local_id(0), start = (int)get_group_id(0) * SQUARE;
     const int known = alpha == 0 ? 0 : order;
 
-    for (int i = 0; i < IB; i++) {
-        const int row = start + FLIP(i, IB), column = start + FLIP(j, IB);
+#pragma unroll 16
+    for (int at = item; at < SQUARE * SQUARE; at += WGS) {
+        const int i = at / SQUARE, j = at % SQUARE;
+        const int row = start + FLIP(i, SQUARE), column = start + FLIP(j, SQUARE);
         REAL value = i == j ? 1 : 0;
 #if UNIT
         if (row < known && column < known && j < i)
@@ -36,20 +39,59 @@ __kernel __attribute__((reqd_work_group_size(IB, 1, 1))) void triangular_invert(
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    for (int i = 0; i < IB; i++) {
-        REAL sum = i == j ? 1 : 0;
-        for (int l = j; l < i; l++)
-            sum -= tile[i][l] * inverse[l][j];
-        inverse[i][j] = i < j ? 0 : sum / tile[i][i];
+    for (int j = item; j < SQUARE; j += WGS) {
+        const REAL first = 1 / tile[j][j];
+        diagonal[j] = first;
+        for (int i = j + 1; i < j / IB * IB + IB; i++) {
+            REAL sum = tile[i][j] * first;
+            for (int l = j + 1; l < i; l++)
+                sum += tile[i][l] * tile[j][l];
+            tile[j][i] = -sum / tile[i][i];
+        }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
+    for (int half_size = IB; half_size < SQUARE; half_size *= 2) {
+        const int count = SQUARE / 2 * half_size;     // elements of the blocks between neighbours, of which each takes some
+        for (int at = item; at < count; at += WGS) {  // A P, where -Q A P will be
+            const int p = at / half_size / half_size * 2 * half_size;
+            const int i = p + half_size + at / half_size % half_size, j = p + at % half_size;
+            REAL sum = tile[i][j] * diagonal[j];
+            for (int l = j + 1; l < p + half_size; l++)
+                sum += tile[i][l] * tile[j][l];
+            tile[j][i] = sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        REAL joined[(SQUARE * SQUARE / 4 + WGS - 1) / WGS];
+#pragma unroll
+        for (int s = 0; s < (SQUARE * SQUARE / 4 + WGS - 1) / WGS; s++) {
+            const int at = item + s * WGS, p = at / half_size / half_size * 2 * half_size;
+            const int i = p + half_size + at / half_size % half_size, j = p + at % half_size;
+            REAL sum = 0;
+            if (at < count) {
+                sum = -diagonal[i] * tile[j][i];
+                for (int l = p + half_size; l < i; l++)
+                    sum -= tile[l][i] * tile[j][l];
+            }
+            joined[s] = sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (int s = 0; s < (SQUARE * SQUARE / 4 + WGS - 1) / WGS; s++) {
+            const int at = item + s * WGS, p = at / half_size / half_size * 2 * half_size;
+            if (at < count)
+                tile[p + at % half_size][p + half_size + at / half_size % half_size] = joined[s];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+
     const int within = start % NB;      // of its block of NB
     __global REAL* rows = inverses + (long)(start / NB) * NB * NB + (long)within * NB;
-    for (int i = 0; i < IB; i++)
-        for (int column = j; column < NB; column += IB)
-            rows[i * NB + column] =
-                column >= within && column < within + IB ? inverse[FLIP(i, IB)][FLIP(column - within, IB)] : (REAL)0;
+    for (int at = item; at < SQUARE * NB; at += WGS) {
+        const int column = at % NB, here = column >= within && column < within + SQUARE;
+        const int i = FLIP(at / NB, SQUARE), j = here ? FLIP(column - within, SQUARE) : SQUARE;
+        rows[at] = j > i ? 0 : j == i ? diagonal[i] : tile[j][i];
+    }
 }
 
 // Pair p are the inverses P, Q of neighbouring blocks of `half`; the block of A between them becomes -Q A P. A group
@@ -76,6 +118,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
         __global const REAL* a2 = a + min(i + 2, rows - 1) * lda;
         __global const REAL* a3 = a + min(i + 3, rows - 1) * lda;
         REAL s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma unroll 8
         for (int l = 0; l < columns; l++) {
             const REAL factor = p[l * NB];
             s0 += a0[l] * factor;
@@ -93,6 +136,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     for (int i = first; i < work; i += WGS / PANEL * 4) {
         __global const REAL* row = q + i * NB;
         REAL s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma unroll 8
         for (int l = 0; l < half_size; l++) {
             const REAL factor = product[l][c];
             s0 -= row[l] * factor;
@@ -109,7 +153,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
 }
 
 // The blocks on the diagonal as the inverses lie: the triangle, ones on the diagonal where it is not read, zeros elsewhere.
-__kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_copy(
+__kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_blocks(
     const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
     __global REAL* restrict blocks)
 {
@@ -125,13 +169,13 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_copy(
     }
 }
 
-// B = X, or 0 for alpha = 0, whatever the launches before this one made of operands that must not matter then.
-__kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_write(
-    const int m, const int n, const REAL alpha, __global const REAL* restrict x, const long ldx,
-    __global REAL* restrict b, const long b_offset, const long ldb)
+// C = 0 for alpha = 0, whatever the launches before this one made of operands that must not matter then.
+__kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_zero(
+    const int m, const int n, const REAL alpha, __global REAL* restrict c, const long c_offset, const long ldc)
 {
     const int column = (int)get_global_id(0);
+    if (alpha != 0 || column >= n)
+        return;
     for (int row = (int)get_group_id(1); row < m; row += (int)get_num_groups(1))
-        if (column < n)
-            b[b_offset + row * ldb + column] = alpha == 0 ? 0 : x[row * ldx + column];
+        c[c_offset + row * ldc + column] = 0;
 }

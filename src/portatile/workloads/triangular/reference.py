@@ -13,7 +13,7 @@ from portatile.records import Problem
 from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
 from portatile.workloads.blocks import is_complex
-from portatile.workloads.structured import cut, order
+from portatile.workloads.structured import cut, order, result
 from portatile.workloads.triangular.steps import forward
 
 _ALPHAS = (1.0, 0.7, -1.25)
@@ -48,13 +48,14 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs
 
 def solution(problem: Problem, shapes: Shapes, given: Inputs, sample: np.random.Generator | None) -> Expected:
     """X and the scale of its rounding errors, see ``bound``; with ``sample``, of some right-hand sides."""
-    layout = problem.layout["b"]
+    name = result(problem)
+    layout = problem.layout[name]
     left = problem.options["side"] == "L"
     a, b = (operands.view(given.operands[name], problem.layout[name], shapes[name]) for name in ("a", "b"))
     chosen = np.arange(b.shape[left]) if sample is None or 0 in b.shape else operands.lines(sample, b.shape[left], _SAMPLE)
     values, scale = solved(problem, a, b[:, chosen] if left else b[chosen], given)
     if sample is None:
-        return operands.whole(given.operands["b"], layout, values, scale)
+        return operands.whole(given.operands[name], layout, values, scale)
     everything = np.arange(values.shape[0 if left else 1])
     rows, columns = (everything, chosen) if left else (chosen, everything)
     places = operands.places(layout, rows[:, None], columns[None, :])

@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import NamedTuple
 
-from portatile.capabilities import MOST_GROUPS
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
-from portatile.workloads import blocks
+from portatile.workloads import blocks, precisions
 from portatile.workloads.blocks import integer, long_integer
-from portatile.workloads.structured import order
+from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.structured import order, result
+from portatile.workloads.triangular.inverses import inverses, square
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
 _REGISTERS_WIDE = 16  # the same where there are twice as many
+_ZERO_GROUPS = 64  # rows of groups of a launch that mostly does nothing
 
 
 def forward(problem: Problem) -> bool:
@@ -54,6 +56,19 @@ class _Block:
     size: int
 
 
+_Sizes = tuple[int, int, int]
+_Operands = dict[str, tuple[str, Layout]]
+"""Memory and layout of a product's operands."""
+
+
+class _Place(NamedTuple):
+    """A matrix in memory, and what a launch does there."""
+
+    memory: str
+    layout: Layout
+    role: Role
+
+
 class _Recursion(ABC):
     """Solve half of the unknowns, take what they explain off the other half in one product, solve that half.
 
@@ -61,6 +76,7 @@ class _Recursion(ABC):
     """
 
     solution = ""  # the operand or temporary that holds what is solved
+    rest = ""  # that of the right-hand sides, from which products take what is known
 
     def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> None:
         self.problem, self.config, self.device, self.batch = problem, config, device, batch
@@ -82,6 +98,10 @@ class _Recursion(ABC):
     def solution_layout(self) -> Layout:
         """The layout of the solution in its memory."""
 
+    @abstractmethod
+    def rest_layout(self) -> Layout:
+        """The layout of the right-hand sides in theirs."""
+
     def solve(self) -> None:
         """Append the steps that solve for all unknowns."""
         blocks = [_Block(start, min(self.nb, self.order - start)) for start in range(0, self.order, self.nb)]
@@ -97,47 +117,69 @@ class _Recursion(ABC):
         self._solve(blocks[middle:], False)
 
     def _update(self, known: _Block, rest: _Block, first: bool) -> None:
-        """rest of B = scale * rest of B - op(A)[rest, known] X[known], or the mirror image of it from the right."""
+        """rest = scale * rest - op(A)[rest, known] X[known], or the mirror image of it from the right."""
+        self.multiply(*self.factors(known, rest), (-1.0, "alpha" if first else 1.0))
+
+    def factors(self, known: _Block, rest: _Block) -> tuple[_Sizes, _Operands, tuple[str, str]]:
+        """Sizes, operands and transpositions of the product that takes off ``rest`` what ``known`` unknowns explain."""
         row, column = (rest, known) if self.left == (self.trans in "NR") else (known, rest)
-        a = self.problem.layout["a"]
-        between = Layout(a.strides, a.offset + row.start * a.strides[0] + column.start, a.alignment)
-        solved = self.part(self.solution_layout(), known)
-        target = self.part(self.problem.layout["b"], rest)
-        self.product(("a", between), (self.solution, solved), ("b", target), rest.size, known.size, (-1.0, "alpha" if first else 1.0))
+        between = blocks.part(self.problem.layout["a"], row.start, column.start)
+        solved = (self.solution, self.part(self.solution_layout(), known))
+        return self.sided(("a", between), solved, (self.rest, self.part(self.rest_layout(), rest)), rest.size, known.size)
 
     def part(self, layout: Layout, block: _Block) -> Layout:
         """The unknowns of ``block`` in a matrix that is laid out like B."""
         step = layout.strides[0] if self.left else 1
         return Layout(layout.strides, layout.offset + block.start * step, layout.alignment)
 
-    def product(
+    def sided(
+        self, matrix: tuple[str, Layout], known: tuple[str, Layout], target: tuple[str, Layout], size: int, depth: int
+    ) -> tuple[_Sizes, _Operands, tuple[str, str]]:
+        """Sizes, operands and transpositions of target = op(matrix) known, or of known op(matrix) from the right."""
+        if self.left:
+            return (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
+        return (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
+
+    def multiply(
         self,
-        matrix: tuple[str, Layout],
-        known: tuple[str, Layout],
-        target: tuple[str, Layout],
-        size: int,
-        depth: int,
+        sizes: _Sizes,
+        operands: _Operands,
+        trans: tuple[str, str],
         factors: tuple[float | str, float | str],
         *,
         natively: bool = False,
     ) -> None:
-        """Append target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right.
-
-        It is formed in the problem's precision, or ``natively``.
-        """
+        """Append a product, of all systems of the batch where there is one, in the problem's precision or ``natively``."""
         problem = blocks.natively(self.problem) if natively else self.problem
-        if self.left:
-            sizes, operands, trans = (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
-        else:
-            sizes, operands, trans = (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
         if self.batch is None:
             self.steps.append(blocks.product(problem, sizes, operands, trans, factors))
-        else:
-            lengths = {"a": self.batch.a, "b": self.batch.b}
-            stacks = {
-                name: (memory, replace(layout, strides=(lengths[memory], *layout.strides))) for name, (memory, layout) in operands.items()
-            }
-            self.steps.append(blocks.product(problem, sizes, stacks, trans, factors, self.batch.count))
+            return
+        lengths = {"a": self.batch.a, "b": self.batch.b}
+        stacks = {
+            name: (memory, replace(layout, strides=(lengths[memory], *layout.strides))) for name, (memory, layout) in operands.items()
+        }
+        self.steps.append(blocks.product(problem, sizes, stacks, trans, factors, self.batch.count))
+
+    def copy(self, source: _Place, target: _Place) -> None:
+        """Append the copy of one matrix of the shape of B to another, in vectors where both have them; of zeros for alpha = 0."""
+        m, n, itemsize = self.problem.sizes["m"], self.problem.sizes["n"], self.problem.itemsize
+        group, definitions = int(self.config["WGS"]), blocks.types(self.problem)
+        wide = max(1, 16 // itemsize)
+        if n % wide or any(place.layout.vector_width(itemsize) < wide for place in (source, target)):
+            wide = 1
+        vector = f"{definitions['REAL']}{wide if wide > 1 else ''}"
+        text = load(__file__, "copy.cl", {**definitions, "WGS": group, "VECTOR": vector}, COMPLEX=blocks.is_complex(self.problem))
+        places = [
+            arg
+            for name, place in (("from", source), ("to", target))
+            for arg in (
+                Arg(place.memory, role=place.role),
+                long_integer(f"{name}_offset", place.layout.offset // wide),
+                long_integer(f"{name}_row", place.layout.strides[0] // wide),
+            )
+        ]
+        arguments = (integer("m", m), integer("n", n // wide), self.alpha, *places)
+        self.steps.append(Launch(text, "triangular_copy", *blocks.lines(self.problem, m, n // wide, group), arguments))
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
@@ -168,11 +210,12 @@ class _Recursion(ABC):
 class _Substitution(_Recursion):
     """A block on the diagonal is solved in place by one launch."""
 
-    solution = "b"
-
     def plan(self) -> Plan:
-        """Launches and products by turns; no workspace."""
+        """Launches and products by turns, over a copy of B where the solution is apart; no workspace."""
+        self.solution = self.rest = result(self.problem)
         defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
+        if self.solution != "b":
+            self.copy(_Place("b", self.problem.layout["b"], "in"), _Place("c", self.solution_layout(), "out"))
         self.serial = self.device.kind == "cpu" and not blocks.is_complex(self.problem)
         self.text = self.source("panel.cl", {**defines, **self._vectors()}) if self.serial else self.source("substitute.cl", defines)
         self.solve()
@@ -188,12 +231,14 @@ class _Substitution(_Recursion):
         return {"NB": self.nb, "VL": lanes, "VECTOR": f"{real}{lanes}", "ALIGNMENT": itemsize, "TOGETHER": min(together, sides)}
 
     def solution_layout(self) -> Layout:
-        """B's own."""
-        return self.problem.layout["b"]
+        """The operand's own."""
+        return self.problem.layout[self.solution]
+
+    rest_layout = solution_layout
 
     def leaf(self, block: _Block, first: bool) -> None:
         """The block as a lower triangle: transposed by its strides, and read backwards where the last unknown comes first."""
-        a, b = self.problem.layout["a"], self.part(self.problem.layout["b"], block)
+        a, b = self.problem.layout["a"], self.part(self.solution_layout(), block)
         across = self.left == (self.trans in "NR")  # whether the stored rows of A are the equations
         a_row, a_column = (a.strides[0], 1) if across else (1, a.strides[0])
         b_row, b_column = (b.strides[0], 1) if self.left else (1, b.strides[0])
@@ -207,7 +252,7 @@ class _Substitution(_Recursion):
             self.alpha,
             Arg("a"),
             *(long_integer(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
-            Arg("b", role="inout"),
+            Arg(self.solution, role="inout"),
             *(long_integer(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
         )
         if self.batch is not None:
@@ -221,62 +266,99 @@ class _Substitution(_Recursion):
 
 
 class _Inverses(_Recursion):
-    """All blocks on the diagonal are inverted first; then each is one product, out of place, and one launch writes X over B.
+    """All blocks on the diagonal are inverted first; then each is one product, out of place.
+
+    Where the solution overwrites B, it comes into being beside B and is written there in the end. Where it is apart, B is only read, and
+    right-hand sides that products change lie in ``rest``: the first product with each of them brings them there from B, or, on
+    devices without such products, they are copied first. The block that is solved first has no need of that.
 
     With refinement, two more products correct each block of X by the inverse times its residual.
     """
 
-    solution = "solution"
-
     def plan(self) -> Plan:
         """Inversion, doubling, products, writing back."""
-        self.refine = self.config["METHOD"] == "refine"
-        m, n, itemsize = self.problem.sizes["m"], self.problem.sizes["n"], self.problem.itemsize
-        self.ld = -(-n // 32) * 32  # so that products may read and write wide
-        defines = {name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")}
+        self.refine, self.apart = self.config["METHOD"] == "refine", result(self.problem) != "b"
+        self.shared: dict[str, Temporary] = {}
+        self.solution, self.rest = ("c", "rest") if self.apart else ("solution", "b")
+        self.ld = blocks.padded(self.problem.sizes["n"])  # so that products may read and write wide
+        defines = {
+            **{name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")},
+            "SQUARE": square(self.problem, self.config, self.device),
+        }
         self.text = self.source("invert.cl", {**defines, "UPPER": self.problem.options["uplo"] == "U"})
-        self._invert()
+        self.steps, squares = inverses(self.problem, self.config, self.device, self.text, kept=self.refine)
+        changes = self.apart and (self.refine or self.order > self.nb)
+        native = blocks.precision(self.problem) == precisions.NATIVE
+        self.brings = changes and not self.refine and native and self.device.nvidia
+        if changes and not self.brings:
+            self.copy(_Place("b", self.problem.layout["b"], "in"), _Place("rest", self.rest_layout(), "temporary"))
         self.solve()
-        group = int(self.config["WGS"])
-        solution = (Arg("solution", role="temporary"), long_integer("ldx", self.ld))
-        arguments = (integer("m", m), integer("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
-        size = (-(-n // group) * group, min(m, MOST_GROUPS), 1)
-        self.steps.append(Launch(self.text, "triangular_write", size, (group, 1, 1), arguments))
-        names = ("inverses", "blocks") if self.refine else ("inverses",)
-        squares = (Temporary(name, -(-self.order // self.nb) * self.nb**2 * itemsize) for name in names)
-        return Plan(tuple(self.steps), (*squares, Temporary("solution", m * self.ld * itemsize)))
+        self._end()
+        if changes or not self.apart:
+            nbytes = self.problem.sizes["m"] * self.ld * self.problem.itemsize
+            squares.append(Temporary("rest" if self.apart else "solution", nbytes))
+        return Plan(tuple(self.steps), (*squares, *self.shared.values()))
+
+    def _update(self, known: _Block, rest: _Block, first: bool) -> None:
+        """As of any recursion; the first time that right-hand sides change they come from B."""
+        if not (first and self.brings):
+            super()._update(known, rest, first)
+            return
+        sizes, operands, trans = self.factors(known, rest)
+        operands["d"] = ("b", self.part(self.problem.layout["b"], rest))
+        self._take(blocks.added(self.problem, sizes, operands, trans, (-1.0, "alpha"), self.device))
+
+    def _take(self, plan: Plan) -> None:
+        """Append the launches of a product; all of them share their temporaries, since they run one after another."""
+        self.steps += plan.steps
+        for one in plan.temporaries:
+            if one.name not in self.shared or self.shared[one.name].nbytes < one.nbytes:
+                self.shared[one.name] = one
+
+    def _zeros(self) -> Triangle:
+        """What a product with an inverse, or with a block on the diagonal, may skip."""
+        lower = (self.problem.options["uplo"] == "L") != (self.trans in "TC")
+        return Triangle("a" if self.left else "b", "above" if lower else "below")
+
+    def _end(self) -> None:
+        """Write the solution over B, or zeros for alpha = 0 where it lies already."""
+        if not self.apart:
+            solution = _Place("solution", self.solution_layout(), "temporary")
+            self.copy(solution, _Place("b", self.problem.layout["b"], "inout"))
+            return
+        m, n, group = self.problem.sizes["m"], self.problem.sizes["n"], int(self.config["WGS"])
+        size = (-(-n // group) * group, min(m, _ZERO_GROUPS), 1)
+        arguments = (integer("m", m), integer("n", n), self.alpha, *self.matrix("c", "out"))
+        self.steps.append(Launch(self.text, "triangular_zero", size, (group, 1, 1), arguments))
 
     def solution_layout(self) -> Layout:
-        """Row-major with rows that begin on a vector."""
-        return Layout((self.ld, 1))
+        """C's own, or row-major with rows that begin on a vector."""
+        return self.problem.layout["c"] if self.apart else Layout((self.ld, 1))
+
+    def rest_layout(self) -> Layout:
+        """B's own, or row-major with rows that begin on a vector."""
+        return Layout((self.ld, 1)) if self.apart else self.problem.layout["b"]
 
     def leaf(self, block: _Block, first: bool) -> None:
         """X[block] = scale * op(inverse) B[block], or the mirror image from the right."""
         inverse = Layout((self.nb, 1), block.start * self.nb)
-        known, target = self.part(self.problem.layout["b"], block), self.part(self.solution_layout(), block)
+        target = self.part(self.solution_layout(), block)
+        untouched = first and not self.refine  # B as it was given
+        rest, layout = ("b", self.problem.layout["b"]) if untouched else (self.rest, self.rest_layout())
+        known = self.part(layout, block)
         scale = "alpha" if first else 1.0
-        product = partial(self.product, natively=True)
-        product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (scale, 0.0))
-        if self.refine:  # B[block] becomes what X[block] leaves unexplained, and X[block] gets the solution for that
-            product(("blocks", inverse), ("solution", target), ("b", known), block.size, block.size, (-1.0, scale))
-            product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (1.0, 1.0))
 
-    def _invert(self) -> None:
-        size, group, panel = int(self.config["IB"]), int(self.config["WGS"]), int(self.config["PANEL"])
-        known = (self.alpha, *self.matrix("a", "in"))
-        if self.refine:
-            everything = (-(-self.nb // group) * group, min(self.order, MOST_GROUPS), 1)
-            arguments = (integer("order", self.order), *known, Arg("blocks", role="temporary"))
-            self.steps.append(Launch(self.text, "triangular_copy", everything, (group, 1, 1), arguments))
-        rest = (*known, Arg("inverses", role="temporary"))
-        padded = -(-self.order // self.nb) * self.nb
-        self.steps.append(Launch(self.text, "triangular_invert", (padded, 1, 1), (size, 1, 1), (integer("order", self.order), *rest)))
-        while size < self.nb and size < self.order:
-            pairs = -(-(self.order - size) // (2 * size))
-            arguments = (integer("order", self.order), integer("half_size", size), *rest)
-            everything = (size // panel * group, pairs, 1)
-            self.steps.append(Launch(self.text, "triangular_join", everything, (group, 1, 1), arguments))
-            size *= 2
+        def product(name: str, given: tuple[str, Layout], made: tuple[str, Layout], factors: tuple[float | str, float | str]) -> None:
+            called = self.sided((name, inverse), given, made, block.size, block.size)
+            if self.device.nvidia:
+                self._take(blocks.whole(blocks.natively(self.problem), *called, factors, self._zeros(), self.device))
+            else:
+                self.multiply(*called, factors, natively=True)
+
+        product("inverses", (rest, known), (self.solution, target), (scale, 0.0))
+        if self.refine:  # B[block] becomes what X[block] leaves unexplained, and X[block] gets the solution for that
+            product("blocks", (self.solution, target), (rest, known), (-1.0, scale))
+            product("inverses", (rest, known), (self.solution, target), (1.0, 1.0))
 
 
 def _together(blocks: list[_Block]) -> _Block:

@@ -12,6 +12,10 @@
 {% macro at(i, kk) %}
 {{ operand("from[(long)((%s) / 2) * ld + (long)%s * 2 + (%s) %% 2]" % (i, kk, i) if COMPLEX and K_FAST else "from[(long)%s * ld + %s]" % ((i, kk) if K_FAST else (kk, i))) }}{{ scaled(i, kk) }}
 {%- endmacro %}
+{# the element as the triangle has it: i across and kk along k #}
+{% macro kept(element) %}
+{{ "kk %s i ? %s : %s" % (("<" if TRIANGLE == "below" else ">") ~ ("" if UNIT else "="), element, "(%s)(kk == i)" % real if UNIT else "0") if TRIANGLE else element }}
+{%- endmacro %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
@@ -122,6 +126,13 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
     const int x = (int)get_local_id(0), y = (int)get_local_id(1);
     const int width = ((across - 1) / WIDTH + 1) * WIDTH, squares = (width - 1) / 32 + 1;
     const int across0 = (int)get_group_id(0) % squares * 32, k0 = (int)get_group_id(0) / squares * 32;
+{% if TRIANGLE == "below" %}
+    if (k0 >= ((across0 + 31) / WIDTH + 1) * WIDTH + 31)
+        return;
+{% elif TRIANGLE == "above" %}
+    if (k0 + 63 < across0 / WIDTH * WIDTH)
+        return;
+{% endif %}
     __global const {{ stored }}* from = base + offset;
 {% if K_FAST %}
     __local {{ real }} square[32][33];
@@ -139,9 +150,9 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
         const int kk = k0 + y + step;
         if (kk < depth && i < width)
 {% if K_FAST %}
-            to[(long)kk * WIDTH] = square[x][y + step];
+            to[(long)kk * WIDTH] = {{ kept("square[x][y + step]") }};
 {% else %}
-            to[(long)kk * WIDTH] = i < across && kk < k ? {{ at("i", "kk") }} : 0;
+            to[(long)kk * WIDTH] = {{ kept("i < across && kk < k ? %s : 0" % at("i", "kk")) }};
 {% endif %}
     }
 {% endif %}

@@ -40,12 +40,23 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     return found if fits else None
 
 
-def triangular(problem: Problem, device: DeviceInfo, zeros: str) -> Gpu:
-    """The point for a product that skips a triangle of ``zeros`` (an operand's name), about half of it; see ``plan.Triangle``."""
-    found = estimate.fastest(problem, device, local_limit(device), zeros) if _estimated(problem, device) else None
-    if found is None:
-        found = _nvidia(problem, device, 1)
-    return found if found.JOIN or found.CLUSTER > 1 else replace(found, TAIL=0, SPLIT_K=1)
+def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
+    """The point for a product in one launch beside packing, which may skip a triangle of ``zeros`` (an operand's name), about half of it;
+    see ``plan.Triangle``.
+    """
+    found = None if zeros else _nvidia(problem, device, 1)
+    if found is not None and _single(found):
+        return found
+    estimated = estimate.fastest(problem, device, local_limit(device), zeros, alone=True) if _estimated(problem, device) else None
+    if estimated is not None:
+        return estimated
+    found = found or _nvidia(problem, device, 1)
+    return found if _single(found) else replace(found, TAIL=0, SPLIT_K=1)
+
+
+def _single(point: Gpu) -> bool:
+    """Whether no second launch follows."""
+    return estimate.launches(point) == 1
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu]:

@@ -33,6 +33,7 @@ _CLUSTERS = (2, 4, 8)  # groups
 _SPLITS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # groups that share a tile's k
 _PAIR, _HELD = 0.8, 0.9  # of the copies' cost, where they bring two elements at a time, or go through registers
 _FULL = 4  # groups a multiprocessor up to which k is split
+_TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,22 @@ class Shape:
     zeros: str = ""  # the operand of which a triangle is zero, or c, of which one is not wanted
 
 
-def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -> Gpu | None:
+def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *, alone: bool = False) -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
-    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``), and only points that do so are
-    candidates: k is shared in one launch, and there is no tail.
+    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``). With ``alone`` only points of one
+    launch are candidates: k is shared where the last group adds up, and there is no tail.
     """
     costs = known(device, problem.dtype)
     if costs is None:
         return None
-    found = candidates(problem, device, limit, costs, zeros=zeros)
+    found = candidates(problem, device, limit, costs, zeros=zeros, alone=alone)
 
     def seen(candidate: Candidate) -> tuple[float, float]:
         """The microseconds until the caller sees the result: launches take the host as long."""
         point = candidate.point
-        launches = _launches(point) + point.PACK_A + point.PACK_B
-        return max(candidate.took, launches * device.can.launch_us), candidate.took
+        host = (launches(point) + point.PACK_A + point.PACK_B) * device.can.launch_us
+        return max(candidate.took, host), candidate.took
 
     return min(found, key=seen).point if found else None
 
@@ -79,8 +80,10 @@ class Candidate:
     point: Gpu
 
 
-def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, most: int = _TILES, zeros: str = "") -> list[Candidate]:
-    """Every variant of the ``most`` tiles whose simplest ones take the least time."""
+def candidates(
+    problem: Problem, device: DeviceInfo, limit: int, costs: Costs, most: int = _TILES, *, zeros: str = "", alone: bool = False
+) -> list[Candidate]:
+    """Every variant of the ``most`` tiles whose simplest ones take the least time; ``zeros`` and ``alone`` as for ``fastest``."""
     shape = replace(shape_of(problem, device), zeros=zeros)
     fitting = [
         (_promise(problem, device, shape, tile, rate, costs), place, tile, rate)
@@ -90,7 +93,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, m
     found = []
     for _, place, tile, rate in sorted(fitting, key=lambda one: one[:2])[:most]:
         for point in variants(shape, tile, device):
-            if zeros and (point.TAIL or _launches(point) > 1):
+            if alone and launches(point) > 1:
                 continue
             cut = point.cut(problem, device) if point.TAIL else None
             if (point.TAIL and cut is None) or point.local_bytes(problem.itemsize) > limit:
@@ -172,6 +175,7 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
         + c * (1 if point.CLUSTER > 1 else parts) / costs.stored
     )
     took += costs.exchange * 1e-5 * rows * columns * (point.KG - 1) * shape.itemsize / 4 * each
+    took *= _uneven(shape, point, groups, tiles * parts)
     if point.CLUSTER > 1:
         return took + _GATHER
     if parts > 1 and point.JOIN:
@@ -179,25 +183,42 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
 
 
-def _launches(point: Gpu) -> int:
+def launches(point: Gpu) -> int:
     """Launches beside those that pack."""
     return 1 + (point.TAIL > 0 or (point.SPLIT_K > 1 and not point.JOIN and point.CLUSTER == 1))
+
+
+def _uneven(shape: Shape, point: Gpu, groups: int, count: int) -> float:
+    """What a triangle costs beside its ``count`` full sums: zeros in tiles on the diagonal, a last round whose groups may share few
+    multiprocessors, since all of a round end together, and more copies for the same work where tiles are small.
+    """
+    if not shape.zeros:
+        return 1.0
+    side = {"a": point.rows, "b": point.columns}.get(shape.zeros, 0)
+    rounds = ceil_div(count, shape.units * groups) * groups / ceil_div(count, shape.units)
+    copies = 1 + _COPIED * (1 / point.rows + 1 / point.columns)
+    return (1 + side / shape.k) * (1 + _TOGETHER * (rounds - 1)) * copies
 
 
 def _tiles(shape: Shape, rows: int, columns: int) -> int:
     """Tiles of full sums that take as long as all tiles. Where A or B is triangular, sums are half as long as k in the mean, and the
     multiprocessor whose tiles are the longest has half a tile more to do than that.
     """
+    wanted = _wanted(shape, rows, columns)
+    return ceil_div(wanted + min(wanted, shape.units), 2) if shape.zeros in ("a", "b") else wanted
+
+
+def _wanted(shape: Shape, rows: int, columns: int) -> int:
+    """The tiles of C that are computed."""
     down, across = ceil_div(shape.m, rows), ceil_div(shape.n, columns)
-    if shape.zeros == "c":
-        return sum(min(across, ((tile + 1) * rows - 1) // columns + 1) for tile in range(down))
-    return ceil_div(down * across + min(down * across, shape.units), 2) if shape.zeros else down * across
+    if shape.zeros != "c":
+        return down * across
+    return sum(min(across, ((tile + 1) * rows - 1) // columns + 1) for tile in range(down))
 
 
 def variants(shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
-    tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
-    coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
+    tiles, coarse = (_wanted(shape, *sides) for sides in ((tile.point.rows, tile.point.columns), (128, 128)))
     joined, clustered = joins(device), clusters(device)
     if tile.point.KG > 1 and coarse > 2 * shape.units:
         return

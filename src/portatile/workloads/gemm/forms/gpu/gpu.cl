@@ -80,6 +80,10 @@
 {% macro belongs(i, j) %}
 {{ "row0 + %s < m && col0 + %s < n" | format(i, j) if C_EDGE }}{{ " && " if C_EDGE and triangle }}{{ wanted | format(j, i) if triangle }}
 {%- endmacro %}
+{# what beta multiplies: C's old element at `to`, or with ADDED the vector of D at (i, j) of the tile #}
+{% macro added(i, j, vector) %}
+{{ "*(__global const %s*)(d_at + (long)(%s) * ldd + %s)" % (vector, i, j) if ADDED else "*to" }}
+{%- endmacro %}
 {% macro skip_outside(i, j) %}
 {% if triangle %}
             if (!({{ belongs(i, j) }}))
@@ -97,11 +101,28 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% from "elements.cl" import combined, ending, nothing, vectors_of with context %}
-{% from "tiles.cl" import place, fetch, held, settle, stride, turn, skew, shift with context %}
+{% from "tiles.cl" import place, fetch, held, settle, stride, turn, skew, shift, spot with context %}
 {% set held_any = held(A_FROM) or held(B_FROM) %}
 {% macro settle_a() %}{{ settle("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro settle_b() %}{{ settle("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
 {% macro settle_both() %}{{ settle_a() }}{{ settle_b() }}{% endmacro %}
+{# a triangular operand that is not packed: what its tile has beside the triangle becomes zero before it is read; ones on a UNIT diagonal #}
+{% set guarded = ZEROS[:1] if from_of[ZEROS[:1]] | default("panel") != "panel" else "" %}
+{% macro mend(k_of) %}
+{% if guarded %}
+{% set from, wide, pitch, first, base = (A_FROM, bm, lda_tile, "row0", "read") if guarded == "a" else (B_FROM, bn, ldb_tile, "col0", "read + %d" % (KB * lda_tile)) %}
+            const int mended = {{ k_of }} - {{ first }};  // steps of k from the diagonal of its first row or column
+            if (mended < {{ wide }} && mended > -{{ KB }}) {
+#pragma unroll 1
+                for (int at = item; at < {{ KB * wide }}; at += {{ items }}) {
+                    const int i = at % {{ wide }}, kk = at / {{ wide }}, past = mended + kk - i;
+                    if (past {{ ">" if ZEROS in ("a above", "b below") else "<" }}{{ "=" if UNIT }} 0)
+                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i") }}] = {{ "past == 0" if UNIT else "0" }};
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+{% endif %}
+{% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
 {% macro advance() %}
@@ -291,7 +312,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     COPY_ASYNC_WAIT({{ STAGES - 2 }});
     barrier(CLK_LOCAL_MEM_FENCE);
     {
-{{ sources("0") }}{{ load_all_x("0") }}{{ load_y("0") }}    }
+{{ mend("k0") }}{{ sources("0") }}{{ load_all_x("0") }}{{ load_y("0") }}    }
 {% endif %}
 {% endif %}
     for (int tile = 0; tile < count; ++tile) {
@@ -302,10 +323,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ fetch_a() }}{{ fetch_b() }}{{ settle_both() }}{{ advance() }}        COPY_ASYNC_COMMIT();
         COPY_ASYNC_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE);
-{% elif not DOUBLE %}
+{{ mend("k0 + tile * %d" % KB) }}{% elif not DOUBLE %}
         COPY_ASYNC_WAIT({{ STAGES - 2 }});
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (tile + {{ STAGES - 1 }} < count) {
+{{ mend("k0 + tile * %d" % KB) }}        if (tile + {{ STAGES - 1 }} < count) {
 {{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
         COPY_ASYNC_COMMIT();
 {% endif %}
@@ -329,7 +350,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 COPY_ASYNC_WAIT({{ STAGES - 2 }});
                 barrier(CLK_LOCAL_MEM_FENCE);
                 read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
-            }
+{{ mend("k0 + (tile + 1) * %d" % KB) }}            }
 {{ sources("(step + 1) %% %d" % steps) }}
 {{ load_y(later) }}
 {% if DOUBLE == 2 %}
@@ -393,6 +414,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 
 {% set parts_c = 2 if COMPLEX else 1 %}
     __global {{ real if SPLIT and not JOIN else stored_c }}* c_at = c_base + c_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldc + col0{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT and not JOIN }};
+{% if ADDED %}
+    __global const {{ real }}* d_at = d_base + d_offset + (long)row0 * ldd + col0;
+{% endif %}
 {% set w = VL if vectors and PLAIN else 1 %}
 {% set realw = real if w == 1 else real ~ w %}
 {% set paired = MMA and w == 2 and not flipped %}
@@ -455,7 +479,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             if (beta == 0)
                 *to = alpha * sum;
             else
-                *to = alpha * sum + beta * *to;
+                *to = alpha * sum + beta * {{ added("i", "j", realw) }};
 {% endif %}
         }
     }

@@ -15,7 +15,7 @@
                 if (beta == 0)
                     *to = alpha * {{ total }}.s{{ e }};
                 else
-                    *to = fma(alpha, {{ total }}.s{{ e }}, beta * *to);
+                    *to = fma(alpha, {{ total }}.s{{ e }}, beta * {{ added("i", "j + %d" % e, real) }});
             }
 {% endif %}
 {% endfor %}
@@ -25,7 +25,7 @@
                 if (beta == 0)
                     *to = alpha * {{ total }};
                 else
-                    *to = fma(({{ realv }})(alpha), {{ total }}, beta * *to);
+                    *to = fma(({{ realv }})(alpha), {{ total }}, beta * {{ added("i", "j", realv) }});
             }
 {% endif %}
 {% endmacro %}

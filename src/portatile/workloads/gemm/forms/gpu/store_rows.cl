@@ -24,7 +24,7 @@
             if (beta == 0)
                 *to = alpha * sum;
             else
-                *to = alpha * sum + beta * *to;
+                *to = alpha * sum + beta * {{ added("i", "j", real) }};
 {% endif %}
         }
     }

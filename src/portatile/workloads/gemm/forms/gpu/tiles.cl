@@ -34,7 +34,9 @@
 {# where element `i` across k of step `kk` lies in the tile #}
 {% macro spot(source, pitch, kk, i) %}
 {{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in lines
-   else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA else "(%s) * %s + %s" % (kk, pitch, i) }}
+   else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA
+   else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, turn("%s / %d" % (kk, vector))) if source == "transposed"
+   else "(%s) * %s + %s" % (kk, pitch, i) }}
 {%- endmacro %}
 {# copies across the rows of a tile, or along its k where that is contiguous #}
 {% macro per(source, wide) %}{{ KB // (width(source) | int) if along(source) else wide // (width(source) | int) }}{% endmacro %}

@@ -1,0 +1,18 @@
+// Copies m rows of n vectors from one matrix to another, or makes them zero for alpha = 0, when the source must not be read or holds
+// what came of operands that must not matter. A work-item takes one vector of some rows.
+{% from "scalars.cl" import nothing with context %}
+#ifdef DOUBLE
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+__kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
+void triangular_copy(const int m, const int n, const REAL alpha, __global const VECTOR* restrict from, const long from_offset, const long from_row,
+                     __global VECTOR* restrict to, const long to_offset, const long to_row)
+{
+    const int j = (int)get_global_id(0);
+    if (j >= n)
+        return;
+    const int nothing = {{ nothing("alpha") }};
+    for (int i = (int)get_global_id(1); i < m; i += (int)get_global_size(1))
+        to[to_offset + i * to_row + j] = nothing ? (VECTOR)(0) : from[from_offset + i * from_row + j];
+}

@@ -1,0 +1,95 @@
+"""The inverses of all blocks on the diagonal of a triangle: small ones by substitution, pairs of neighbours joined until they are NB wide.
+
+Neighbours P and Q with the block B of A between them have the inverses' block -Q^-1 B P^-1 between theirs: small ones of that in one
+launch, large ones as two products, each for all pairs that lie equally far apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from portatile.capabilities import MOST_GROUPS
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Problem, Source, Temporary
+from portatile.workloads import blocks
+from portatile.workloads.blocks import integer
+from portatile.workloads.structured import order
+
+_STATIC = 49152  # bytes of local memory that a text may declare anywhere
+_LARGE, _LAST = 128, 64  # the orders of neighbours from which products join them sooner than one launch does; of those joined last
+
+
+def inverses(
+    problem: Problem, config: Config, device: DeviceInfo, text: Source, *, kept: bool
+) -> tuple[list[Launch | Call], list[Temporary]]:
+    """The steps that invert, and what they fill: ``inverses``, NB x NB each, one after another; with ``kept`` the blocks themselves too."""
+    n, nb, size = order(problem), int(config["NB"]), square(problem, config, device)
+    group, panel = int(config["WGS"]), int(config["PANEL"])
+    known = (blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
+    count = -(-n // nb)
+    steps: list[Launch | Call] = []
+    names = ["inverses"]
+    if kept:
+        names.append("blocks")
+        everything = (-(-nb // group) * group, min(n, MOST_GROUPS), 1)
+        arguments = (integer("order", n), *known, Arg("blocks", role="temporary"))
+        steps.append(Launch(text, "triangular_blocks", everything, (group, 1, 1), arguments))
+    temporaries = [Temporary(name, count * nb**2 * problem.itemsize) for name in names]
+    rest = (*known, Arg("inverses", role="temporary"))
+    steps.append(Launch(text, "triangular_invert", (count * nb // size * group, 1, 1), (group, 1, 1), (integer("order", n), *rest)))
+    while size < min(nb, n, _LARGE) and not (size >= _LAST and 2 * size == nb):
+        arguments = (integer("order", n), integer("half_size", size), *rest)
+        everything = (size // panel * group, -(-(n - size) // (2 * size)), 1)
+        steps.append(Launch(text, "triangular_join", everything, (group, 1, 1), arguments))
+        size *= 2
+    if size < min(nb, n):
+        temporaries.append(Temporary("joined", count * (nb // 2) ** 2 * problem.itemsize))
+    while size < min(nb, n):
+        steps += _joins(problem, nb, size)
+        size *= 2
+    return steps, temporaries
+
+
+def square(problem: Problem, config: Config, device: DeviceInfo) -> int:
+    """The order of the blocks that one launch inverts, each in the local memory of a group."""
+    memory = min(device.local_memory, _STATIC)
+    fitting = (size for size in (64, 32, 16) if size <= int(config["NB"]) and problem.itemsize * size * (size + 2) <= memory)
+    return max(int(config["IB"]), next(fitting, 0))
+
+
+def _joins(problem: Problem, nb: int, size: int) -> Iterator[Call]:
+    """The products that join all neighbours of this order: those at the same place of their blocks of NB together."""
+    n = order(problem)
+    for within in range(0, nb, 2 * size):
+        whole = max(0, (n - within - 2 * size) // nb + 1)
+        if whole:
+            yield from _join(problem, nb, (within, size), size, whole)
+        start = whole * nb + within
+        if n > start + size:
+            yield from _join(problem, nb, (start, size), n - start - size, 1)
+
+
+def _join(problem: Problem, nb: int, first: tuple[int, int], second: int, count: int) -> Iterator[Call]:
+    """Two products for each of ``count`` pairs, NB apart: unknowns ``first`` (start, number), and ``second`` more behind them."""
+    start, size = first
+    neighbours = (start, size), (start + size, second)
+    (row, rows), (column, columns) = neighbours if problem.options["uplo"] == "U" else neighbours[::-1]
+    a = problem.layout["a"]
+
+    def stack(layout: Layout, step: int) -> Layout:
+        return layout if count == 1 else replace(layout, strides=(step, *layout.strides))
+
+    def inverse(i: int, j: int) -> Layout:
+        return stack(Layout((nb, 1), start // nb * nb**2 + i % nb * nb + j % nb), nb**2)
+
+    between = stack(blocks.part(a, row, column), nb * (a.strides[0] + 1))
+    joined = stack(Layout((size, 1)), size**2)
+    natively, batch = blocks.natively(problem), None if count == 1 else count
+
+    def product(sizes: tuple[int, int, int], operands: Mapping[str, tuple[str, Layout]], factor: float) -> Call:
+        return blocks.product(natively, sizes, operands, ("N", "N"), (factor, 0.0), batch)
+
+    operands = {"a": ("a", between), "b": ("inverses", inverse(column, column)), "c": ("joined", joined)}
+    yield product((rows, columns, columns), operands, 1.0)
+    operands = {"a": ("inverses", inverse(row, row)), "b": ("joined", joined), "c": ("inverses", inverse(row, column))}
+    yield product((rows, columns, rows), operands, -1.0)
