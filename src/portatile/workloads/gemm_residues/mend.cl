@@ -35,7 +35,8 @@
 {% set _ = places.append(("2 * y + %d" % (r // 2 * 32 + r % 2), "2 * x + %d" % (s // 2 * 32 + s % 2), "%d_%d" % (r, s))) %}
 {% endfor %}{% endfor %}
 {% endif %}
-{# lines of an operand with k fast are permuted by fours where fragments are read, so that none meet in one bank when they are stored #}
+{# real lines of an operand with k fast are permuted by fours where fragments are read, so that none meet in one bank when they are stored #}
+{% set permuted = units and parts == 1 %}
 {% set pad, group = (4, 512) if units else (2, 256) %}
 {# this item's share of the next steps of k of an operand: with k fast it lies along a line, else across #}
 {% macro place(side, k_fast) %}
@@ -57,7 +58,7 @@ const int line = {{ "item / DEPTH + s * %d" % (group // 16) if k_fast else "item
             for (int s = 0; s < {{ side * 16 // group }}; ++s) {
                 {{ place(side, k_fast) }}
 {% for part in range(parts) %}
-                tile_{{ x }}[{{ part }}][step][line{{ " ^ step / 4" if units and k_fast }}] = (double){{ x }}_next[{{ part }}][s];
+                tile_{{ x }}[{{ part }}][step][line{{ " ^ step / 4" if permuted and k_fast }}] = (double){{ x }}_next[{{ part }}][s];
 {% endfor %}
             }
 {% endmacro %}
@@ -135,10 +136,10 @@ __kernel __attribute__((reqd_work_group_size(16, {{ group // 16 }}, 1))) MIN_GRO
 #pragma unroll
         for (int h = 0; h < DEPTH; h += 4) {
 {% for b in range(blocks) %}
-            const double {% for part in range(parts) %}{% for i in range(2) %}a{{ part }}_{{ b }}_{{ i }} = tile_a[{{ part }}][h + lane % 4][warp / 4 * {{ 16 * blocks }} + {{ 16 * b + 8 * i }} + {{ "(lane / 4 ^ h / 4)" if a_fast else "lane / 4" }}]{{ ", " if not (loop.last and part == parts - 1) }}{% endfor %}{% endfor %};
+            const double {% for part in range(parts) %}{% for i in range(2) %}a{{ part }}_{{ b }}_{{ i }} = tile_a[{{ part }}][h + lane % 4][warp / 4 * {{ 16 * blocks }} + {{ 16 * b + 8 * i }} + {{ "(lane / 4 ^ h / 4)" if permuted and a_fast else "lane / 4" }}]{{ ", " if not (loop.last and part == parts - 1) }}{% endfor %}{% endfor %};
 {% endfor %}
 {% for s in range(strips) %}
-            const double {% for part in range(parts) %}b{{ part }}_{{ s }} = tile_b[{{ part }}][h + lane % 4][warp % 4 * {{ 8 * strips }} + {{ 8 * s }} + {{ "(lane / 4 ^ h / 4)" if b_fast else "lane / 4" }}]{{ ", " if not loop.last }}{% endfor %};
+            const double {% for part in range(parts) %}b{{ part }}_{{ s }} = tile_b[{{ part }}][h + lane % 4][warp % 4 * {{ 8 * strips }} + {{ 8 * s }} + {{ "(lane / 4 ^ h / 4)" if permuted and b_fast else "lane / 4" }}]{{ ", " if not loop.last }}{% endfor %};
 {% endfor %}
 {% for name in sums %}
 {% for b in range(blocks) %}
