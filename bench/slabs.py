@@ -25,7 +25,7 @@ import portatile
 from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
 from portatile.device import staging
-from portatile.device.base import Device
+from portatile.device.base import Device, Memory
 from portatile.runtime import perform, slabs
 from portatile.runtime.engine import Engine
 from portatile.workload import Cut
@@ -72,14 +72,14 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
         seconds[stage] += time.perf_counter() - start
 
     def pipeline(engine: Engine, task: slabs.Task, cut: Cut, width: int, ranges: Iterable[tuple[int, int]]) -> None:
-        size, shared = task.problem.sizes[cut.size], slabs._Shared()
+        size, own = task.problem.sizes[cut.size], list[Memory]()
         read = [name for name in cut.pieces if task.matrices[name].read]
         with charged("buffers"):
             lane = slabs._lane(engine.device, slabs.part(task, cut, 0, min(width, size)), cut, 0)
         queue = lane.queue
         try:
             with charged("upload"):
-                slabs._place(engine.device, queue, task, cut, shared)
+                shared = slabs._place(queue, task, cut, own)
                 queue.finish()
             for low, high in ranges:
                 part = slabs.part(task, cut, low, high)
@@ -93,7 +93,7 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
                         queue.upload(lane.device[name], slabs._staged(lane, part, name), blocking=False)
                     queue.finish()
                 with charged("kernel"):
-                    prepared.run(queue, {**shared.memory, **lane.device}, part.scalars)
+                    prepared.run(queue, {**shared, **lane.device}, part.scalars)
                     queue.finish()
                 with charged("download"):
                     done = queue.download(slabs._staged(lane, part, task.output), lane.device[task.output], blocking=False)
@@ -105,7 +105,8 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
             queue.finish()
             with charged("buffers"):
                 lane.release()
-                shared.release()
+                for memory in own:
+                    memory.release()
 
     return pipeline
 

@@ -24,6 +24,7 @@ from portatile.device.cuda.driver import driver
 from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.foreign_arrays import caller_stream
 from portatile.records import Source
+from portatile.runtime import perform
 
 SEED = 24
 M, K, N = 193, 65, 127
@@ -142,8 +143,23 @@ def cuda(device: Device) -> Device:
     return device
 
 
+_CALLS: list[str] = []
+"""The names of the driver's functions that were called."""
+
+
+@pytest.fixture
+def noting(cuda: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Calls of the driver are noted. Launches that come again keep its function, so none from before or after may be met."""
+    perform.forget()
+    with monkeypatch.context() as patch:
+        for name in (*WAITS, *COPIES, "cuLaunchKernel"):
+            patch.setattr(driver, name, _noted(getattr(driver, name), name, _CALLS))
+        yield
+    perform.forget()
+
+
 @pytest.fixture(params=LIBRARIES)
-def library(cuda: Device, request: pytest.FixtureRequest) -> Library:
+def library(noting: None, request: pytest.FixtureRequest) -> Library:
     return LIBRARIES[request.param]()
 
 
@@ -151,7 +167,7 @@ class Seen:
     """What went to the driver while ``watched`` lasted: its calls by name, and the pointers of every launch."""
 
     def __init__(self) -> None:
-        self.calls: list[str] = []
+        self.calls = _CALLS
         self.pointers: list[list[int]] = []
 
 
@@ -167,8 +183,6 @@ def _noted(function: Callable[..., Any], name: str, calls: list[str]) -> Callabl
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     seen = Seen()
     with monkeypatch.context() as patch:
-        for name in (*WAITS, *COPIES, "cuLaunchKernel"):
-            patch.setattr(driver, name, _noted(getattr(driver, name), name, seen.calls))
         pack = cuda_kernel.CudaKernel.pack
 
         def note(self: cuda_kernel.CudaKernel, args: Sequence[Any]) -> tuple[int, int]:
@@ -183,7 +197,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
             return run(self, queue, values, borrows)
 
         patch.setattr(PackedLaunches, "run", noted)
+        _CALLS.clear()
         yield seen
+    seen.calls = list(_CALLS)
 
 
 def operands(library: Library) -> tuple[Any, Any, Any, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -303,7 +319,7 @@ def test_the_profiler_sees_kernels_and_no_copy(cuda: Device) -> None:
     check_product(library.host(out), host_a, host_b)
 
 
-def test_jax_arrays_in_and_out(cuda: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_arrays_in_and_out(cuda: Device, noting: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX's arrays cannot be written: they are read in place, and a Buffer's memory becomes one without a copy."""
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = pytest.importorskip("jax")
