@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,8 +14,9 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.measure import optimisations, runs
 from portatile.studies import gap
-from portatile.studies.form.conduct import Conditions, conduct
+from portatile.studies.form.conduct import OUT_OF_TIME, Conditions, conduct
 from portatile.studies.form.study import Asked
+from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, GapRow
 from portatile.workloads.matmul import BASE
 
@@ -48,14 +49,25 @@ def test_every_combination(device: Device) -> None:
 
 
 def test_a_build_that_would_exceed_the_time_is_left_out(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = count(0, 1000)
-    asked = Asked((device,), gap.GapOptions(config=PLAIN), PROBLEM)
+    asked, add = Asked((device,), gap.GapOptions(config=PLAIN), PROBLEM), Durations.add
     with monkeypatch.context() as patch:
-        patch.setattr(gap, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))  # every build takes 1000 s
+        patch.setattr(Durations, "add", lambda known, row, seconds: add(known, row, 1000.0))  # every build took so long
         rows: list[GapRow] = list(conduct(gap.STUDY, asked, Conditions(seconds=500.0)).rows)
     built = {row.on: row.status for row in rows if not row.order}
     assert list(built.values()) == ["ok", "ok", *["left out: about 1000 s are too long"] * 2]
     assert not any(row.seconds for row in rows if row.status != "ok")
+
+
+def test_nobody_waits_for_a_build_longer_than_there_is_time(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first build, of which nothing is known, compiles for longer than the study may take."""
+    ended = threading.Event()
+    monkeypatch.setattr(gap, "_into_the_cache", lambda plan, target: ended.wait(60.0))
+    try:
+        result = conduct(gap.STUDY, Asked((device,), gap.GapOptions(config=PLAIN), PROBLEM), Conditions(seconds=1.0))
+    finally:
+        ended.set()
+    assert result.ended == OUT_OF_TIME
+    assert [row.status for row in result.rows if not row.order] == ["left out: it takes too long to compile"]
 
 
 def test_two_configurations(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,10 +92,8 @@ def measure(run: Run) -> Iterator[GapRow]:
     with ExitStack() as stack:
         prepared: dict[str, PreparedRun] = {}
         wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
-        durations = Durations()
+        durations, ahead = Durations(), 0  # the rows before ``ahead`` were compiled ahead, those of processors apart
         for number, (place, row) in enumerate(wanted):
-            if number % _AHEAD == 0:
-                _compile_ahead([(sides[side_of], later) for side_of, later in wanted[number : number + _AHEAD]], run.seconds_left)
             if not run.fits(expected := durations.expected(row)):
                 yield replace(row, status=f"{LEFT_OUT}: about {expected:.0f} s are too long", time=now())
                 continue
@@ -104,7 +102,17 @@ def measure(run: Run) -> Iterator[GapRow]:
                 run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
                 prepared[side.label] = stack.enter_context(runs.prepared(side.device, problem))
             ready = prepared[side.label]
+            if number >= ahead:
+                several = [(sides[of], later) for of, later in wanted[number : number + _AHEAD]]
+                _compile([(one, later) for one, later in several if _together(one)], run.seconds_left)
+                ahead = number + _AHEAD
             started, length = time.monotonic(), _length(side, run)
+            if not _together(side):
+                _compile([(side, row)], run.seconds_left)
+            again = time.monotonic() - started if side.device.target.defers else 0.0  # its driver compiles once more, when it launches
+            if not run.fits(again):
+                yield replace(row, status=f"{LEFT_OUT}: it takes too long to compile", time=now())
+                continue
             row = _transplanted(ready, side, other, row, length) if row.on == SWAPPED else _measured(ready, side, row, length)
             durations.add(row, time.monotonic() - started)
             yield row
@@ -121,17 +129,17 @@ def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
     return attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
 
 
-def _compile_ahead(builds: Sequence[tuple[Side, GapRow]], seconds: float | None) -> None:
-    """Fill the cache with the next builds, by several threads, before they are timed; on processors one compiles at a time anyway.
+def _together(side: Side) -> bool:
+    """Whether several builds are compiled at once, ahead of their timing; on processors that would take the time from one another."""
+    return side.device.info.kind != "cpu"
 
-    Only the next few: who ends the study early has measured most of what was compiled. What is not compiled after ``seconds`` is not
-    waited for.
+
+def _compile(builds: Sequence[tuple[Side, GapRow]], seconds: float | None) -> None:
+    """Fill the cache with builds, by several threads, before they are timed; after ``seconds`` nobody waits for them.
+
+    Only the next few: who ends the study early has measured most of what was compiled.
     """
-    plans = [
-        (optimisations.built_with(side.plan, row.set, side.device.info), side.device)
-        for side, row in builds
-        if row.set is not None and side.device.info.kind != "cpu"
-    ]
+    plans = [(optimisations.built_with(side.plan, row.set, side.device.info), side.device) for side, row in builds if row.set is not None]
     if not plans:
         return
     pool = ThreadPoolExecutor(min(_AHEAD, os.cpu_count() or 1))
