@@ -22,13 +22,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 import portatile
-from measure import ChildError, afresh, facts, parser, print_table, save, slug, until_stopped
+from measure import ChildError, afresh, facts, parser, print_table, rewrite, slug, until_stopped
 from portatile import device as devices
 from portatile import wavelets
 from portatile.runtime import splits
@@ -260,6 +262,23 @@ def main() -> None:
     copies: list[dict[str, Any]] = []
     searches: list[dict[str, Any]] = []
     left: list[str] = []
+    name = f"several_devices-{slug(chosen[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    known = [{"id": one.info.id, "name": one.info.name, "driver": one.info.driver} for one in chosen]
+    document = {"bench": "several_devices", **facts(options.commit), "devices": known, "size": options.size, "grid": options.grid}
+
+    def write() -> Path:
+        """All that was measured so far: a driver may end the process."""
+        rows = [
+            {
+                "case": case,
+                "seconds": {name: way.seconds for name, way in every.items()},
+                "ways": {name: vars(way) for name, way in every.items()},
+            }
+            for case, every in found.items()
+        ]
+        kept = document | {"cases": rows, "copies": copies, "tuning": searches, "left_out": left}
+        return rewrite(options.out / name, json.dumps(kept, indent=1) + "\n")
+
     with until_stopped():
         if not options.only or "copies" in options.only:
             for one, other in [(one, other) for one in chosen for other in chosen if one is not other]:
@@ -271,23 +290,13 @@ def main() -> None:
             if time.monotonic() > until:
                 left.append(case.name)
                 continue
-            for name, way in ways(case, chosen, options.repeat, until):
-                found.setdefault(case.name, {})[name] = way
-                print(f"{case.name}: {name}: {median(way.seconds):.4g} s {way.split}", flush=True)
+            for way_name, way in ways(case, chosen, options.repeat, until):
+                found.setdefault(case.name, {})[way_name] = way
+                write()
+                print(f"{case.name}: {way_name}: {median(way.seconds):.4g} s {way.split}", flush=True)
         if searching:
             searches.extend(tuned(chosen, options.tune_size, options.tune))
-    known = [{"id": one.info.id, "name": one.info.name, "driver": one.info.driver} for one in chosen]
-    document = {"bench": "several_devices", **facts(options.commit), "devices": known, "size": options.size, "grid": options.grid}
-    rows = [
-        {
-            "case": case,
-            "seconds": {name: way.seconds for name, way in every.items()},
-            "ways": {name: vars(way) for name, way in every.items()},
-        }
-        for case, every in found.items()
-    ]
-    name = f"several_devices-{slug(chosen[0].info.name)}"
-    path = save(name, document | {"cases": rows, "copies": copies, "tuning": searches, "left_out": left}, options.out)
+    path = write()
     print(f"\nwritten to {path}\n")
     for copy in copies:
         print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
