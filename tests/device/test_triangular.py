@@ -13,7 +13,7 @@ from scipy.linalg import blas
 from portatile import verify, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
-from portatile.records import Call, Config, Layout, Problem
+from portatile.records import Call, Config, Launch, Layout, Problem
 from portatile.workload import Inputs
 from portatile.workloads import blocks, operands
 from portatile.workloads.gemm import zeros
