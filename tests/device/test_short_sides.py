@@ -33,7 +33,7 @@ def drawn(tile: tiles.Tile, dtype: str, trans: str, rng: np.random.Generator, de
 def test_tiles_of_the_estimate_are_right(device: Device, dtype: str, trans: str) -> None:
     if not device.info.nvidia or (dtype == "float64" and not matrix_units(device.info)):
         pytest.skip(f"{device.info.id} has no use for these tiles")
-    rng = np.random.default_rng(new_seed(f"{device.info.id}{dtype}{trans}"))
+    rng = np.random.default_rng(new_seed(f"{dtype} {trans}"))
     known = tiles.tiles_of(dtype, trans == WRITTEN)
     for place in rng.choice(len(known), 8, replace=False):
         sizes, point = drawn(known[place], dtype, trans, rng, device)
@@ -49,7 +49,7 @@ def test_tiles_of_the_estimate_are_right(device: Device, dtype: str, trans: str)
 def test_a_cluster_adds_as_a_second_launch_would(device: Device, dtype: str, parts: int) -> None:
     if not clusters(device.info):
         pytest.skip(f"{device.info.id} has no clusters")
-    rng = np.random.default_rng(new_seed(f"{device.info.id}{dtype}{parts}"))
+    rng = np.random.default_rng(new_seed(f"{dtype} {parts}"))
     known = tiles.tiles_of(dtype, False)
     for place in rng.choice(len(known), 3, replace=False):
         point = replace(known[place].point, SPLIT_K=parts)
