@@ -152,7 +152,8 @@ def test_a_small_residual_on_any_triangle(device: Device, method: str, case: dic
 
 def test_a_plan_calls_gemm_and_compiles_a_handful_of_kernels(device: Device) -> None:
     problem = WORKLOAD.problem({"m": 4096, "n": 4096})
-    plan = WORKLOAD.plan(problem, {"METHOD": "invert", "NB": 256, "IB": 16, "WGS": 64, "PANEL": 8}, device.info)
+    info = replace(device.info, vendor="nobody")  # on NVIDIA's GPUs products with inverses are launches
+    plan = WORKLOAD.plan(problem, {"METHOD": "invert", "NB": 256, "IB": 16, "WGS": 64, "PANEL": 8}, info)
     calls = [step for step in plan.steps if isinstance(step, Call)]
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     own = [step for step in launches if step.kernel != "gemm"]

@@ -118,7 +118,6 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
         __global const REAL* a2 = a + min(i + 2, rows - 1) * lda;
         __global const REAL* a3 = a + min(i + 3, rows - 1) * lda;
         REAL s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-#pragma unroll 8
         for (int l = 0; l < columns; l++) {
             const REAL factor = p[l * NB];
             s0 += a0[l] * factor;
@@ -136,7 +135,6 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     for (int i = first; i < work; i += WGS / PANEL * 4) {
         __global const REAL* row = q + i * NB;
         REAL s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-#pragma unroll 8
         for (int l = 0; l < half_size; l++) {
             const REAL factor = product[l][c];
             s0 -= row[l] * factor;

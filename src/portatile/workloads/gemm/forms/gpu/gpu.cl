@@ -117,7 +117,7 @@
                 for (int at = item; at < {{ KB * wide }}; at += {{ items }}) {
                     const int i = at % {{ wide }}, kk = at / {{ wide }}, past = mended + kk - i;
                     if (past {{ ">" if ZEROS in ("a above", "b below") else "<" }}{{ "=" if UNIT }} 0)
-                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i") }}] = {{ "past == 0" if UNIT else "0" }};
+                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i") }}] = {{ "past == 0 ? 1 : 0" if UNIT else "0" }};
                 }
                 barrier(CLK_LOCAL_MEM_FENCE);
             }
