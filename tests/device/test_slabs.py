@@ -18,7 +18,7 @@ from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime import perform, slabs
 from portatile.workload import Workload
 from support.seeds import new_seed
-from support.slabs import Case, Meter, compared
+from support.slabs import Case, Meter, agree, compared
 
 pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
 
@@ -133,7 +133,7 @@ def test_slabs_give_the_same_bits(device: Device, case: Case, monkeypatch: pytes
     cut = case(np.random.default_rng(seed), device.info.id)
     assert meter.slabs >= (2 if case in (two_large_operands, potential_of_large_planes, filtered3d) else 1), "it was computed in one piece"
     assert 0 < meter.most <= limit
-    assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
+    agree(device, case, cut, whole)
 
 
 def test_rows_that_are_computed_differently(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

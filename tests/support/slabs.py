@@ -60,4 +60,12 @@ def compared(device: Device, case: Case, limit: int, monkeypatch: pytest.MonkeyP
         cut = case(np.random.default_rng(seed), device.info.id)
     assert meter.slabs > 0
     assert 0 < meter.most <= limit
-    assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
+    agree(device, case, cut, whole)
+
+
+def agree(device: Device, case: Case, cut: np.ndarray, whole: np.ndarray) -> None:
+    """The same bits; of TRSM on NVIDIA's GPUs, which chooses the tiles of its products for a slab's width, sums in another order."""
+    if device.info.nvidia and case.__name__.startswith("solve"):
+        np.testing.assert_allclose(cut, whole, rtol=0, atol=64 * np.finfo(whole.dtype).eps * np.abs(whole).max())
+    else:
+        assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
