@@ -23,7 +23,7 @@ from portatile.workload import Cut
 Places = Mapping[str, Matrix]
 _STARTING = 1e-4
 """Seconds of a split beside its pieces, at least: threads, queues, and the wait at the end."""
-_SHORT = 0.2  # seconds, below which a problem's pieces are so small that they hide much of a device's rate
+_SHORT = 1.0  # seconds, below which trying a device alone costs little, and copies for other devices hide much of its rate
 _HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # times faster that a device may be alone than its pieces of long and of short problems show
 _LITTLE = 0.03  # of the work: who would do less together than this is left out, and nothing is cut
 _MAKING = 0.05  # of a split's seconds, up to which making pieces of new shapes ready does not count
