@@ -12,7 +12,7 @@ from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
-_CONTENDERS = 16  # that are timed beside the default
+_CONTENDERS = 12  # that are timed beside the default
 
 
 class Gemm(Product):

@@ -87,11 +87,11 @@ def facts(
     bare_sums: bool,
     terms: int = 1,
     fragments: bool = False,
-    turned: bool = False,
+    of_transpose: bool = False,
 ) -> dict[str, Value]:
     """What the texts are told of a problem, whose operands are sums of so many ``terms``, and a tile of C of so many rows and columns.
 
-    ``turned``: the problem is the transpose of one whose C is stored.
+    ``of_transpose``: the problem is the transpose of one whose C is stored.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     types = types_of(problem)
@@ -99,7 +99,7 @@ def facts(
     values |= {f"{name.upper()}_ALONG": along(problem, name, fragments) for name in "ab"}
     values |= {"A_EDGE": m % tile[0] != 0, "B_EDGE": n % tile[1] != 0, "K_EDGE": k % depth(problem) != 0}
     values["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0
-    m, n = (n, m) if turned else (m, n)
+    m, n = (n, m) if of_transpose else (m, n)
     size = 4 if bare_sums else types.result.itemsize
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
     wide = _REMAINDERS if size == 1 else _CHUNK // size

@@ -48,19 +48,19 @@ class Gemm3m(Product):
         real, _, itemsize = _PARTS[problem.dtype]
         shapes, stored, temporaries = operand_shapes(problem), {}, []
         letters: dict[str, Value] = {name: TRANSPOSED[str(problem.options[name])] for name in ("trans_a", "trans_b")}
-        turned = {name for name in "ab" if _turns(problem, name, device)}
+        transposed = {name for name in "ab" if _turns(problem, name, device)}
         for name in ("a", "b", "c"):
-            rows, columns = shapes[name][::-1] if name in turned else shapes[name]
+            rows, columns = shapes[name][::-1] if name in transposed else shapes[name]
             pitch = blocks.padded(columns)
             stored[name] = Layout((max(rows, 1) * pitch, pitch, 1))
             temporaries.append(Temporary(f"{name}_planes", _PLANES * max(rows, 1) * max(pitch, 1) * itemsize))
-        letters |= {f"trans_{name}": "N" if letters[f"trans_{name}"] == "T" else "T" for name in turned}
+        letters |= {f"trans_{name}": "N" if letters[f"trans_{name}"] == "T" else "T" for name in transposed}
         sizes = {"batch": _PLANES, **problem.sizes}
         products = get("gemm_batched").problem(sizes, real, letters, stored)
         names = {name: f"{name}_planes" for name in stored}
         return Plan(
             (
-                *(_taken_apart(problem, name, stored[name], group, name in turned) for name in "ab" if 0 not in shapes[name]),
+                *(_taken_apart(problem, name, stored[name], group, name in transposed) for name in "ab" if 0 not in shapes[name]),
                 Call(products, names, {"alpha": 1.0, "beta": 0.0}),
                 _put_together(problem, stored["c"], group),
             ),
@@ -89,11 +89,11 @@ def _turns(problem: Problem, name: str, device: DeviceInfo) -> bool:
     return fast and device.kind == "gpu" and problem.dtype == "complex64"
 
 
-def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, turned: bool) -> Launch:
-    """The planes of op(A) or op(B), stored as the operand is, or with ``turned`` as its transpose."""
+def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, transposed: bool) -> Launch:
+    """The planes of op(A) or op(B), stored as the operand is, or with ``transposed`` as its transpose."""
     rows, columns = operand_shapes(problem)[name]
     conjugated = problem.options[f"trans_{name}"] in ("C", "R")
-    source = load(__file__, "planes.cl", {**_types(problem), "WGS": group}, COMPLEX=True, CONJUGATED=conjugated, TURNED=turned)
+    source = load(__file__, "planes.cl", {**_types(problem), "WGS": group}, COMPLEX=True, CONJUGATED=conjugated, TRANSPOSED=transposed)
     args = (
         blocks.integer("rows", rows),
         blocks.integer("columns", columns),
@@ -104,7 +104,7 @@ def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, turned
         blocks.long_integer("pitch", planes.strides[1]),
     )
     squares = -(-rows // _SQUARE) * -(-columns // _SQUARE)
-    size = ((_SQUARE * squares, 8, 1), (_SQUARE, 8, 1)) if turned else blocks.lines(problem, rows, columns, group)
+    size = ((_SQUARE * squares, 8, 1), (_SQUARE, 8, 1)) if transposed else blocks.lines(problem, rows, columns, group)
     return Launch(source, "gemm3m_planes", *size, args)
 
 

@@ -3,7 +3,7 @@
 //     matrix, row stride ld        planes, row stride `pitch`, `plane` elements from one to the next
 //     re im | re im | ...    ->    re re ...     im im ...     re+im re+im ...
 //
-{% if TURNED %}
+{% if TRANSPOSED %}
 // The planes are transposed. A group of 32 x 8 work-items takes a square of 32 x 32.
 {% else %}
 // A work-item takes one column of some rows.
@@ -27,11 +27,11 @@
         to[plane] = value.y;
         to[2 * plane] = value.x + value.y;
 {% endmacro %}
-__kernel __attribute__((reqd_work_group_size({{ "32, 8" if TURNED else "WGS, 1" }}, 1)))
+__kernel __attribute__((reqd_work_group_size({{ "32, 8" if TRANSPOSED else "WGS, 1" }}, 1)))
 void gemm3m_planes(const int rows, const int columns, const REAL alpha, __global const REAL* restrict matrix, const long offset,
                    const long ld, __global PART* restrict planes, const long plane, const long pitch)
 {
-{% if TURNED %}
+{% if TRANSPOSED %}
     __local REAL square[32][33];
     const int x = (int)get_local_id(0), y = (int)get_local_id(1), across = (columns + 31) / 32;
     const int row0 = (int)get_group_id(0) / across * 32, column0 = (int)get_group_id(0) % across * 32;

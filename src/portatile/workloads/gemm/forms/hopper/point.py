@@ -181,7 +181,7 @@ class Hopper(Point):
         if self.CLUSTER > 1 and not device.can.clusters:
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
         tile = self.rows * self.CLUSTER, self.columns
-        found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, turned=self.TURN)
+        found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, of_transpose=self.TURN)
         return {**found, "local_bytes": self.local_bytes(4)}
 
 
