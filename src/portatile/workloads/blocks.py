@@ -106,7 +106,8 @@ def _bound(problem: Problem, called: Call, plan: Plan) -> Plan:
             factor = called.scalars.get(arg.name) if arg.value is None else None
             return arg if factor is None else replace(arg, name=factor) if isinstance(factor, str) else replace(arg, value=factor)
         name = called.operands.get(arg.name, arg.name)
-        return replace(arg, name=name, role="inout" if name == target else arg.role if name in problem.layout else "temporary")
+        role: Role = "temporary" if name not in problem.layout else "inout" if name == target else arg.role
+        return replace(arg, name=name, role=role)
 
     launches = [
         msgspec.structs.replace(step, args=tuple(bind(arg) for arg in step.args)) for step in plan.steps if isinstance(step, Launch)

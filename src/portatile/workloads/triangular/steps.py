@@ -167,7 +167,8 @@ class _Recursion(ABC):
         wide = max(1, 16 // itemsize)
         if n % wide or any(place.layout.vector_width(itemsize) < wide for place in (source, target)):
             wide = 1
-        vector = f"{definitions['REAL']}{wide if wide > 1 else ''}"
+        parts = wide * (2 if blocks.is_complex(self.problem) else 1)
+        vector = str(definitions["REAL"]).rstrip("2") + (str(parts) if parts > 1 else "")
         text = load(__file__, "copy.cl", {**definitions, "WGS": group, "VECTOR": vector}, COMPLEX=blocks.is_complex(self.problem))
         places = [
             arg
