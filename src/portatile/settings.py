@@ -125,6 +125,17 @@ def memory_limit() -> int | None:
     return nbytes(text, f"PORTATILE_MEMORY_LIMIT={text!r}") if text else None
 
 
+def page_locked() -> int | None:
+    """Bytes of the host's memory that may be locked for devices: ``500M``, ``1.5G``, a number, or 0 for none; None if not set.
+
+    Raises UsageError for anything else.
+    """
+    text = os.environ.get("PORTATILE_PAGE_LOCKED")
+    if not text:
+        return None
+    return 0 if text == "0" else nbytes(text, f"PORTATILE_PAGE_LOCKED={text!r}")
+
+
 def nbytes(text: str, what: str) -> int:
     """Bytes from ``500M``, ``1.5G`` or a number; raises UsageError, which begins with ``what``, for anything else."""
     factor = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())

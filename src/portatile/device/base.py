@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,6 +201,17 @@ class Queue(Releasable):
         """Block until everything queued is done."""
 
 
+class PageLock(Protocol):
+    """Pages of a host array that are locked in memory."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether they still are."""
+
+    def release(self) -> None:
+        """Unlock them; a second call does nothing."""
+
+
 class VendorBlas(ABC):
     """Another library's matrix product, on a device's own memory and queues."""
 
@@ -346,6 +357,16 @@ class Device(Releasable):
     @abstractmethod
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         """Pinned host memory, which the device copies at full speed; freed with its last reference, invalid once the device is released."""
+
+    locks_pages = False
+    """Whether ``lock`` can lock the pages of host arrays."""
+
+    def lock(self, array: NDArray[Any]) -> PageLock | None:
+        """Lock the pages of a C-contiguous host array, so that every device of the back end copies it as ``pinned`` memory.
+
+        The caller releases the lock before the array frees its memory. None where the system refuses.
+        """
+        return None
 
     @abstractmethod
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:

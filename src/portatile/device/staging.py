@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.copies import contiguous, fits
 from portatile.device.event import Event
+from portatile.device.page_locked import locked
 
 _LARGE = 1 << 23  # bytes from which on it pays
 _BLOCK = 1 << 23  # of those that are kept
@@ -86,7 +87,7 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
     The array may change when this returns; if it need not be ``blocking``, only when the queue has finished. ``most``: threads at most; as
     many as pay, where it is 0.
     """
-    if not pays(queue.device, array):
+    if not pays(queue.device, array) or locked.crosses(queue.device, array):
         queue.upload(target, array, offset, blocking)
         return
     contiguous(array)
@@ -113,7 +114,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
 
     ``most``: threads at most, as of ``upload``.
     """
-    if not pays(queue.device, array):
+    if not pays(queue.device, array) or locked.crosses(queue.device, array, back=True):
         queue.download(array, source, offset)
         return
     contiguous(array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
 
@@ -17,6 +17,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.event import Event
+from portatile.device.page_locked import locked
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
 from portatile.runtime.broadcast import Broadcast
@@ -206,18 +207,41 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
 
 @dataclass
 class _Lane:
-    """One of the two sets of buffers, its queue, and the slab that it holds: ``pending`` waits to be collected, ``steps`` are its."""
+    """One of the two sets of buffers, its queue, and the slab that it holds.
+
+    ``pending`` waits to be collected: where it was staged, its result in pinned memory stands last. ``steps`` are its. ``crossing``: bytes
+    of each operand that crosses the link.
+    """
 
     queue: Queue
     device: Mapping[str, Memory]
-    host: Mapping[str, NDArray[Any]]
-    pending: tuple[Task, Event] | None = None
+    which: int
+    crossing: Mapping[str, int]
+    pending: tuple[Task, Event, NDArray[Any] | None] | None = None
     steps: tuple[int, int] = (0, 0)
+    host: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def staged(self, slab: Task, name: str) -> NDArray[Any]:
+        """Pinned memory as the slab's packed matrix: without it copies would not run beside kernels."""
+        if not self.host:
+            pinned, start = scratch(self.queue.device).pinned(self.which, sum(map(_lines, self.crossing.values()))), 0
+            for each, size in self.crossing.items():
+                self.host[each] = pinned[start : start + size]
+                start += _lines(size)
+        raw = self.host[name][: _bytes(slab, name)]
+        like = slab.matrices[name].array
+        matrix: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
+        return matrix
 
     def release(self) -> None:
         self.queue.release()
         for memory in self.device.values():
             memory.release()
+
+
+def _lines(nbytes: int) -> int:
+    """Bytes of so many, up to where the next operand begins."""
+    return _LINE * -(-nbytes // _LINE)
 
 
 def pipeline(
@@ -274,9 +298,8 @@ class _Stream:
             prepared = self._prepare(slab)
             _send(lane, slab, self._cut)
             prepared.run(lane.queue, {**self._shared, **lane.device}, slab.scalars)
-            downloaded = lane.queue.download(_staged(lane, slab, task.output), lane.device[task.output], blocking=False)
+            lane.pending, lane.steps = _fetch(lane, slab), steps
             lane.queue.flush()
-            lane.pending, lane.steps = (slab, downloaded), steps
             busy.append(lane)
         for lane in busy:
             self._collect(lane)
@@ -304,15 +327,10 @@ def _even(size: int, width: int) -> Iterator[tuple[int, int]]:
 
 
 def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
-    """Buffers for the widest slab; what crosses the link lies in pinned memory, without which copies would not run beside kernels."""
+    """Buffers for the widest slab."""
     sizes = {name: max(_bytes(widest, name), widest.problem.itemsize) for name in cut.pieces}
-    crossing = [name for name in cut.pieces if widest.matrices[name].read or name == widest.output]
-    pinned = scratch(device).pinned(which, sum(_LINE * -(-sizes[name] // _LINE) for name in crossing))
-    host, start = {}, 0
-    for name in crossing:
-        host[name] = pinned[start : start + sizes[name]]
-        start += _LINE * -(-sizes[name] // _LINE)
-    return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, host)
+    crossing = {name: size for name, size in sizes.items() if widest.matrices[name].read or name == widest.output}
+    return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, which, crossing)
 
 
 def _place(queue: Queue, task: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
@@ -332,32 +350,36 @@ def _place(queue: Queue, task: Task, cut: Cut, own: list[Memory]) -> Mapping[str
     return shared
 
 
-def _staged(lane: _Lane, slab: Task, name: str) -> NDArray[Any]:
-    """The lane's host memory as the slab's packed matrix."""
-    raw = lane.host[name][: _bytes(slab, name)]
-    like = slab.matrices[name].array
-    matrix: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
-    return matrix
-
-
 def _send(lane: _Lane, slab: Task, cut: Cut) -> None:
     """Queue the upload of the slab's own parts of what is read."""
     for name in cut.pieces:
-        if slab.matrices[name].read:
-            stage = _staged(lane, slab, name)
-            staging.copied(stage, slab.matrices[name].array)
-            lane.queue.upload(lane.device[name], stage, blocking=False)
+        stored = slab.matrices[name]
+        if stored.read:
+            array = stored.array
+            if not locked.crosses(lane.queue.device, array):
+                array = lane.staged(slab, name)
+                staging.copied(array, stored.array)
+            lane.queue.upload(lane.device[name], array, blocking=False)
+
+
+def _fetch(lane: _Lane, slab: Task) -> tuple[Task, Event, NDArray[Any] | None]:
+    """Queue the download of the result: to its place where the device reaches that, but not over values that it was computed from."""
+    target = slab.matrices[slab.output]
+    if not slab.adds and not target.read and locked.crosses(lane.queue.device, target.array, back=True):
+        return slab, lane.queue.download(target.array, lane.device[slab.output], blocking=False), None
+    result = lane.staged(slab, slab.output)
+    return slab, lane.queue.download(result, lane.device[slab.output], blocking=False), result
 
 
 def _collect(lane: _Lane) -> None:
     """Bring the lane's result, if it has one, to the caller's array; waits for it."""
     if lane.pending is not None:
-        slab, done = lane.pending
+        slab, done, result = lane.pending
         done.wait()
-        target, result = slab.matrices[slab.output].array, _staged(lane, slab, slab.output)
+        target = slab.matrices[slab.output].array
         if slab.adds:
             with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
                 target += result
-        else:
+        elif result is not None:
             staging.copied(target, result)
         lane.pending = None

@@ -21,6 +21,7 @@ from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
 from portatile.device.base import Device, Queue
 from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 from portatile.runtime import batches, forecast, memory_limit, perform, several
 from portatile.runtime.forecast import Forecast
@@ -32,7 +33,9 @@ _FREE = 16  # points by which an axis grows at most
 _AT_ONCE = 6  # orbitals that a device processes at once
 _ARRAYS = 3  # of an orbital that it holds then: what was sent, what lies between the passes, the result
 _FLYING = 2 * _ARRAYS  # such arrays that it must hold, or nothing is sent there as a whole
-_SMALL = 1 << 20  # bytes of an orbital for which a second thread does not pay
+_SMALL = 1 << 20  # bytes of orbitals for which a second thread does not pay
+_TOGETHER = 1 << 25  # bytes of orbitals that travel together: a step takes Python 0.3 ms, the link twice as long for these
+_STAGED = 1 << 23  # of those that a thread copies to pinned memory first
 _MOST = 4096
 _settled: dict[tuple[object, ...], str] = {}
 """The device that computes a batch alone from now on, by the devices that were named, what is computed, and where the batch lies."""
@@ -73,6 +76,10 @@ Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Gives the host memory of a shape and dtype that a batch's result is written to, such as ``np.empty``."""
 
 
+Batched = Callable[[Buffer], Any]
+"""Computes a batch of orbitals that lies on a device at once; None where it does not."""
+
+
 Compute = Callable[[slice, str, Into], Any]
 """Computes these orbitals on a device; the result may lie where ``Into`` says."""
 
@@ -89,23 +96,23 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
     selector = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
     kind = selector, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
     if (alone := _settled.get(kind)) is not None:
-        return compute(slice(None), alone, np.empty)
+        return compute(slice(None), alone, locked.empty)
     named = devices.several(device)
     if len(named) == 1 or psi.ndim <= AXES or psi.shape[0] < len(named):
-        return back(compute(slice(None), named[0].info.id, np.empty), psi)
+        return back(compute(slice(None), named[0].info.id, locked.empty), psi)
     asked = _asked(psi, named, what)
     if asked.told.settled and asked.task.places[asked.told.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
             _settled.clear()
         _settled[kind] = asked.told.quickest
         keep(named, asked.by_one(asked.told.alone[asked.told.quickest].seconds, True))
-        return compute(slice(None), asked.told.quickest, np.empty)
+        return compute(slice(None), asked.told.quickest, locked.empty)
     if isinstance(psi, Buffer):
         psi.device.default_queue().finish()
     if not asked.told.quickest:
         return _shared(psi, asked, compute, add)
     began = time.perf_counter()
-    found = back(compute(slice(None), asked.told.quickest, np.empty), psi)
+    found = back(compute(slice(None), asked.told.quickest, locked.empty), psi)
     seconds = time.perf_counter() - began
     forecast.learn_alone(next(one for one in named if one.info.id == asked.told.quickest), asked.task, seconds)
     keep(named, asked.by_one(seconds))
@@ -199,7 +206,7 @@ class _Result:
             if self._whole is None:
                 shape = (self._psi.shape[0], *shape)
                 on_host = not isinstance(self._psi, Buffer)
-                self._whole = np.empty(shape, dtype) if on_host else Buffer.empty(shape, dtype, self._psi.device)
+                self._whole = locked.empty(shape, dtype) if on_host else Buffer.empty(shape, dtype, self._psi.device)
             return self._whole
 
     def take(self, first: int, part: Any) -> None:
@@ -248,67 +255,91 @@ def some(array: Any, orbitals: slice) -> Any:
     return array if orbitals == slice(None) else array[orbitals]
 
 
-def each(psi: Any, apply: Callable[[Any, Any], Any], others: tuple[Any, ...], device: str | None, into: Into = np.empty) -> Any:
+def each(
+    psi: Any,
+    apply: Callable[[Any, Any], Any],
+    others: tuple[Any, ...],
+    device: str | None,
+    into: Into = locked.empty,
+    batched: Batched = lambda orbitals: None,
+) -> Any:
     """``apply(orbital, out)`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between.
 
     ``apply`` may write to ``out``, a NumPy array or None, or give another array. The result of a batch of NumPy arrays lies where
-    ``into`` says. While the device computes one orbital, others are sent and results are fetched.
+    ``into`` says. While the device computes some orbitals, ``batched`` where it takes them, others are sent and results are fetched.
     """
-    orbitals = [psi] if psi.ndim == AXES else [psi[place] for place in range(psi.shape[0])]
-    if not orbitals:
+    if psi.ndim > AXES and not psi.shape[0]:
         raise ArgumentError("a batch of no orbitals has no result")
     if isinstance(psi, np.ndarray):
         if moves(psi, others, device):
-            return _moved(orbitals, apply, devices.get(device), into if psi.ndim > AXES else None)
-        first = apply(orbitals[0], None)
+            return _moved(psi, _OnDevice(devices.get(device), apply, batched), into)
         if psi.ndim == AXES:
-            return first
-        made = into((len(orbitals), *first.shape), first.dtype)
+            return apply(psi, None)
+        first = apply(psi[0], None)
+        made = into((psi.shape[0], *first.shape), first.dtype)
         staging.copied(made[0], first)
-        for place, orbital in enumerate(orbitals[1:], 1):
+        for place, orbital in enumerate(psi[1:], 1):
             if (one := apply(orbital, made[place])) is not made[place] and not np.shares_memory(one, made[place]):
                 staging.copied(made[place], one)
         return made
-    if psi.ndim == AXES:
-        return apply(psi, None)
-    first = apply(orbitals[0], None)
-    whole = Buffer.empty((len(orbitals), *first.shape), first.dtype, first.device)
-    for place, orbital in enumerate(orbitals):
-        part = first if place == 0 else apply(orbital, None)
+    return apply(psi, None) if psi.ndim == AXES else _one_by_one(psi, apply)
+
+
+def _one_by_one(psi: Buffer, apply: Callable[[Any, Any], Any]) -> Buffer:
+    """``apply`` to each orbital of a batch on a device."""
+    first = apply(psi[0], None)
+    whole = Buffer.empty((psi.shape[0], *first.shape), first.dtype, first.device)
+    for place in range(psi.shape[0]):
+        part = first if place == 0 else apply(psi[place], None)
         first.device.default_queue().copy(whole.memory, part.memory, part.nbytes, whole[place].offset, part.offset)
     return whole
 
 
-def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], device: Device, into: Into | None) -> NDArray[Any]:
-    """``apply`` to NumPy orbitals in the device's memory; of a single one, where ``into`` is None, the result has its shape.
+class _OnDevice(NamedTuple):
+    """What is computed of orbitals in a device's memory: of one by ``apply``, of a batch by ``batched`` if that takes it."""
 
-    Several threads each bring an orbital there, and its result back, so that the link moves some while the host copies others.
+    device: Device
+    apply: Callable[[Any, Any], Any]
+    batched: Batched
+
+    def of(self, orbitals: Buffer) -> Any:
+        """The results of a batch."""
+        done = self.batched(orbitals)
+        return _one_by_one(orbitals, self.apply) if done is None else done
+
+
+def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
+    """NumPy orbitals in the device's memory, some at a time; of a single one the result has its shape.
+
+    Several threads each bring some there, and their results back, so that the link moves some while the host copies others.
     """
-    if into is None:
-        (orbital,) = orbitals
-        found: NDArray[Any] = apply(Buffer.from_numpy(orbital, device), None).numpy()
+    device = on_device.device
+    if psi.ndim == AXES:
+        found: NDArray[Any] = on_device.apply(Buffer.from_numpy(psi, device), None).numpy()
         return found
     whole: NDArray[Any] | None = None
+    count, some = psi.shape[0], _at_a_time(device, psi)
     making, places = threading.Lock(), SimpleQueue[int]()
-    for place in range(len(orbitals)):
+    for place in range(0, count, some):
         places.put(place)
 
     def move(place: int, back: Queue) -> None:
         nonlocal whole
-        refuse_masks(orbitals[place], "the array")
-        orbital = np.ascontiguousarray(orbitals[place])
-        sent = Buffer.empty(orbital.shape, orbital.dtype, device)
-        staging.upload(device.default_queue(), sent.memory, orbital, most=1)
-        one = apply(sent, None)
+        refuse_masks(psi[place : place + some], "the array")
+        orbitals = np.ascontiguousarray(psi[place : place + some])
+        sent = Buffer.empty(orbitals.shape, orbitals.dtype, device)
+        staging.upload(device.default_queue(), sent.memory, orbitals, blocking=False, most=1)
+        done = on_device.of(sent)
         back.wait_for(device.default_queue().marker())
         device.default_queue().flush()
         with making:
             if whole is None:
-                whole = into((len(orbitals), *one.shape), one.dtype)
-        if is_packed(one):
-            staging.download(back, whole[place], one.memory, one.offset, most=1)
+                whole = into((count, *done.shape[1:]), done.dtype)
+        target = whole[place : place + len(orbitals)]
+        if is_packed(done):
+            staging.download(back, target, done.memory, done.offset, most=1)
         else:
-            whole[place] = one.numpy(back)
+            target[...] = done.numpy(back)
 
     def work() -> None:
         with device.queue() as back:
@@ -323,17 +354,26 @@ def _moved(orbitals: Sequence[NDArray[Any]], apply: Callable[[Any, Any], Any], d
                         places.get_nowait()
                 raise
 
-    _at_once(work, min(_beside(device, orbitals[0]), len(orbitals)))
+    _at_once(work, min(_beside(device, psi, some), -(-count // some)))
     assert whole is not None
     return whole
 
 
-def _beside(device: Device, orbital: NDArray[Any]) -> int:
-    """The number of orbitals that a device processes at once: as many as pay, and as it has the memory for."""
-    if orbital.nbytes < _SMALL:
+def _at_a_time(device: Device, psi: NDArray[Any]) -> int:
+    """The number of a batch's orbitals that travel together: enough for each step to cost little, and few enough to travel by turns."""
+    together = _TOGETHER if locked.holds(psi) else _STAGED
+    count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] // _AT_ONCE), 1)
+    while count > 1 and memory_limit.too_large(device, (count * _largest(psi),) * (_ARRAYS * 2)):
+        count //= 2
+    return count
+
+
+def _beside(device: Device, psi: NDArray[Any], some: int) -> int:
+    """How many times so many orbitals a device processes at once: as often as pays, and as it has the memory for."""
+    if some * psi[0].nbytes < _SMALL:
         return 1
-    count = min(staging.threads(), _AT_ONCE if staging.pays(device, orbital) else 2)
-    while count > 2 and memory_limit.too_large(device, (_largest(orbital),) * (_ARRAYS * count)):
+    count = min(staging.threads(), _AT_ONCE if staging.pays(device, psi[:some]) else 2)
+    while count > 2 and memory_limit.too_large(device, (some * _largest(psi),) * (_ARRAYS * count)):
         count -= 1
     return count
 

@@ -74,7 +74,7 @@ def apply_potential(
         return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
 
     done = at_once(psi)
-    return cast(Array, batch.each(psi, apply, (potential,), device) if done is None else done)
+    return cast(Array, batch.each(psi, apply, (potential,), device, batched=at_once) if done is None else done)
 
 
 @taken
@@ -213,7 +213,9 @@ def kinetic(
     if given.ndim <= AXES:
         return cast(Array, one(psi, None))
     checks.check_orbitals(psi, AXES)
-    return cast(Array, batch.each(psi, one, (), device))
+    return cast(
+        Array, batch.each(psi, one, (), device, batched=lambda there: axis_sums.on_device(there, filters, KINETIC.lower, along, None))
+    )
 
 
 def _steps(spacing: Any, axes: int) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from portatile.device.base import Device
+from portatile.device.base import Device, PageLock
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
 from portatile.device.cuda.image import Rows
 from portatile.device.cuda.info import describe
@@ -54,6 +54,7 @@ class CudaContext(Device):
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
         self._open_to: WeakSet[CudaContext] = WeakSet()
+        self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[Stream] = WeakSet()
         self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
 
@@ -231,6 +232,8 @@ class CudaContext(Device):
                 return
             for queue in [*self._queues, *self._foreign]:
                 queue.release()
+            for lock in list(self.page_locks):  # another library may hold the context, and the pages with it
+                lock.release()
             self._open_to.clear()
             self.recycled.close()
             with self.current():
@@ -252,6 +255,7 @@ class CudaContext(Device):
     def abandon(self) -> None:
         super().abandon()
         self._context = None
+        self.page_locks = set()
         self._lock = threading.RLock()  # a thread that did not come along may have held the other
         self.recycled = self._pool_of_freed()
 

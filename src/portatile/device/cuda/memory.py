@@ -6,7 +6,7 @@ from typing import Any
 
 from portatile.device.base import Image, Memory
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import driver, failure, running
+from portatile.device.cuda.driver import driver, failure, relaxed, running
 from portatile.device.cuda.image import Row
 from portatile.images import ImageForm
 
@@ -113,3 +113,28 @@ class CudaPinned:
         if running and getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
             with self._device.current():
                 driver.cuMemFreeHost(self._pointer)
+
+
+class CudaPageLock:
+    """Pages of a host array that all GPUs of the process reach. Raises DeviceError where the system does not lock them."""
+
+    def __init__(self, device: CudaContext, pointer: int, nbytes: int) -> None:
+        self._device, self._generation = device, device.generation
+        self._pointer: int | None = None
+        with device.current(), relaxed():
+            error = driver.cuMemHostRegister(pointer, nbytes, driver.CU_MEMHOSTREGISTER_PORTABLE)[0]
+        if int(error):
+            raise failure(error, f"{device.info.id} cannot lock {nbytes} bytes of the host's memory")
+        self._pointer = pointer
+        device.page_locks.add(self)
+
+    @property
+    def alive(self) -> bool:
+        return self._pointer is not None and self._generation == self._device.generation
+
+    def release(self) -> None:
+        pointer, self._pointer = self._pointer, None
+        if running and pointer is not None and self._generation == self._device.generation:
+            with self._device.current(), relaxed():
+                driver.cuMemHostUnregister(pointer)
+            self._device.page_locks.discard(self)
