@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from bisect import bisect_right, insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -91,6 +92,11 @@ class PageLocked:
             at = bisect_right(self._starts, first)
             block = self._blocks[self._starts[at - 1]] if at else None
             return block is not None and first + array.nbytes <= block.end and block.lock.alive
+
+    def hold_all(self, arrays: Sequence[NDArray[Any]]) -> bool:
+        """Whether all of those arrays are locked that are large, of which there are some."""
+        large = [array for array in arrays if array.nbytes >= _LEAST]
+        return bool(self._starts and large) and all(map(self.holds, large))
 
     def crosses(self, device: Device, array: NDArray[Any], back: bool = False) -> bool:
         """Note that a host array crosses a device's link; whether it is locked, from now on or before.

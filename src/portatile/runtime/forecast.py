@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
+from portatile.device.page_locked import locked
 from portatile.formatting import duration
 from portatile.records import Problem
 from portatile.runtime import rates, triangles
@@ -32,6 +33,8 @@ _TINY = 1e6
 """Flops of a problem that is not shared: any device takes less for them than a split does for its threads."""
 REMOTE = "remote"
 """Where some operands lie that have to travel to a device."""
+LOCKED = "locked"
+"""Where operands lie that a device copies from their place on the host, and to it."""
 _COLD = 8  # runs of a kind that may be passed over because they made something ready
 _runs: dict[tuple[str, ...], int] = {}
 """How often what ran in this process: a first run compiles, checks and allocates, and its time says nothing of the next."""
@@ -126,7 +129,8 @@ def shared(devices: Sequence[Device], problem: Problem, matrices: Places | None 
 
     lie = [stored.array.memory.device if stored.on_device else None for stored in (matrices or {}).values()]
     work = max(workloads.get(problem.workload).flops(problem), 1.0)
-    return Shared(problem, work, places, together_of(devices, lie), shown, parts, tiny(work, places, lie))
+    in_place = LOCKED in places.values()
+    return Shared(problem, work, places, together_of(devices, lie, in_place), shown, parts, tiny(work, places, lie))
 
 
 def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) -> tuple[str, ...]:
@@ -141,9 +145,12 @@ def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) 
     return near or tuple(name for name in places if output is not None and output.info.id == name)
 
 
-def together_of(devices: Sequence[Device], lie: Sequence[Device | None]) -> str:
-    """The name of a split by these devices of operands that lie on those, None for the host: its time depends on both."""
-    placed = " ".join(device.info.id for device in lie if device is not None)
+def together_of(devices: Sequence[Device], lie: Sequence[Device | None], in_place: bool = False) -> str:
+    """The name of a split by these devices of operands that lie on those, None for the host: its time depends on both.
+
+    ``in_place``: what lies on the host is locked.
+    """
+    placed = " ".join(device.info.id for device in lie if device is not None) or (LOCKED if in_place else "")
     return "with " + " ".join(device.info.id for device in devices) + (f" of {placed}" if placed else "")
 
 
@@ -319,9 +326,11 @@ def known(engine: Engine, problem: Problem, place: str = "", least: bool = False
 
 
 def where(matrices: Places | None, device: Device) -> str:
-    """What of the operands' place a rate depends on: nothing on the host, all ``local`` to the device, or some ``remote``."""
-    if matrices is None or not any(stored.on_device for stored in matrices.values()):
+    """What of the operands' place a rate depends on: all ``local`` to the device, some ``remote``, or on the host and perhaps locked."""
+    if matrices is None:
         return ""
+    if not any(stored.on_device for stored in matrices.values()):
+        return LOCKED if not device.info.unified_memory and locked.hold_all([stored.array for stored in matrices.values()]) else ""
     local = all(stored.on_device and stored.array.memory.device is device for stored in matrices.values())
     return "local" if local else REMOTE
 

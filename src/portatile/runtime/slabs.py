@@ -31,7 +31,7 @@ _LEAST_SLABS = 4  # where there are several, so that most of the transfers run b
 GRAIN = 64  # a slab's extent is a multiple of this where it can be, so that tiles are whole
 _CROSSING = 1 << 26  # bytes of a slab that cross the link: they lie in pinned memory, which takes the system long to make
 _LINE = 4096  # what each operand of a slab begins at a multiple of in pinned memory, in bytes
-_REUSED = 256  # steps of a product's slab all the same, each of which reads what stays on the device once more
+_REUSED = 1024  # steps of a product's slab all the same, each of which reads, and may convert, what stays on the device once more
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,7 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
     if fixed >= limit or any(_bytes(task, name) > most for name in task.matrices if name not in cut.pieces):
         return 0
     step = [_bytes(task, name) // max(size, 1) for name in cut.pieces]
-    crossing = max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
-    enough = max(min(-(-size // _LEAST_SLABS), crossing), min(cut.period, size))
+    enough = max(min(-(-size // _LEAST_SLABS), size if _in_place(task, cut) else _crossing(task, step)), min(cut.period, size))
     width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), enough)
     while width >= 1:
         width = _whole_periods(width, cut)
@@ -203,6 +202,16 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
             return int(width)
         width //= 2
     return 0
+
+
+def _crossing(task: Task, step: Sequence[int]) -> int:
+    """How many steps, of so many bytes of each operand, may cross the link through pinned memory at once."""
+    return max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
+
+
+def _in_place(task: Task, cut: Cut) -> bool:
+    """Whether slabs cross the link without being staged."""
+    return all(how != "columns" and locked.holds(task.matrices[name].array) for name, how in cut.pieces.items())
 
 
 @dataclass

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from math import prod
 from queue import Empty, SimpleQueue
@@ -21,6 +22,7 @@ from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
 from portatile.device.base import Device, Queue
 from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 from portatile.runtime import batches, forecast, memory_limit, perform, several
@@ -28,6 +30,7 @@ from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
+from portatile.wavelets.flow import Flow
 
 _FREE = 16  # points by which an axis grows at most
 _AT_ONCE = 6  # orbitals that a device processes at once
@@ -94,7 +97,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
     """
     assert device is not None
     selector = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
-    kind = selector, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else None
+    kind = selector, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else locked.holds(psi)
     if (alone := _settled.get(kind)) is not None:
         return compute(slice(None), alone, locked.empty)
     named = devices.several(device)
@@ -142,8 +145,9 @@ class _Asked(NamedTuple):
 def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
     """What is expected of the devices."""
     problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
-    taking, left_out = forecast.worthwhile(named, batches.task(problem, named, own))
-    task = batches.task(problem, taking, own)
+    in_place = own is None and locked.holds(psi)
+    taking, left_out = forecast.worthwhile(named, batches.task(problem, named, own, in_place))
+    task = batches.task(problem, taking, own, in_place)
     return _Asked(named, taking, task, forecast.of(taking, task), left_out)
 
 
@@ -153,18 +157,10 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     by_id = {one.info.id: one for one in asked.devices}
 
     def run(share: Share, pieces: Pieces) -> None:
-        while (piece := pieces.take(share.device, asked.orbitals)) is not None:
-            started = time.perf_counter()
-            try:
-                result.take(piece[0], compute(slice(*piece), share.device, result.into(piece[0])))
-            except BaseException:
-                pieces.back(*piece)
-                raise
-            share.seconds += time.perf_counter() - started
-            share.steps += piece[1] - piece[0]
-            share.pieces += 1
-            cold = forecast.is_first(by_id[share.device], task.problem, task.places[share.device])
-            pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - started, cold)
+        device = by_id[share.device]
+        flows = not add and isinstance(psi, np.ndarray) and locked.holds(psi) and not device.info.unified_memory
+        with Flow(device) if flows else nullcontext() as flow:
+            _Member(device, task, share, flow).run(pieces, asked.orbitals, compute, result)
 
     shares = tuple(Share(name) for name in by_id)
     step = task.work / asked.orbitals
@@ -181,6 +177,61 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     return whole
 
 
+class _Member:
+    """One device at work on orbitals of a batch: on one piece after another, or on two at a time where they flow."""
+
+    def __init__(self, device: Device, task: forecast.Shared, share: Share, flow: Flow | None) -> None:
+        self._device, self._task, self._share, self._flow = device, task, share, flow
+        self._under_way: deque[tuple[int, int]] = deque()
+        self._ends: deque[Event | None] = deque()
+        self._since = 0.0
+
+    def run(self, pieces: Pieces, most: int, compute: Compute, result: _Result) -> None:
+        """Take pieces until there are none; hands back those that are not finished when it raises."""
+        name, flow = self._share.device, self._flow
+        try:
+            while True:
+                piece = pieces.take(name, most, wait=not self._under_way)
+                if piece is not None:
+                    if not self._under_way:
+                        self._since = time.perf_counter()
+                    self._under_way.append(piece)
+                    result.take(piece[0], compute(slice(*piece), name, result.into(piece[0], flow)))
+                    self._ends.append(None if flow is None else flow.end())
+                elif not self._under_way:
+                    return
+                if piece is None or flow is None or len(self._under_way) > 1:
+                    self._finish(pieces)
+        except BaseException:
+            for piece in self._under_way:
+                pieces.back(*piece)
+            raise
+
+    def _finish(self, pieces: Pieces) -> None:
+        """Wait for the piece that was begun first, and count it."""
+        end = self._ends.popleft()
+        if end is not None:
+            end.wait()
+        low, high = self._under_way.popleft()
+        now = time.perf_counter()
+        seconds, self._since = now - self._since, now
+        cold = forecast.is_first(self._device, self._task.problem, self._task.places[self._share.device])
+        pieces.done(self._share.device, high - low, seconds, cold)
+        self._share.seconds += seconds
+        self._share.steps += high - low
+        self._share.pieces += 1
+
+
+class _Place(NamedTuple):
+    """An ``Into`` that says by which flow the result may come, too."""
+
+    made: Into
+    flow: Flow | None = None
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        return self.made(shape, dtype)
+
+
 class _Result:
     """What the parts of a batch give, beside ``psi``: one after another in one array, or added up."""
 
@@ -189,8 +240,8 @@ class _Result:
         self._whole: Any = None
         self._sums: dict[int, Any] = {}  # by first orbital: added in that order
 
-    def into(self, first: int) -> Into:
-        """Gives a part of an array on the host its place in the whole."""
+    def into(self, first: int, flow: Flow | None = None) -> Into:
+        """Gives a part of an array on the host its place in the whole, to which it may come by a flow."""
 
         def made(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
             if self._add or isinstance(self._psi, Buffer):
@@ -198,7 +249,7 @@ class _Result:
             found: NDArray[Any] = self._made(shape[1:], np.dtype(dtype))[first : first + shape[0]]
             return found
 
-        return made
+        return _Place(made, flow)
 
     def _made(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """The whole, for orbitals of this shape."""
@@ -309,14 +360,42 @@ class _OnDevice(NamedTuple):
 
 
 def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
-    """NumPy orbitals in the device's memory, some at a time; of a single one the result has its shape.
-
-    Several threads each bring some there, and their results back, so that the link moves some while the host copies others.
-    """
-    device = on_device.device
+    """NumPy orbitals in the device's memory, some at a time; of a single one the result has its shape."""
     if psi.ndim == AXES:
-        found: NDArray[Any] = on_device.apply(Buffer.from_numpy(psi, device), None).numpy()
+        found: NDArray[Any] = on_device.apply(Buffer.from_numpy(psi, on_device.device), None).numpy()
         return found
+    refuse_masks(psi, "the array")
+    if not locked.holds(psi):
+        return _by_threads(psi, on_device, into)
+    if isinstance(into, _Place) and into.flow is not None:
+        return _flowing(psi, on_device, into, into.flow)
+    with Flow(on_device.device) as flow:
+        whole = _flowing(psi, on_device, into, flow)
+        flow.end().wait()
+    return whole
+
+
+def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: Flow) -> NDArray[Any]:
+    """Locked orbitals through a flow; the result is there when the flow has come to its end."""
+    whole: NDArray[Any] | None = None
+    count, some = psi.shape[0], _at_a_time(on_device.device, psi)
+
+    def place(first: int, done: Any) -> NDArray[Any]:
+        nonlocal whole
+        if whole is None:
+            whole = into((count, *done.shape[1:]), done.dtype)
+        return whole[first : first + done.shape[0]]
+
+    for first in range(0, count, some):
+        flow.through(psi[first : first + some], on_device.of, partial(place, first))
+    flow.collect()
+    assert whole is not None
+    return whole
+
+
+def _by_threads(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
+    """Several threads each bring orbitals there, and their results back, so that the link moves some while the host copies others."""
+    device = on_device.device
     whole: NDArray[Any] | None = None
     count, some = psi.shape[0], _at_a_time(device, psi)
     making, places = threading.Lock(), SimpleQueue[int]()
@@ -325,7 +404,6 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
 
     def move(place: int, back: Queue) -> None:
         nonlocal whole
-        refuse_masks(psi[place : place + some], "the array")
         orbitals = np.ascontiguousarray(psi[place : place + some])
         sent = Buffer.empty(orbitals.shape, orbitals.dtype, device)
         staging.upload(device.default_queue(), sent.memory, orbitals, blocking=False, most=1)
