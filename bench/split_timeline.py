@@ -24,7 +24,7 @@ from portatile import device as devices
 from portatile.device import staging
 from portatile.runtime import engine, forecast, perform, slabs, splits
 from portatile.runtime.pieces import Pieces
-from portatile.wavelets import batch
+from portatile.wavelets import over_devices
 from several_devices import Case, cases
 
 _STEPS = (  # the kind of step, and the function that does it
@@ -39,7 +39,7 @@ _STEPS = (  # the kind of step, and the function that does it
     ("upload", staging, "upload"),
     ("fetch", staging, "download"),
     ("copy", staging, "copied"),
-    ("take a part", batch._Result, "take"),
+    ("take a part", over_devices._Result, "take"),
 )
 _READY = 6  # calls before those that count
 

@@ -23,7 +23,7 @@ from portatile.runtime import deferred, forecast, perform
 from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
-from portatile.wavelets import batch
+from portatile.wavelets import over_devices
 from support import checking, unoptimised
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
@@ -175,5 +175,5 @@ def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[
     monkeypatch.setattr(forecast, "_TINY", 0)
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)  # however slow a device is for a moment, it takes part
-    monkeypatch.setattr(batch, "_settled", {})
+    monkeypatch.setattr(over_devices, "_settled", {})
     return [twin.info.id for twin in twins]

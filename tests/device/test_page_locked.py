@@ -17,6 +17,9 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.page_locked import PageLocked, locked
+from portatile.errors import DeviceError
+from portatile.wavelets import batch, flow
+from portatile.wavelets.flow import Flow
 from support.seeds import new_seed
 
 
@@ -142,6 +145,46 @@ def test_routines_of_locked_arrays(both: list[str], device: Device, locks: set[i
             np.testing.assert_allclose(portatile.matmul(a, b, out=out, device=on), a @ b, rtol=1e-12)
             np.testing.assert_allclose(portatile.matmul(a, b, device=on), a @ b, rtol=1e-12)
             np.testing.assert_allclose(wavelets.magicfilter3d(psi, device=on), filtered, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("boundary", ["periodic", "grow"])
+def test_locked_orbitals_flow(twins: tuple[Device, Device], both: list[str], boundary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some at a time, through memory that is used again; results that are dropped on the way, too; what fails is raised."""
+    monkeypatch.setattr(page_locked, "_LEAST", 1)
+    monkeypatch.setattr(type(twins[1]), "locks_pages", True)
+    monkeypatch.setattr(type(twins[1]), "lock", lambda self, array: _Lock(array))
+    monkeypatch.setattr(flow, "_LANES", 2)
+    monkeypatch.setattr(flow, "_SHARE", twins[1].info.global_memory // 100_000)
+    rng = np.random.default_rng(new_seed(boundary))
+    psi, v = rng.random((13, 12, 10, 14)), rng.random((12, 10, 14))
+    monkeypatch.setattr(batch, "_TOGETHER", 2 * psi[0].nbytes)
+    begun: list[int] = []
+    through = Flow.through
+    monkeypatch.setattr(Flow, "through", lambda self, orbitals, *rest: (begun.append(len(orbitals)), through(self, orbitals, *rest))[1])
+    expected = [wavelets.magicfilter3d(one, boundary=boundary, device=both[0]) for one in psi]
+    locked._locked(twins[1], psi)
+    try:
+        for on in (both[1], both):
+            begun.clear()
+            np.testing.assert_allclose(wavelets.magicfilter3d(psi, boundary=boundary, device=on), expected, rtol=1e-13, atol=1e-13)
+            assert begun
+        if boundary == "periodic":
+            applied = [wavelets.apply_potential(one, v, device=both[0]) for one in psi]
+            np.testing.assert_allclose(wavelets.apply_potential(psi, v, device=both), applied, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(wavelets.kinetic(psi, device=both[1])[7], wavelets.kinetic(psi[7], device=both[0]), rtol=1e-12)
+
+        def failing(*args: object, **rest: object) -> None:
+            raise DeviceError("the link is broken")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Flow, "_lane", failing)
+            with pytest.raises(DeviceError, match="the link is broken"):
+                wavelets.magicfilter3d(psi, device=both[1])
+            with pytest.warns(RuntimeWarning, match="the link is broken"):
+                np.testing.assert_allclose(wavelets.magicfilter3d(psi, boundary=boundary, device=both), expected, rtol=1e-13, atol=1e-13)
+    finally:
+        locked.forget()
+        locked._unlock(next(iter(locked._blocks.values())))
 
 
 def test_threads_may_lock_at_once(device: Device, locks: set[int]) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.event import Event
-from portatile.device.module import Kernel, Module, Releasable
+from portatile.device.module import Kernel, Module, PageLock, Releasable
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
@@ -201,17 +201,6 @@ class Queue(Releasable):
         """Block until everything queued is done."""
 
 
-class PageLock(Protocol):
-    """Pages of a host array that are locked in memory."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether they still are."""
-
-    def release(self) -> None:
-        """Unlock them; a second call does nothing."""
-
-
 class VendorBlas(ABC):
     """Another library's matrix product, on a device's own memory and queues."""
 
@@ -358,13 +347,12 @@ class Device(Releasable):
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         """Pinned host memory, which the device copies at full speed; freed with its last reference, invalid once the device is released."""
 
-    locks_pages = False
-    """Whether ``lock`` can lock the pages of host arrays."""
+    locks_pages = False  # whether ``lock`` can
 
     def lock(self, array: NDArray[Any]) -> PageLock | None:
-        """Lock the pages of a C-contiguous host array, so that every device of the back end copies it as ``pinned`` memory.
+        """Lock a C-contiguous host array, so that all devices of the back end copy it as ``pinned`` memory; None where that is refused.
 
-        The caller releases the lock before the array frees its memory. None where the system refuses.
+        The caller releases the lock before the array frees its memory.
         """
         return None
 

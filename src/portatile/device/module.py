@@ -22,6 +22,12 @@ class Releasable(ABC):
         self.release()
 
 
+class PageLock(Releasable):
+    """Pages of a host array that are locked in memory: ``alive`` until they or the device are released."""
+
+    alive: bool
+
+
 class Kernel(ABC):
     """A kernel that is loaded on a device."""
 

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from portatile import settings
-from portatile.device.base import Device, PageLock
+from portatile.device.base import Device
 from portatile.device.copies import address
+from portatile.device.module import PageLock
 
 _LEAST = 1 << 22  # bytes of an array for which it pays
 _OFTEN = 4  # times that an array crosses before it is locked: about as long as locking takes, over what it saves each time

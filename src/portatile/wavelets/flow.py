@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from numpy.typing import NDArray
 
@@ -19,6 +19,9 @@ from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.errors import PortatileError
+
+Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
+"""Gives the host memory of a shape and dtype that a batch's result is written to, such as ``np.empty``."""
 
 _LANES = 6  # groups of orbitals that are on the device at once
 _AHEAD = 3  # groups that are sent before the first one is waited for, where a copy of the host's is at the end
@@ -102,3 +105,13 @@ class Flow:
             self.collect()
             self._back.finish()
             self._held.clear()
+
+
+class Place(NamedTuple):
+    """An ``Into`` that says by which flow the result may come, too."""
+
+    made: Into
+    flow: Flow | None = None
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        return self.made(shape, dtype)

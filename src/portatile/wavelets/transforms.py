@@ -15,8 +15,10 @@ from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
-from portatile.wavelets.batch import Into, at, each, one_device, over_devices, some
+from portatile.wavelets.batch import at, each, one_device, some
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
+from portatile.wavelets.flow import Into
+from portatile.wavelets.over_devices import over_devices
 
 _INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
 

@@ -7,10 +7,11 @@ from collections import deque
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from portatile.device.base import Device, PageLock
+from portatile.device.base import Device
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
 from portatile.device.cuda.image import Rows
 from portatile.device.cuda.info import describe
+from portatile.device.module import PageLock
 from portatile.device.pool import Pool
 from portatile.errors import DeviceError
 

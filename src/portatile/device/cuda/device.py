@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Image, Memory, PageLock, Queue, Ready, ReadyLaunch, VendorBlas
+from portatile.device.base import Image, Memory, Queue, Ready, ReadyLaunch, VendorBlas
 from portatile.device.copies import address, contiguous
 from portatile.device.cuda.compiler import CudaTarget, is_whole
 from portatile.device.cuda.context import CudaContext
@@ -20,7 +20,7 @@ from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import encoded
 from portatile.device.cuda.vendor_blas import Cublas
-from portatile.device.module import Module
+from portatile.device.module import Module, PageLock
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
 from portatile.records import Binary, TensorMap

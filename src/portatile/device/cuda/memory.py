@@ -8,6 +8,7 @@ from portatile.device.base import Image, Memory
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, relaxed, running
 from portatile.device.cuda.image import Row
+from portatile.device.module import PageLock
 from portatile.images import ImageForm
 
 
@@ -115,7 +116,7 @@ class CudaPinned:
                 driver.cuMemFreeHost(self._pointer)
 
 
-class CudaPageLock:
+class CudaPageLock(PageLock):
     """Pages of a host array that all GPUs of the process reach. Raises DeviceError where the system does not lock them."""
 
     def __init__(self, device: CudaContext, pointer: int, nbytes: int) -> None:
@@ -129,7 +130,7 @@ class CudaPageLock:
         device.page_locks.add(self)
 
     @property
-    def alive(self) -> bool:
+    def alive(self) -> bool:  # type: ignore[override]
         return self._pointer is not None and self._generation == self._device.generation
 
     def release(self) -> None:
