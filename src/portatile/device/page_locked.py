@@ -117,6 +117,9 @@ class PageLocked:
             seen = self._seen.get(id(owner))
             if seen is None:
                 seen = self._seen[id(owner)] = _Seen(weakref.ref(owner, partial(self._gone, id(owner))))
+            if seen.block is not None and not seen.block.lock.alive:  # its device was released, and the lock with it
+                self._unlock(seen.block)
+                seen.block, seen.tried = None, False
             seen.nbytes += array.nbytes
             if seen.tried or seen.nbytes <= _OFTEN * owner.nbytes:
                 return False

@@ -35,7 +35,7 @@ static Callbacks python;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What a test may ask about. */
-EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_peer_copies;
+EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_peer_copies, emulated_locked_bytes;
 
 /* Launches do nothing, to time what leads to them. */
 EXPORT int emulated_quiet;
@@ -239,6 +239,25 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr at, Handle *stream) {
 }
 EXPORT CUresult cuMemHostAlloc(void **at, size_t size, unsigned flags) { NEED_CONTEXT; NOT_WHILE_CAPTURED; *at = malloc(size); return *at ? OK : OUT_OF_MEMORY; }
 EXPORT CUresult cuMemFreeHost(void *at) { free(at); return OK; }
+
+static struct { char *at; size_t size; } locked[64];
+EXPORT CUresult cuMemHostRegister_v2(void *at, size_t size, unsigned flags) {
+    NEED_CONTEXT; NOT_WHILE_CAPTURED;
+    int place = 64;
+    for (int i = 63; i >= 0; i--) {
+        if (!locked[i].size) place = i;
+        else if ((char *)at < locked[i].at + locked[i].size && locked[i].at < (char *)at + size) return INVALID_VALUE;
+    }
+    if (place == 64 || !size) return INVALID_VALUE;
+    locked[place].at = at, locked[place].size = size, emulated_locked_bytes += size;
+    return OK;
+}
+EXPORT CUresult cuMemHostUnregister(void *at) {
+    NEED_CONTEXT; NOT_WHILE_CAPTURED;
+    for (int i = 0; i < 64; i++)
+        if (locked[i].size && locked[i].at == at) { emulated_locked_bytes -= locked[i].size, locked[i].size = 0; return OK; }
+    return INVALID_VALUE;
+}
 EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr at) {
     *(int *)value = 0;
     return lies(at, 1) ? OK : INVALID_VALUE;

@@ -21,7 +21,7 @@ from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import encoded
 from portatile.device.cuda.vendor_blas import Cublas
 from portatile.device.module import Module, PageLock
-from portatile.errors import CompileError, DeviceError, LaunchError
+from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.images import ImageForm
 from portatile.records import Binary, TensorMap
 
@@ -122,7 +122,7 @@ class CudaDevice(CudaContext):
         contiguous(array)
         try:
             return CudaPageLock(self, address(array), array.nbytes) if array.nbytes else None
-        except DeviceError:
+        except PortatileError:
             return None
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
