@@ -223,7 +223,7 @@ def _at_a_time(device: Device, psi: NDArray[Any]) -> int:
     count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] // _AT_ONCE), 1)
     while count > 1 and memory_limit.too_large(device, (count * _largest(psi),) * (_ARRAYS * 2)):
         count //= 2
-    return count
+    return int(count)
 
 
 def _beside(device: Device, psi: NDArray[Any], some: int) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -107,7 +108,8 @@ class Flow:
             self._held.clear()
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """An ``Into`` that says by which flow the result may come, too."""
 
     made: Into
