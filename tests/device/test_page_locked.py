@@ -18,6 +18,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.page_locked import PageLocked, locked
 from portatile.errors import DeviceError
+from portatile.runtime import perform, slabs
 from portatile.wavelets import batch, flow
 from portatile.wavelets.flow import Flow
 from support.seeds import new_seed
@@ -145,6 +146,48 @@ def test_routines_of_locked_arrays(both: list[str], device: Device, locks: set[i
             np.testing.assert_allclose(portatile.matmul(a, b, out=out, device=on), a @ b, rtol=1e-12)
             np.testing.assert_allclose(portatile.matmul(a, b, device=on), a @ b, rtol=1e-12)
             np.testing.assert_allclose(wavelets.magicfilter3d(psi, device=on), filtered, rtol=1e-13, atol=1e-13)
+
+
+def test_large_products_cross_in_slabs(twins: tuple[Device, Device], both: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Staged, and locked where ranges are narrow at both ends; the bits are those of the whole."""
+    rng = np.random.default_rng(new_seed("slabs"))
+    a, b = rng.random((1500, 70)), rng.random((70, 90))
+    expected = portatile.matmul(a, b, device=both[1])
+    monkeypatch.setattr(type(twins[1]), "locks_pages", True)
+    monkeypatch.setattr(slabs, "BESIDE", 1)
+    monkeypatch.setattr(slabs, "_CROSSING", 1)
+    widths: list[list[int]] = []
+    pipeline = slabs.pipeline
+
+    def counted(engine: Any, task: Any, cut: Any, width: int, ranges: Any) -> None:
+        every = list(ranges)
+        widths.append([high - low for low, high in every])
+        pipeline(engine, task, cut, width, every)
+
+    monkeypatch.setattr(slabs, "pipeline", counted)
+    out = np.full(expected.shape, np.nan)
+    try:
+        for turn in range(2):
+            perform.forget()
+            out[...] = np.nan
+            assert np.array_equal(portatile.matmul(a, b, out=out, device=both[1]), expected)
+            assert sum(widths[-1]) == 1500
+            assert (widths[-1][0] < max(widths[-1])) == (turn > 0)
+            for array in (a, out):
+                page_locked.locked._locked(_Locks(twins[1]), array)  # type: ignore[arg-type]
+    finally:
+        for block in list(locked._blocks.values()):
+            locked._unlock(block)
+
+
+class _Locks:
+    """A device that seems to lock pages."""
+
+    def __init__(self, device: Device) -> None:
+        self.info = device.info
+
+    def lock(self, array: NDArray[Any]) -> _Lock:
+        return _Lock(array)
 
 
 @pytest.mark.parametrize("boundary", ["periodic", "grow"])

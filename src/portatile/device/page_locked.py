@@ -183,6 +183,8 @@ class PageLocked:
             if lock is None:
                 self._nbytes -= array.nbytes
                 return None
+            if (stale := self._blocks.get(start)) is not None:  # of a device that was released
+                self._unlock(stale)
             block = _Block(start, start + array.nbytes, lock, array.reshape(-1).view(np.uint8) if keep else None)
             insort(self._starts, start)
             self._blocks[start] = block

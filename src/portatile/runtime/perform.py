@@ -18,7 +18,7 @@ from portatile.device.foreign_arrays import caller_stream
 from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Plan, Problem
-from portatile.runtime import memory_limit, scratch, several, slabs
+from portatile.runtime import memory_limit, scratch, several, slabs, tasks
 from portatile.runtime.engine import Assembled, Bound, Engine, Prepared, engine_of, forget_engines
 from portatile.runtime.in_flight import InFlight, drain
 from portatile.runtime.request import Request
@@ -77,9 +77,10 @@ def _bound(request: Request) -> Bound | None:
     engine, names = engine_of(device), tuple(problem.layout)
     if not request.precision:
         problem = _preferred(engine, problem, operands)
-    if not operands[-1].on_device and _too_large(engine, problem, operands):
-        task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
-        if task.cuts:
+    crosses = not operands[-1].on_device and sum(stored.extent * stored.array.itemsize for stored in operands) >= slabs.BESIDE
+    if crosses or (not operands[-1].on_device and _too_large(engine, problem, operands)):
+        task = tasks.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
+        if task.cuts and (slabs.overlaps(task, device) or _too_large(engine, problem, operands)):
             if request.begin is not None:
                 request.begin.put(device.default_queue())
             engine.free_workspaces()

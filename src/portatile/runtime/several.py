@@ -23,7 +23,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
-from portatile.runtime import forecast, memory_limit, slabs, triangles
+from portatile.runtime import forecast, lanes, memory_limit, slabs, tasks, triangles
 from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
@@ -43,7 +43,7 @@ class _Worker:
     """One device at work on its version of the task, which has the configuration that is best there."""
 
     engine: Engine
-    task: slabs.Task
+    task: tasks.Task
     cut: Cut
     most: int
     share: Share
@@ -71,7 +71,7 @@ class _Worker:
         """Pieces that lie where the device reaches them."""
         while (piece := pieces.take(self.share.device, self.most)) is not None:
             try:
-                part = slabs.part(self.task, self.cut, *piece)
+                part = tasks.part(self.task, self.cut, *piece)
                 output = part.matrices[part.output]
                 kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
                 matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
@@ -107,7 +107,7 @@ class _Worker:
 
         try:
             while (first := pieces.take(self.share.device, self.most)) is not None:
-                slabs.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
+                lanes.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
         except BaseException:
             for piece in taken:
                 pieces.back(*piece)
@@ -314,14 +314,14 @@ def _workers(
     for device in devices:
         engine = engine_of(device)
         try:
-            task = slabs.task(engine, problem, matrices, scalars)
+            task = tasks.task(engine, problem, matrices, scalars)
         except ArgumentError as error:
             notes.append(f"{device.info.id} cannot compute it: {error}")
             continue
         found = _cut(task, cut)
         if found is None:
             return [], f"{problem.workload} of this shape cannot be cut; {alone}"
-        most = _most(engine, task, found)
+        most = _most(engine, task, found, len(devices))
         if most:
             cut = cut or found
             workers.append(_Worker(engine, task, found, most, Share(device.info.id)))
@@ -332,7 +332,7 @@ def _workers(
     return workers, "; ".join(notes)
 
 
-def _cut(task: slabs.Task, like: Cut | None) -> Cut | None:
+def _cut(task: tasks.Task, like: Cut | None) -> Cut | None:
     """The way to cut a task, along the same size as others are; None where there is none."""
     if like is None and task.matrices[task.output].on_device:
         return best_cut(task)
@@ -341,15 +341,15 @@ def _cut(task: slabs.Task, like: Cut | None) -> Cut | None:
     return next((one for one in task.cuts if task.problem.sizes[one.size] > 1 and (like is None or one.size == like.size)), None)
 
 
-def _most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
-    """The steps of the largest piece that a device has the memory for."""
+def _most(engine: Engine, task: tasks.Task, cut: Cut, devices: int) -> int:
+    """The steps of the largest piece that one of several devices has the memory for, or that hides its transfers."""
     device, on_device = engine.device, task.matrices[task.output].on_device
     if is_local(task, device) if on_device else device.info.unified_memory:
         return int(task.problem.sizes[cut.size])
     if not cut.pieces:
         return triangles.most(engine, task, cut)
     limit = memory_limit.limit_of(device) or device.info.global_memory
-    return slabs.widest(engine, task, resident(task, cut) if on_device else cut, limit)
+    return slabs.widest(engine, task, resident(task, cut) if on_device else cut, limit, devices)
 
 
 def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
@@ -361,11 +361,14 @@ def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
 def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> None:
     engine = engine_of(device)
     if forecast.where(matrices, device) == forecast.REMOTE:
-        with RemoteParts(engine, slabs.task(engine, problem, matrices, scalars), None) as parts:
+        with RemoteParts(engine, tasks.task(engine, problem, matrices, scalars), None) as parts:
             parts.whole()
         return
     on_host = not any(stored.on_device for stored in matrices.values())
-    if on_host and memory_limit.too_large(device, tuple(stored.extent * stored.array.itemsize for stored in matrices.values())):
-        slabs.run(engine, slabs.task(engine, problem, matrices, scalars))
-    else:
-        start(engine, engine.prepare(problem), matrices, scalars)
+    sizes = tuple(stored.extent * stored.array.itemsize for stored in matrices.values())
+    if on_host and (sum(sizes) >= slabs.BESIDE or memory_limit.too_large(device, sizes)):
+        task = tasks.task(engine, problem, matrices, scalars)
+        if slabs.overlaps(task, device) or memory_limit.too_large(device, sizes):
+            slabs.run(engine, task)
+            return
+    start(engine, engine.prepare(problem), matrices, scalars)
