@@ -365,7 +365,7 @@ def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], sca
             parts.whole()
         return
     on_host = not any(stored.on_device for stored in matrices.values())
-    sizes = tuple(stored.extent * stored.array.itemsize for stored in matrices.values())
+    sizes = tuple(stored.extent * stored.array.dtype.itemsize for stored in matrices.values())
     if on_host and (sum(sizes) >= slabs.BESIDE or memory_limit.too_large(device, sizes)):
         task = tasks.task(engine, problem, matrices, scalars)
         if slabs.overlaps(task, device) or memory_limit.too_large(device, sizes):
