@@ -28,7 +28,7 @@ class Settings:
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
     ``PORTATILE_STORE`` is the result store: another file, or a PostgreSQL server's URL.
     ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``. ``PORTATILE_CEILINGS=off``: see
-    ``measures_ceilings``. ``PORTATILE_TIME_UNTUNED=off``: see ``times_untuned``.
+    ``measures_ceilings``. ``PORTATILE_TIME_UNTUNED=off``: see ``times_untuned``. ``PORTATILE_PAGE_LOCKED``: see ``page_locked``.
     """
 
     device: str | None
