@@ -68,7 +68,7 @@ def test_what_all_devices_need_comes_over_all_links() -> None:
     work = SharedProduct(4096, flops=1e9, row_bytes=0.0, shared_bytes=1e9)
     assert simulation.product(work, replace(machine, peer=5e9)).seconds == pytest.approx(0.6 + 2.048, rel=0.04)
     one = replace(machine, rates=(1e12,), links=(1e9,))
-    assert simulation.product(replace(work, shared_bytes=0.0, row_bytes=1e5), one).seconds == pytest.approx(4.096 + 0.1024 + 0.0032)
+    assert simulation.product(replace(work, shared_bytes=0.0, row_bytes=1e5), one).seconds == pytest.approx(4.096 + 0.0512 + 0.0032)
 
 
 def test_a_recorded_run_stands_beside_its_simulation() -> None:

@@ -15,7 +15,7 @@ from portatile.runtime.memory_limit import asked, limit_of
 from portatile.runtime.tasks import Task, left_whole, nbytes, part, prepared, whole_periods
 from portatile.workload import Cut
 
-_LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
+LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
 _CROSSING = 1 << 26  # bytes of a slab that cross the link: they lie in pinned memory, which takes the system long to make
 BESIDE = 1 << 29  # bytes of what is cut, from which on slabs are used where none are needed: they cross in 10 ms
 _REUSED = 1024  # steps of a product's slab all the same, each of which reads, and may convert, what stays on the device once more
@@ -85,7 +85,7 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -
     if fixed >= limit or any(nbytes(task, name) > most for name in task.matrices if name not in cut.pieces):
         return 0
     step = [nbytes(task, name) // max(size, 1) for name in cut.pieces]
-    several = -(-size // (_LEAST_SLABS * devices))
+    several = -(-size // (LEAST_SLABS * devices))
     enough = max(several, _CROSSING // max(sum(step), 1)) if _in_place(task, cut) else min(several, _crossing(task, step))
     enough = max(enough, min(cut.period, size))
     width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), enough)

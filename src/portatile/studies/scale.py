@@ -22,7 +22,7 @@ from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
-from portatile.runtime import memory_limit
+from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
 from portatile.studies.form import links, prediction, shared_run, simulation
 from portatile.studies.form.prediction import Alone
@@ -149,7 +149,8 @@ def _alone(device: Device, seconds: float, work: SharedProduct) -> Alone:
     if device.info.unified_memory:
         return Alone(device.info, seconds)
     nbytes = int(work.shared_bytes)
-    return Alone(device.info, seconds, links.to_each(device, np.ones(nbytes, np.uint8)), not memory_limit.too_large(device, (nbytes,) * 3))
+    whole = not memory_limit.too_large(device, (nbytes,) * 3) and work.rows * work.row_bytes < slabs.BESIDE
+    return Alone(device.info, seconds, links.to_each(device, np.ones(nbytes, np.uint8)), whole)
 
 
 class _Links:

@@ -17,18 +17,18 @@ _LEAST = 0.1  # of the seconds alone, that are computation at least: a link that
 class Alone:
     """A device and the seconds that it took alone for the whole product, with the operands on the host.
 
-    ``link``: measured bytes a second to it, infinite for one that reaches the host's memory. ``fits``: the operands fit into its memory, so
-    that they travel before and after the computation, not beside it.
+    ``link``: measured bytes a second to it, infinite for one that reaches the host's memory. ``whole``: the operands travel before and
+    after the computation, not beside it.
     """
 
     info: DeviceInfo
     seconds: float
     link: float = inf
-    fits: bool = True
+    whole: bool = True
 
     def rate(self, work: SharedProduct) -> float:
         """Flops a second without the transfers."""
-        crossing = work.shared_bytes + (work.rows * work.row_bytes if self.fits else 0.0)
+        crossing = work.shared_bytes + (work.rows * work.row_bytes if self.whole else 0.0)
         return work.rows * work.flops / max(self.seconds - crossing / self.link, _LEAST * self.seconds)
 
 

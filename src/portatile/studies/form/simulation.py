@@ -14,6 +14,7 @@ from math import isfinite
 import numpy as np
 
 from portatile.runtime.pieces import Pieces
+from portatile.runtime.slabs import LEAST_SLABS
 
 
 @dataclass(frozen=True)
@@ -161,10 +162,11 @@ def product(work: SharedProduct, machine: Machine) -> Simulated:
     clock = [(device.busy["links"], number) for number, device in enumerate(devices)]  # when each device is free
     heapq.heapify(clock)
     begun, last = set[int](), 0.0
+    narrow = max(work.rows // (LEAST_SLABS * count), 1)  # of a piece that crosses a link
     while clock:
         now, number = heapq.heappop(clock)
         device = devices[number]
-        piece = pieces.take(device.name, work.rows, wait=False)
+        piece = pieces.take(device.name, narrow if isfinite(device.bandwidth) else work.rows, wait=False)
         if piece is None:
             continue
         steps = piece[1] - piece[0]
