@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import numpy as np
 import pytest
@@ -69,4 +70,22 @@ def test_a_released_device_has_nothing_registered(gpu: Device, driver: EmulatedD
     with Buffer.from_numpy(array, gpu) as there:
         assert np.array_equal(there.numpy(), array)
     assert locked.holds(array), "it is locked anew"
+    locked.forget()
+
+
+def test_nothing_is_registered_while_a_process_forks(gpu: Device, driver: EmulatedDriver) -> None:
+    """Results stay as they are, and are ordinary memory from then on."""
+    with Buffer.from_numpy(np.arange(1000.0), gpu) as there:
+        kept = [there.numpy() for _ in range(2)]
+        while not locked.holds(kept[-1]):
+            kept = [*kept[1:], there.numpy()]
+        child = os.fork()
+        if not child:
+            os._exit(0 if np.array_equal(kept[-1], np.arange(1000.0)) and not locked.holds(kept[-1]) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert driver.count("locked_bytes") == 0
+        assert not locked.holds(kept[-1])
+        assert np.array_equal(kept[-1], np.arange(1000.0))
+        del kept
+        assert np.array_equal(there.numpy(), np.arange(1000.0))
     locked.forget()

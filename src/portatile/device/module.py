@@ -27,6 +27,10 @@ class PageLock(Releasable):
 
     alive: bool
 
+    @abstractmethod
+    def wait(self) -> None:
+        """Block until the device has done what it was given so far."""
+
 
 class Kernel(ABC):
     """A kernel that is loaded on a device."""

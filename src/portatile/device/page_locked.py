@@ -162,13 +162,14 @@ class PageLocked:
         self._unlock(block)
 
     def forget(self) -> None:
-        """Unlock what no result lies in, and forget what was seen."""
+        """Unlock everything, results that are in use too, and forget what was seen. The arrays stay as they are."""
         with self._mutex:
-            free = [block for results in self._results.values() for block in results.free]
-            seen = [one.block for one in self._seen.values() if one.block is not None]
+            blocks = list(self._blocks.values())
             self._results.clear()
             self._seen.clear()
-        for block in (*free, *seen):
+        for block in blocks:
+            block.lock.wait()
+        for block in blocks:
             self._unlock(block)
 
     def _locked(self, device: Device, array: NDArray[Any], keep: bool = False) -> _Block | None:
@@ -240,3 +241,6 @@ def _owner(array: NDArray[Any]) -> NDArray[Any] | None:
 
 locked = PageLocked()
 """The process's own."""
+
+if hasattr(os, "register_at_fork"):  # a page that both processes have is another one once it is written to, of which devices do not know
+    os.register_at_fork(before=locked.forget)

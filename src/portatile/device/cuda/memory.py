@@ -8,6 +8,7 @@ from portatile.device.base import Image, Memory
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, relaxed, running
 from portatile.device.cuda.image import Row
+from portatile.device.gate import inside
 from portatile.device.module import PageLock
 from portatile.images import ImageForm
 
@@ -132,6 +133,11 @@ class CudaPageLock(PageLock):
     @property
     def alive(self) -> bool:  # type: ignore[override]
         return self._pointer is not None and self._generation == self._device.generation
+
+    def wait(self) -> None:
+        if self.alive:
+            with inside, self._device.current(), relaxed():
+                driver.cuCtxSynchronize()
 
     def release(self) -> None:
         pointer, self._pointer = self._pointer, None
