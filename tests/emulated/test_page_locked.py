@@ -21,6 +21,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_locked, "_LEAST", 1)
     monkeypatch.setattr(page_locked, "_OFTEN", 1)
     monkeypatch.setattr(page_locked, "_DROPPED", 1)
+    monkeypatch.setattr(staging, "_NOTED", 1)
     monkeypatch.setattr(staging, "pays", lambda device, array: array.nbytes > 0)
 
 

@@ -23,7 +23,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
-from portatile.runtime import forecast, lanes, memory_limit, slabs, tasks, triangles
+from portatile.runtime import at_once, forecast, lanes, memory_limit, slabs, tasks, triangles
 from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
@@ -244,20 +244,38 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))
     making = sum(worker.engine.making for worker in workers)
+    rates = _at_once(workers, known) or _by_pieces(workers, pieces, start)
+    seconds = time.perf_counter() - began
+    shown = {name: rate * work for name, rate in rates.items()}
+    if not any(worker.share.failure for worker in workers):
+        making = sum(worker.engine.making for worker in workers) - making
+        forecast.learn_together(devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
+    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
+
+
+def _at_once(workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
+    """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
+    parts = at_once.shares([(worker.engine, worker.task, worker.cut) for worker in workers], [known[one.share.device] for one in workers])
+    if not parts:
+        return {}
+    try:
+        taken = at_once.run(parts)
+    except (DeviceError, LaunchError, MemoryError):  # who fails again is left out then
+        return {}
+    for worker, one, seconds in zip(workers, parts, taken, strict=True):
+        worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, seconds
+    return {worker.share.device: worker.share.rate for worker in workers}
+
+
+def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:
+    """Compute all pieces; the steps a second that each shows who does not fail."""
     with Broadcast() as common:
         for worker in workers:
             worker.task = replace(worker.task, common=common)
         together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
-    seconds = time.perf_counter() - began
-    shown = {
-        worker.share.device: pieces.shown[worker.share.device] * work
-        for worker in workers
-        if worker.share.pieces and worker.share.device in pieces.shown and not worker.share.failure
-    }
-    if not any(worker.share.failure for worker in workers):
-        making = sum(worker.engine.making for worker in workers) - making
-        forecast.learn_together(devices, task, seconds, shown, about_in_time(size, period, pieces.rates), making)
-    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
+    warm = pieces.shown
+    taking = [worker.share for worker in workers if worker.share.pieces and not worker.share.failure]
+    return {share.device: warm[share.device] for share in taking if share.device in warm}
 
 
 class Part(NamedTuple):

@@ -1,0 +1,120 @@
+"""Short problems of host arrays over several devices: a part for each, all begun by one thread before any is waited for.
+
+Threads that hand out piece after piece take milliseconds: they wait for Python's lock, and each begins and ends queues of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from portatile.device import staging
+from portatile.device.base import Memory, Queue
+from portatile.device.page_locked import locked
+from portatile.runtime import memory_limit
+from portatile.runtime.engine import Engine
+from portatile.runtime.in_flight import InFlight
+from portatile.runtime.tasks import Task, nbytes, part, prepared, whole_periods
+from portatile.workload import Cut
+
+_SHORT = 0.03  # seconds
+_FINE = 32  # parts are of whole ones in so many, so that what was made ready for a share suits others
+
+
+class Taking(NamedTuple):
+    """A device's part: the steps ``low`` to ``high`` of its version of the task."""
+
+    engine: Engine
+    task: Task
+    cut: Cut
+    low: int
+    high: int
+
+    @property
+    def part(self) -> Task:
+        """The task of these steps."""
+        return part(self.task, self.cut, self.low, self.high)
+
+
+def shares(devices: Sequence[tuple[Engine, Task, Cut]], rates: Sequence[float]) -> list[Taking]:
+    """A part for each device in proportion to its rate, in steps a second; none where the problem takes long, or does not suit.
+
+    It suits where all operands are on the host, and every device has memory of its own, which holds its part.
+    """
+    first, cut = devices[0][1], devices[0][2]
+    size, total = first.problem.sizes[cut.size], sum(rates)
+    output = first.matrices[first.output]
+    if not all(rates) or size > _SHORT * total or output.on_device or output.read or not cut.pieces:
+        return []
+    taken: list[Taking] = []
+    low, done = 0, 0.0
+    for place, ((engine, task, own), rate) in enumerate(zip(devices, rates, strict=True)):
+        done += rate
+        high = size if place == len(devices) - 1 else whole_periods(size * round(_FINE * done / total) // _FINE, own)
+        if engine.device.info.unified_memory or not low < high or (high % own.period and high < size):
+            return []
+        taken.append(Taking(engine, task, own, low, high))
+        low = high
+    return taken if all(map(_fits, taken)) else []
+
+
+def _fits(taking: Taking) -> bool:
+    """Whether the device holds its part."""
+    one = taking.part
+    temporaries = prepared(taking.engine, one).executable.plan.temporaries
+    sizes = (*(nbytes(one, name) for name in one.matrices), *(temporary.nbytes for temporary in temporaries))
+    return not memory_limit.too_large(taking.engine.device, sizes)
+
+
+def run(parts: Sequence[Taking]) -> list[float]:
+    """Compute all parts; the seconds of each, from its first copy to its result. Raises what a device raises, after all have ended."""
+    with ExitStack() as stack:
+        for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
+            stack.enter_context(engine.lock)
+        begun = [_Begun(stack, taking) for taking in parts]
+        return [one.finish() for one in begun]
+
+
+class _Begun:
+    """A part whose copies and kernels are queued, and its result's way back where that is locked."""
+
+    def __init__(self, stack: ExitStack, taking: Taking) -> None:
+        self._began = time.perf_counter()
+        engine, one = taking.engine, taking.part
+        ready = prepared(engine, one)
+        self._queue: Queue = engine.device.default_queue()
+        stack.enter_context(InFlight(engine.in_flight, self._queue, tuple(one.matrices.values())))
+        memories = self._sent(stack, one)
+        ready.run(self._queue, memories, one.scalars)
+        self._target: Any = one.matrices[one.output].array
+        self._memory = memories[one.output]
+        self._coming = locked.crosses(engine.device, self._target, back=True) and self._target.flags.c_contiguous
+        if self._coming:
+            self._queue.download(self._target, self._memory, blocking=False)
+        self._queue.flush()
+
+    def _sent(self, stack: ExitStack, one: Task) -> Mapping[str, Memory]:
+        """Memory of each operand; those that are read are under way."""
+        memories: dict[str, Memory] = {}
+        for name, stored in one.matrices.items():
+            memory = memories[name] = self._queue.device.allocate(max(nbytes(one, name), one.problem.itemsize))
+            stack.callback(memory.release)
+            if stored.read and stored.array.size:
+                staging.upload(self._queue, memory, np.ascontiguousarray(stored.array), blocking=False)
+        return memories
+
+    def finish(self) -> float:
+        """Wait for the result."""
+        if self._coming:
+            self._queue.finish()
+        elif self._target.flags.c_contiguous:
+            staging.download(self._queue, self._target, self._memory)
+        else:
+            result = np.empty(self._target.shape, self._target.dtype)
+            staging.download(self._queue, result, self._memory)
+            staging.copied(self._target, result)
+        return time.perf_counter() - self._began
