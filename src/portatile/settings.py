@@ -75,9 +75,18 @@ def load() -> Settings:
     )
 
 
+_raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there
+_data_dirs: dict[tuple[object, ...], Path] = {}
+
+
 def data_dir() -> Path:
-    """The folder of results, rates and studies, as ``load`` finds it."""
-    return _folder(os.environ.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile")
+    """The folder of results, rates and studies, as ``load`` finds it; in a microsecond where the environment is as it was."""
+    raw = _raw_environment or {}
+    key = tuple(raw.get(name) for name in (b"PORTATILE_DATA_DIR", b"XDG_DATA_HOME", b"HOME"))
+    found = _data_dirs.get(key) if raw else None
+    if found is None:
+        found = _data_dirs[key] = _folder(os.environ.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile")
+    return found
 
 
 def _folder(named: str | None) -> Path | None:
@@ -103,9 +112,6 @@ def measures_ceilings() -> bool:
 def times_untuned() -> bool:
     """Whether untuned products that come to a GPU again are timed in a few configurations: unless ``PORTATILE_TIME_UNTUNED`` is off."""
     return os.environ.get("PORTATILE_TIME_UNTUNED", "").lower() not in ("0", "off", "no")
-
-
-_raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there
 
 
 def selection() -> tuple[str | None, str | None]:

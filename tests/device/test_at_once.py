@@ -84,7 +84,7 @@ def test_who_fails_leaves_all_to_pieces(pair: list[str], begun: list[list[tuple[
     a, b = rng.random((700, 70)), rng.random((70, 90))
     finish = at_once._Begun.finish
 
-    def failing(part: Any) -> float:
+    def failing(part: Any) -> None:
         finish(part)
         raise DeviceError("it fell off the bus")
 

@@ -26,18 +26,12 @@ _FINE = 32  # parts are of whole ones in so many, so that what was made ready fo
 
 
 class Taking(NamedTuple):
-    """A device's part: the steps ``low`` to ``high`` of its version of the task."""
+    """A device's part: the task of the steps from ``low`` to ``high``."""
 
     engine: Engine
     task: Task
-    cut: Cut
     low: int
     high: int
-
-    @property
-    def part(self) -> Task:
-        """The task of these steps."""
-        return part(self.task, self.cut, self.low, self.high)
 
 
 def shares(devices: Sequence[tuple[Engine, Task, Cut]], rates: Sequence[float]) -> list[Taking]:
@@ -57,14 +51,14 @@ def shares(devices: Sequence[tuple[Engine, Task, Cut]], rates: Sequence[float]) 
         high = size if place == len(devices) - 1 else whole_periods(size * round(_FINE * done / total) // _FINE, own)
         if engine.device.info.unified_memory or not low < high or (high % own.period and high < size):
             return []
-        taken.append(Taking(engine, task, own, low, high))
+        taken.append(Taking(engine, part(task, own, low, high), low, high))
         low = high
     return taken if all(map(_fits, taken)) else []
 
 
 def _fits(taking: Taking) -> bool:
     """Whether the device holds its part."""
-    one = taking.part
+    one = taking.task
     temporaries = prepared(taking.engine, one).executable.plan.temporaries
     sizes = (*(nbytes(one, name) for name in one.matrices), *(temporary.nbytes for temporary in temporaries))
     return not memory_limit.too_large(taking.engine.device, sizes)
@@ -76,7 +70,13 @@ def run(parts: Sequence[Taking]) -> list[float]:
         for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
             stack.enter_context(engine.lock)
         begun = [_Begun(stack, taking) for taking in parts]
-        return [one.finish() for one in begun]
+        waiting = list(begun)
+        while waiting:  # in the order in which they end: who is waited for too late seems slower than it is
+            for one in [one for one in waiting if one.end.done]:
+                one.finish()
+                waiting.remove(one)
+            time.sleep(0)
+        return [one.seconds for one in begun]
 
 
 class _Begun:
@@ -84,7 +84,7 @@ class _Begun:
 
     def __init__(self, stack: ExitStack, taking: Taking) -> None:
         self._began = time.perf_counter()
-        engine, one = taking.engine, taking.part
+        engine, one = taking.engine, taking.task
         ready = prepared(engine, one)
         self._queue: Queue = engine.device.default_queue()
         stack.enter_context(InFlight(engine.in_flight, self._queue, tuple(one.matrices.values())))
@@ -95,7 +95,9 @@ class _Begun:
         self._coming = locked.crosses(engine.device, self._target, back=True) and self._target.flags.c_contiguous
         if self._coming:
             self._queue.download(self._target, self._memory, blocking=False)
+        self.end = self._queue.marker()
         self._queue.flush()
+        self.seconds = 0.0
 
     def _sent(self, stack: ExitStack, one: Task) -> Mapping[str, Memory]:
         """Memory of each operand; those that are read are under way."""
@@ -107,14 +109,15 @@ class _Begun:
                 staging.upload(self._queue, memory, np.ascontiguousarray(stored.array), blocking=False)
         return memories
 
-    def finish(self) -> float:
-        """Wait for the result."""
+    def finish(self) -> None:
+        """Bring the result of a part that has ended to its place, if it is not there."""
+        ended = time.perf_counter()
+        self.seconds = ended - self._began
         if self._coming:
             self._queue.finish()
-        elif self._target.flags.c_contiguous:
-            staging.download(self._queue, self._target, self._memory)
-        else:
-            result = np.empty(self._target.shape, self._target.dtype)
-            staging.download(self._queue, result, self._memory)
-            staging.copied(self._target, result)
-        return time.perf_counter() - self._began
+            return
+        array = self._target if self._target.flags.c_contiguous else np.empty(self._target.shape, self._target.dtype)
+        staging.download(self._queue, array, self._memory)
+        if array is not self._target:
+            staging.copied(self._target, array)
+        self.seconds += time.perf_counter() - ended

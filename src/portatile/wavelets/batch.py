@@ -158,7 +158,7 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
 def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: Flow) -> NDArray[Any]:
     """Locked orbitals through a flow; the result is there when the flow has come to its end."""
     whole: NDArray[Any] | None = None
-    count, some = psi.shape[0], _at_a_time(on_device.device, psi)
+    count, some = psi.shape[0], _at_a_time(on_device.device, psi, flow.beside)
 
     def place(first: int, done: Any) -> NDArray[Any]:
         nonlocal whole
@@ -217,10 +217,13 @@ def _by_threads(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[
     return whole
 
 
-def _at_a_time(device: Device, psi: NDArray[Any]) -> int:
-    """The number of a batch's orbitals that travel together: enough for each step to cost little, and few enough to travel by turns."""
-    together = _TOGETHER if locked.holds(psi) else _STAGED
-    count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] // _AT_ONCE), 1)
+def _at_a_time(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
+    """The number of a batch's orbitals that travel together: enough for each step to cost little, and few enough to travel by turns.
+
+    ``beside``: devices that share a batch, whose threads take turns in Python.
+    """
+    together = _TOGETHER * beside if locked.holds(psi) else _STAGED
+    count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] * beside // _AT_ONCE), 1)
     while count > 1 and memory_limit.too_large(device, (count * _largest(psi),) * (_ARRAYS * 2)):
         count //= 2
     return int(count)

@@ -30,9 +30,10 @@ _SHARE = 16  # of the device's memory that results take before those that have b
 
 
 class Flow:
-    """Queues and memory of one device. A context manager, which finishes and gives them back. For one thread."""
+    """Queues and memory of one device, of so many ``beside`` each other. A context manager, which finishes. For one thread."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, beside: int = 1) -> None:
+        self.beside = beside
         self._device, self._default = device, device.default_queue()
         self._there, self._back = device.queue(), device.queue()
         self._lanes: deque[tuple[Memory, Event]] = deque()

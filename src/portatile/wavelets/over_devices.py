@@ -109,7 +109,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     def run(share: Share, pieces: Pieces) -> None:
         device = by_id[share.device]
         flows = not add and isinstance(psi, np.ndarray) and locked.holds(psi) and not device.info.unified_memory
-        with Flow(device) if flows else nullcontext() as flow:
+        with Flow(device, len(by_id)) if flows else nullcontext() as flow:
             _Member(device, task, share, flow).run(pieces, asked.orbitals, compute, result)
 
     shares = tuple(Share(name) for name in by_id)
