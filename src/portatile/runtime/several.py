@@ -209,7 +209,7 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     if len(workers) < FEWEST:
         split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
-        split = _shared(devices, workers, task, start, "; ".join(filter(None, (note, left_out))))
+        split = _shared(what, workers, start, "; ".join(filter(None, (note, left_out))))
     return keep(named, replace(split, forecast=told))
 
 
@@ -233,12 +233,12 @@ def _by_one(
     return Split(problem, "", seconds, (Share(device.info.id, max(problem.sizes.values(), default=0), 1, seconds),), note)
 
 
-def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecast.Shared, start: Start, note: str) -> Split:
-    problem = task.problem
+def _shared(what: Considered, workers: Sequence[_Worker], start: Start, note: str) -> Split:
+    task, problem = what.task, what.task.problem
     began = time.perf_counter()
     cut = workers[0].cut
     size, work = problem.sizes[cut.size], _work(problem, cut)
-    known = {worker.share.device: forecast.known(worker.engine, problem, worker.where) / work for worker in workers}
+    known = {worker.share.device: _known(worker, problem, what.told) / work for worker in workers}
     period = lcm(*(max(worker.cut.period, 1) for worker in workers))
     pieces, predicted = Pieces(size, period, known), 0.0
     if all(known.values()):
@@ -249,8 +249,16 @@ def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecas
     shown = {name: rate * work for name, rate in rates.items()}
     if not any(worker.share.failure for worker in workers):
         making = sum(worker.engine.making for worker in workers) - making
-        forecast.learn_together(devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
+        forecast.learn_together(what.devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
     return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
+
+
+def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
+    """Flops a second that a device showed where the operands lie, in pieces or alone; 0 for nothing known."""
+    shown, alone = forecast.known(worker.engine, problem, worker.where), told.alone.get(worker.share.device)
+    if shown or alone is None or not alone.measured:
+        return shown
+    return max(workloads.get(problem.workload).flops(problem), 1.0) / max(alone.seconds, 1e-12)
 
 
 def _at_once(workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
