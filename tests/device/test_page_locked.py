@@ -116,6 +116,32 @@ def test_results_take_over_each_other_s_memory(device: Device, locks: set[int]) 
         np.testing.assert_allclose(portatile.matmul(a, b, device=device.info.id), expected, rtol=1e-12)
 
 
+def test_memory_that_no_result_takes_is_given_back(device: Device, locks: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while, and where results are of many sizes."""
+    rng = np.random.default_rng(new_seed("idle"))
+    arrays = [rng.random(1000 * size) for size in range(1, 6)]
+
+    def kept() -> int:
+        return sum(len(results.free) for results in locked._results.values())
+
+    def fetched(array: NDArray[Any]) -> None:
+        with Buffer.from_numpy(array, device) as there:
+            for _ in range(4):
+                assert np.array_equal(there.numpy(), array)
+
+    fetched(arrays[0])
+    assert kept() == 1
+    monkeypatch.setattr(page_locked, "_IDLE", -1.0)
+    fetched(arrays[1])
+    assert not locked._results[arrays[0].nbytes].free
+    monkeypatch.setattr(page_locked, "_IDLE", 60.0)
+    monkeypatch.setattr(page_locked, "_SIZES", 3)
+    for array in arrays:
+        fetched(array)
+    assert len(locked._results) == 3
+    assert kept() == 3
+
+
 def test_a_released_device_locks_anew(device: Device, locks: set[int]) -> None:
     array = np.random.default_rng(new_seed("release")).random(5000)
     for _ in range(2):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import weakref
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -30,17 +31,20 @@ _LEAST = 1 << 22  # bytes of an array for which it pays
 _OFTEN = 2  # times that an array crosses before it is locked: about as long as locking takes, over what it saves each time
 _DROPPED = 2  # results of a size that were dropped for each one whose memory is locked and kept
 _PAGE = 4096  # bytes
+_SIZES = 64  # of results, of which memory is kept
+_IDLE = 60.0  # seconds after which memory that no result took is given back, when another is asked for
 _SHARE = 8  # of the host's memory one part of so many may be locked
 
 
 @dataclass
 class _Block:
-    """Locked bytes from ``start`` on, to ``end``. ``memory`` keeps those that are kept for results."""
+    """Locked bytes from ``start`` on, to ``end``. ``memory`` keeps those that are kept for results, ``since`` when they are free."""
 
     start: int
     end: int
     lock: PageLock
     memory: NDArray[np.uint8] | None = None
+    since: float = 0.0
 
 
 @dataclass
@@ -114,8 +118,10 @@ class PageLocked:
         if owner is None or owner.nbytes < _LEAST:
             return False
         with self._mutex:
-            if back:
-                self._results.setdefault(owner.nbytes, _Results(device))
+            if back and owner.nbytes not in self._results:
+                self._results[owner.nbytes] = _Results(device)
+                if len(self._results) > _SIZES:
+                    self._drop(self._results.pop(next(iter(self._results))))
             seen = self._seen.get(id(owner))
             if seen is None:
                 seen = self._seen[id(owner)] = _Seen(weakref.ref(owner, partial(self._gone, id(owner))))
@@ -137,7 +143,10 @@ class PageLocked:
             return np.empty(shape, dtype)
         kind = np.dtype(dtype)
         nbytes = prod(shape) * kind.itemsize
+        now = time.monotonic()
         with self._mutex:
+            for each in self._results.values():
+                self._drop(each, now - _IDLE)
             results = self._results.get(nbytes)
             block = results.free.pop() if results is not None and results.free else None
             makes = results is not None and block is None and results.dropped >= _DROPPED
@@ -160,6 +169,7 @@ class PageLocked:
         with self._mutex:
             results = self._results.get(block.end - block.start)
             if results is not None and block.lock.alive and self._blocks.get(block.start) is block:
+                block.since = time.monotonic()
                 results.free.append(block)
                 return
         self._unlock(block)
@@ -193,6 +203,11 @@ class PageLocked:
             insort(self._starts, start)
             self._blocks[start] = block
             return block
+
+    def _drop(self, results: _Results, before: float = inf) -> None:
+        """Unlock blocks that are free since ``before``; the one that was given back first comes first."""
+        while results.free and results.free[0].since < before:
+            self._unlock(results.free.pop(0))
 
     def _make_room(self, nbytes: int) -> bool:
         """Unlock memory that is kept for results and free, until so many bytes more may be locked; whether they may."""
