@@ -11,8 +11,9 @@ import pytest
 from portatile import Buffer
 from portatile.device import page_locked, staging
 from portatile.device.base import Device
+from portatile.device.cuda import memory
 from portatile.device.page_locked import locked
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, DeviceError
 from support.cuda_driver import EmulatedDriver
 
 
@@ -22,6 +23,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_locked, "_OFTEN", 1)
     monkeypatch.setattr(page_locked, "_DROPPED", 1)
     monkeypatch.setattr(staging, "_NOTED", 1)
+    monkeypatch.setattr(staging, "_BLOCK", 4096)
+    staging._kept.clear()
     monkeypatch.setattr(staging, "pays", lambda device, array: array.nbytes > 0)
 
 
@@ -90,3 +93,27 @@ def test_nothing_is_registered_while_a_process_forks(gpu: Device, driver: Emulat
         del kept
         assert np.array_equal(there.numpy(), np.arange(1000.0))
     locked.forget()
+
+
+def test_much_pinned_memory_is_the_system_s(gpu: Device, driver: EmulatedDriver) -> None:
+    """Locked as long as somebody has it; the driver's where the system refuses."""
+    pinned = gpu.pinned(1 << 22)
+    assert driver.count("locked_bytes") == 1 << 22
+    pinned[:] = 7
+    part = pinned[5:9]
+    del pinned
+    gc.collect()
+    assert driver.count("locked_bytes") == 1 << 22
+    assert part.tolist() == [7] * 4
+    del part
+    gc.collect()
+    assert driver.count("locked_bytes") == 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory.CudaPageLock, "__init__", refuses)
+        pinned = gpu.pinned(1 << 22)
+        pinned[:] = 7
+        del pinned
+
+
+def refuses(*args: object) -> None:
+    raise DeviceError("no more")

@@ -166,8 +166,11 @@ def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: Flow) ->
             whole = into((count, *done.shape[1:]), done.dtype)
         return whole[first : first + done.shape[0]]
 
-    for first in range(0, count, some):
-        flow.through(psi[first : first + some], on_device.of, partial(place, first))
+    first = 0
+    while first < count:
+        group = max(min(some, flow.sent, count - first), 1)  # nothing is computed beside the first orbitals
+        flow.through(psi[first : first + group], on_device.of, partial(place, first))
+        first += group
     flow.collect()
     assert whole is not None
     return whole

@@ -33,7 +33,7 @@ class Flow:
     """Queues and memory of one device, of so many ``beside`` each other. A context manager, which finishes. For one thread."""
 
     def __init__(self, device: Device, beside: int = 1) -> None:
-        self.beside = beside
+        self.beside, self.sent = beside, 0  # orbitals so far
         self._device, self._default = device, device.default_queue()
         self._there, self._back = device.queue(), device.queue()
         self._lanes: deque[tuple[Memory, Event]] = deque()
@@ -56,6 +56,7 @@ class Flow:
 
     def through(self, orbitals: NDArray[Any], compute: Callable[[Buffer], Any], place: Callable[[Any], NDArray[Any]]) -> None:
         """Send locked orbitals, compute them, and bring the result to the array that ``place`` gives for it."""
+        self.sent += len(orbitals)
         memory = self._lane(orbitals.nbytes)
         self._there.upload(memory, orbitals, blocking=False)
         self._default.wait_for(self._there.marker())
