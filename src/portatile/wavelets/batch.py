@@ -21,6 +21,7 @@ from portatile.device import Selector, staging
 from portatile.device.base import Device, Queue
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.page_locked import locked
+from portatile.device.side_by_side import threads
 from portatile.errors import ArgumentError
 from portatile.runtime import memory_limit
 from portatile.wavelets.flow import Flow, Into, Place
@@ -236,7 +237,7 @@ def _beside(device: Device, psi: NDArray[Any], some: int) -> int:
     """How many times so many orbitals a device processes at once: as often as pays, and as it has the memory for."""
     if some * psi[0].nbytes < _SMALL:
         return 1
-    count = min(staging.threads(), _AT_ONCE if staging.pays(device, psi[:some]) else 2)
+    count = min(threads(), _AT_ONCE if staging.pays(device, psi[:some]) else 2)
     while count > 2 and memory_limit.too_large(device, (some * _largest(psi),) * (_ARRAYS * count)):
         count -= 1
     return count

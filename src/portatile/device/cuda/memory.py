@@ -136,8 +136,8 @@ class CudaPinned:
     def __del__(self) -> None:
         if not running:
             return
-        if getattr(self, "_lock", None) is not None:
-            self._lock.release()
+        if (lock := getattr(self, "_lock", None)) is not None:
+            lock.release()
         elif getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
             with self._device.current():
                 driver.cuMemFreeHost(self._pointer)
