@@ -13,7 +13,7 @@ import portatile
 from portatile import device as devices
 from portatile.device.base import Device
 from portatile.errors import DeviceError
-from portatile.runtime import at_once, forecast, splits
+from portatile.runtime import at_once, forecast, several, splits
 from support.seeds import new_seed
 
 
@@ -60,6 +60,40 @@ def test_parts_follow_one_another_and_make_the_whole(pair: list[str], begun: lis
         assert (low, middle, high) == (0, again, 700)
     shares = {share.device: share.steps for share in splits.latest().shares}  # type: ignore[union-attr]
     assert shares == {pair[0]: middle, pair[1]: 700 - middle}
+
+
+def test_calls_of_a_kind_are_computed_in_the_same_parts(
+    pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other arrays, too; every so often, and where something else is asked, the call is thought over."""
+    rng = np.random.default_rng(new_seed("again"))
+    monkeypatch.setattr(at_once, "_AGAIN", 3)
+    monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
+    considered: list[int] = []
+    usual = several.considered
+    monkeypatch.setattr(several, "considered", lambda *given: (considered.append(1), usual(*given))[1])
+    at_once.forget()
+    for turn in range(8):
+        a, b = rng.random((700, 70)), rng.random((70, 90))
+        np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+        assert len(considered) == 1 + turn // 4
+    assert len(begun) == 8
+    atoms = rng.random((50, 4), np.float32)
+    for origin in ((0.0, 0.0, 0.0), (0.0, 3.0, 0.5)):
+        expected = portatile.coulomb_potential(atoms, (64, 300), 0.1, origin=origin, device=pair[0])
+        for _ in range(2):
+            found = portatile.coulomb_potential(atoms, (64, 300), 0.1, origin=origin, device=pair)
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+    a, b = rng.random((20, 30, 40)), rng.random((40, 50))
+    for _ in range(3):
+        np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+
+    def failing(parts: Any) -> list[float]:
+        raise DeviceError("it fell off the bus")
+
+    monkeypatch.setattr(at_once, "run", failing)
+    a, b = rng.random((700, 70)), rng.random((70, 90))
+    np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
 
 
 def test_grids_know_where_their_parts_begin(pair: list[str], begun: list[list[tuple[int, int]]]) -> None:

@@ -6,22 +6,27 @@ Threads that hand out piece after piece take milliseconds: they wait for Python'
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from portatile.arguments.matrices import Matrix
 from portatile.device import staging
 from portatile.device.base import Memory, Queue
 from portatile.device.page_locked import locked
-from portatile.runtime import memory_limit
+from portatile.errors import DeviceError, LaunchError
+from portatile.runtime import memory_limit, tasks
 from portatile.runtime.engine import Engine
 from portatile.runtime.in_flight import InFlight
 from portatile.runtime.tasks import Task, nbytes, part, prepared, whole_periods
 from portatile.workload import Cut
 
 _SHORT = 0.03  # seconds
+_AGAIN = 16  # calls that are computed in the same parts
+_MOST = 1024  # kinds of calls that are remembered
 _FINE = 32  # parts are of whole ones in so many, so that what was made ready for a share suits others
 
 
@@ -30,6 +35,7 @@ class Taking(NamedTuple):
 
     engine: Engine
     task: Task
+    cut: Cut
     low: int
     high: int
 
@@ -51,7 +57,7 @@ def shares(devices: Sequence[tuple[Engine, Task, Cut]], rates: Sequence[float]) 
         high = size if place == len(devices) - 1 else whole_periods(size * round(_FINE * done / total) // _FINE, own)
         if engine.device.info.unified_memory or not low < high or (high % own.period and high < size):
             return []
-        taken.append(Taking(engine, part(task, own, low, high), low, high))
+        taken.append(Taking(engine, part(task, own, low, high), own, low, high))
         low = high
     return taken if all(map(_fits, taken)) else []
 
@@ -62,6 +68,36 @@ def _fits(taking: Taking) -> bool:
     temporaries = prepared(taking.engine, one).executable.plan.temporaries
     sizes = (*(nbytes(one, name) for name in one.matrices), *(temporary.nbytes for temporary in temporaries))
     return not memory_limit.too_large(taking.engine.device, sizes)
+
+
+def remember(key: Hashable, parts: Sequence[Taking]) -> None:
+    """Let the next calls of this kind be computed in the same parts."""
+    if len(_known) >= _MOST:
+        _known.clear()
+    _known[key] = _Known(parts, _AGAIN)
+
+
+def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
+    """Compute a call in the parts of an earlier one of its kind; False, with nothing done that counts, where it has to be thought over.
+
+    Each of so many calls is, because the devices' rates may have changed, and one on a device that fails.
+    """
+    known = _known.get(key)
+    if known is None or not known.calls:
+        return False
+    known.calls -= 1
+    matrices = dict(zip(known.parts[0].task.matrices, operands, strict=True))
+    try:
+        run([one._replace(task=tasks.again(one.task, one.cut, one.low, matrices, scalars)) for one in known.parts])
+    except (DeviceError, LaunchError, MemoryError):
+        del _known[key]
+        return False
+    return True
+
+
+def forget() -> None:
+    """Think every call over."""
+    _known.clear()
 
 
 def run(parts: Sequence[Taking]) -> list[float]:
@@ -77,6 +113,17 @@ def run(parts: Sequence[Taking]) -> list[float]:
                 waiting.remove(one)
             time.sleep(0)
         return [one.seconds for one in begun]
+
+
+@dataclass
+class _Known:
+    """The parts of a kind of calls, and how many calls are computed so before it is thought over."""
+
+    parts: Sequence[Taking]
+    calls: int
+
+
+_known: dict[Hashable, _Known] = {}
 
 
 class _Begun:

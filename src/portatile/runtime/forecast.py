@@ -79,6 +79,11 @@ class Forecast:
         return bool(self.quickest) and (bool(self.little) or self.alone[self.quickest].measured)
 
     @property
+    def tried(self) -> bool:
+        """Whether all together and the best one alone were measured."""
+        return self.together is not None and self.together.measured and bool(self.alone) and self.alone[self.best_alone].measured
+
+    @property
     def why(self) -> str:
         """Who computes it alone, and why."""
         if self.little:

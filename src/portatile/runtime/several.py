@@ -7,10 +7,8 @@ device that they fall to, so the bits may differ from a single device's within t
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import lcm
@@ -30,8 +28,8 @@ from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
+from portatile.runtime.together import Part, together
 from portatile.runtime.triangles import TriangleParts
-from portatile.user_warnings import warn
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
@@ -167,13 +165,17 @@ def _work(problem: Problem, cut: Cut) -> float:
 
 
 class Considered(NamedTuple):
-    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough."""
+    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough.
+
+    ``key`` is of calls of its kind.
+    """
 
     named: Sequence[Device]
     devices: Sequence[Device]
     task: forecast.Shared
     told: Forecast
     note: str = ""
+    key: Hashable = None
 
 
 Taking = tuple[Sequence[Device], str]
@@ -201,7 +203,7 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    named, devices, task, told, left_out = what
+    named, devices, task, told, left_out, _ = what
     if len(devices) == 1:
         return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
     alone = next((device for device in devices if device.info.id == told.quickest), None)
@@ -215,7 +217,7 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
 
 def settled(what: Considered) -> str:
     """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
-    named, _, task, told, _ = what
+    named, _, task, told, *_ = what
     if not told.settled or task.places[told.quickest] == forecast.REMOTE:
         return ""
     keep(named, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
@@ -244,7 +246,7 @@ def _shared(what: Considered, workers: Sequence[_Worker], start: Start, note: st
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))
     making = sum(worker.engine.making for worker in workers)
-    rates = _at_once(workers, known) or _by_pieces(workers, pieces, start)
+    rates = _at_once(what, workers, known) or _by_pieces(workers, pieces, start)
     seconds = time.perf_counter() - began
     shown = {name: rate * work for name, rate in rates.items()}
     if not any(worker.share.failure for worker in workers):
@@ -261,7 +263,7 @@ def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
     return max(workloads.get(problem.workload).flops(problem), 1.0) / max(alone.seconds, 1e-12)
 
 
-def _at_once(workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
+def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
     """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
     parts = at_once.shares([(worker.engine, worker.task, worker.cut) for worker in workers], [known[one.share.device] for one in workers])
     if not parts:
@@ -272,6 +274,8 @@ def _at_once(workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str
         return {}
     for worker, one, seconds in zip(workers, parts, taken, strict=True):
         worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, seconds
+    if what.key is not None and what.told.tried:
+        at_once.remember(what.key, parts)
     return {worker.share.device: worker.share.rate for worker in workers}
 
 
@@ -284,49 +288,6 @@ def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict
     warm = pieces.shown
     taking = [worker.share for worker in workers if worker.share.pieces and not worker.share.failure]
     return {share.device: warm[share.device] for share in taking if share.device in warm}
-
-
-class Part(NamedTuple):
-    """What one device does of something shared: ``run`` takes pieces until there are none, and hands back what it does not finish."""
-
-    share: Share
-    run: Callable[[Pieces], None]
-
-
-def together(workers: Sequence[Part], pieces: Pieces) -> None:
-    """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
-
-    Raises what the last one raised where all fail, and a mistake that is no device's failure.
-    """
-    errors: list[Exception] = []
-
-    def work(worker: Part) -> None:
-        try:
-            worker.run(pieces)
-        except Exception as error:  # raised below, where no other device makes up for it
-            worker.share.failure = str(error)
-            errors.append(error)
-            pieces.drop(worker.share.device)
-            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a mistake, not a device's failure
-                pieces.stop()
-
-    threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
-        pieces.stop()
-        for thread in threads:
-            with suppress(KeyboardInterrupt):
-                thread.join()
-        raise
-    if pieces.left or pieces.stopped:
-        raise errors[-1]
-    for worker in workers:
-        if worker.share.failure:
-            warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")
 
 
 def _workers(

@@ -53,10 +53,14 @@ class Task:
 
 def task(engine: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
     """The task of a problem on host arrays, in the configuration that it would have in one piece."""
-    shared = {name for name, stored in matrices.items() if stored.number > 1 and stored.step == 0}
-    single = {name: stored._replace(array=stored.array[0], number=1) for name, stored in matrices.items() if name in shared}
-    packed = _packed(problem, shared)
-    return Task(packed, engine.settle(problem), {**matrices, **single}, scalars, list(matrices)[-1], problem)
+    single = _single(matrices)
+    return Task(_packed(problem, single), engine.settle(problem), {**matrices, **single}, scalars, list(matrices)[-1], problem)
+
+
+def _single(matrices: Mapping[str, Matrix]) -> dict[str, Matrix]:
+    """The operands of a stack that are one matrix for all of it."""
+    shared = {name: stored for name, stored in matrices.items() if stored.number > 1 and stored.step == 0}
+    return {name: stored._replace(array=stored.array[0], number=1) for name, stored in shared.items()}
 
 
 def nbytes(task: Task, name: str) -> int:
@@ -93,11 +97,22 @@ def _piece(stored: Matrix, how: str, low: int, high: int) -> Matrix:
 
 def part(task: Task, cut: Cut, low: int, high: int) -> Task:
     """The task of the steps ``low`` to ``high``."""
-    pieces = {name: _piece(task.matrices[name], how, low * cut.unit, high * cut.unit) for name, how in cut.pieces.items()}
-    scalars = {**task.scalars, cut.first: task.scalars[cut.first] + low} if cut.first else task.scalars
     problem = replace(task.problem, sizes={**task.problem.sizes, cut.size: high - low})
     shared = {name for name, layout in problem.layout.items() if layout.strides[0] == 0}
-    return replace(task, problem=_packed(problem, shared), matrices={**task.matrices, **pieces}, scalars=scalars)
+    return _of_steps(replace(task, problem=_packed(problem, shared)), cut, low, high)
+
+
+def _of_steps(whole: Task, cut: Cut, low: int, high: int) -> Task:
+    """A task with the operands and scalars of these steps in place of all."""
+    pieces = {name: _piece(whole.matrices[name], how, low * cut.unit, high * cut.unit) for name, how in cut.pieces.items()}
+    scalars = {**whole.scalars, cut.first: whole.scalars[cut.first] + low} if cut.first else whole.scalars
+    return replace(whole, matrices={**whole.matrices, **pieces}, scalars=scalars)
+
+
+def again(known: Task, cut: Cut, low: int, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
+    """The part that ``known`` is, from the step ``low`` on, of the same problem on arrays that lie like those it was made for."""
+    whole = replace(known, matrices={**matrices, **_single(matrices)}, scalars=scalars)
+    return _of_steps(whole, cut, low, low + known.problem.sizes[cut.size])
 
 
 def _packed(problem: Problem, shared: Collection[str]) -> Problem:

@@ -20,11 +20,11 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
-from portatile.runtime import batches, forecast, perform, several
+from portatile.runtime import batches, forecast, perform
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
-from portatile.runtime.several import Part
 from portatile.runtime.splits import Share, Split, keep
+from portatile.runtime.together import Part, together
 from portatile.wavelets.batch import back
 from portatile.wavelets.flow import Flow, Into, Place
 
@@ -116,7 +116,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     step = task.work / asked.orbitals
     known = {name: task.work / one.seconds / step for name, one in asked.told.alone.items()}
     pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
-    several.together([Part(share, partial(run, share)) for share in shares], pieces)
+    together([Part(share, partial(run, share)) for share in shares], pieces)
     whole = result.whole()
     seconds = time.perf_counter() - began
     warm = pieces.shown
