@@ -143,6 +143,8 @@ class PageLocked:
             return np.empty(shape, dtype)
         kind = np.dtype(dtype)
         nbytes = prod(shape) * kind.itemsize
+        if nbytes < _LEAST:
+            return np.empty(shape, kind)
         now = time.monotonic()
         with self._mutex:
             for each in self._results.values():
