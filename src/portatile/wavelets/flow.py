@@ -20,13 +20,14 @@ from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.errors import PortatileError
+from portatile.runtime import memory_limit
 
 Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Gives the host memory of a shape and dtype that a batch's result is written to, such as ``np.empty``."""
 
 _LANES = 6  # groups of orbitals that are on the device at once
 _AHEAD = 3  # groups that are sent before the first one is waited for, where a copy of the host's is at the end
-_SHARE = 16  # of the device's memory that results take before those that have been fetched are dropped
+_SHARE = 16  # one part of the device's memory in so many is what results take before those that have been fetched are dropped
 
 
 class Flow:
@@ -37,6 +38,7 @@ class Flow:
         self._device, self._default = device, device.default_queue()
         self._there, self._back = device.queue(), device.queue()
         self._lanes: deque[tuple[Memory, Event]] = deque()
+        self._most = min(device.info.global_memory, memory_limit.limit_of(device) or device.info.global_memory) // _SHARE
         self._held: list[Buffer] = []  # memory that is given back makes all queues wait for each other
         self._waiting: deque[tuple[Any, Event, NDArray[Any]]] = deque()
 
@@ -104,7 +106,7 @@ class Flow:
     def _hold(self, done: Any) -> None:
         """Keep a result until it is fetched."""
         self._held.append(done)
-        if sum(one.nbytes for one in self._held) > self._device.info.global_memory // _SHARE:
+        if sum(one.nbytes for one in self._held) > self._most:
             self.collect()
             self._back.finish()
             self._held.clear()
