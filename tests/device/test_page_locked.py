@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.page_locked import PageLocked, locked
-from portatile.errors import DeviceError
+from portatile.errors import DeviceError, UsageError
 from portatile.runtime import perform, slabs
 from portatile.wavelets import batch, flow
 from portatile.wavelets.flow import Flow
@@ -269,6 +270,28 @@ def test_threads_may_lock_at_once(device: Device, locks: set[int]) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(trip, range(60)))
+
+
+def test_an_eighth_of_the_memory_may_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the container's, where that is less."""
+    monkeypatch.delenv("PORTATILE_PAGE_LOCKED", raising=False)
+    container = tmp_path / "memory.max"
+    monkeypatch.setattr(page_locked, "_CONTAINER", container)
+    found = []
+    for text in (None, "max\n", "8000000\n"):
+        if text is not None:
+            container.write_text(text)
+        page_locked._memory.cache_clear()
+        found.append(page_locked.limit())
+    page_locked._memory.cache_clear()
+    assert found[0] == found[1] > found[2] == 1_000_000
+    monkeypatch.setenv("PORTATILE_PAGE_LOCKED", "0")
+    assert page_locked.limit() == 0
+    monkeypatch.setenv("PORTATILE_PAGE_LOCKED", "2M")
+    assert page_locked.limit() == 2 << 20
+    monkeypatch.setenv("PORTATILE_PAGE_LOCKED", "much")
+    with pytest.raises(UsageError, match="PORTATILE_PAGE_LOCKED"):
+        page_locked.limit()
 
 
 def test_small_results_are_not_watched() -> None:

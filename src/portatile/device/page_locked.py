@@ -14,8 +14,9 @@ import weakref
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from math import inf, prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ _LEAST = 1 << 22  # bytes of an array for which it pays
 _OFTEN = 2  # times that an array crosses before it is locked: about as long as locking takes, over what it saves each time
 _DROPPED = 2  # results of a size that were dropped for each one whose memory is locked and kept
 _PAGE = 4096  # bytes
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 _SIZES = 64  # of results, of which memory is kept
 _IDLE = 60.0  # seconds after which memory that no result took is given back, when another is asked for
 _SHARE = 8  # of the host's memory one part of so many may be locked
@@ -242,14 +244,22 @@ class PageLocked:
 
 
 def limit() -> int:
-    """Bytes that may be locked: what the user says, else a part of the host's memory."""
+    """Bytes that may be locked: what the user says, else a part of the memory that this process may use."""
     asked = settings.page_locked()
-    if asked is not None:
-        return asked
+    return _memory() // _SHARE if asked is None else asked
+
+
+@cache
+def _memory() -> int:
+    """Bytes of the host's memory, or of the container's if it has less; 0 where the system does not say."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _SHARE
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 0
+    try:
+        return min(memory, int(_CONTAINER.read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no container, or one without a limit: "max"
+        return memory
 
 
 def _owner(array: NDArray[Any]) -> NDArray[Any] | None:
