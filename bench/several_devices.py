@@ -40,7 +40,8 @@ from portatile.runtime import splits
 
 _COPY = 1 << 28  # bytes
 _READY = 16  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone
-_FEW, _SOON = 7, 2.5  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
+_FEW, _SOON = 5, 2.0  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
+_DRAWN = 512  # rows of a matrix
 _CPU_PART = 16  # a CPU alone computes the problem divided by this
 _LONG = 20.0  # seconds of one way, after which no further sample is taken
 _OF_BEST = 1.02  # times the best known time, within which a search has found it
@@ -98,9 +99,14 @@ def cases(n: int, grid: int) -> Iterator[Case]:
     yield Case("coulomb_potential", lambda rng: ((rng.random((4000, 4)) * grid).astype(np.float32), range(points)), potential, slab)
     yield Case("mri_q", lambda rng: tuple(rng.random(count, np.float32) for count in [2048] * 5 + [grid**3] * 3), portatile.mri_q, voxels)
     for dtype in ("float64", "float32"):
-        yield Case(
-            f"matmul {dtype}", lambda rng, d=dtype: tuple(rng.random((n, n), np.dtype(d).type) for _ in "ab"), portatile.matmul, first_axis
-        )
+        yield Case(f"matmul {dtype}", lambda rng, d=dtype: (matrix(rng, n, d), matrix(rng, n, d)), portatile.matmul, first_axis)
+
+
+def matrix(rng: np.random.Generator, n: int, dtype: str) -> Any:
+    """Random rows, the same ones again and again: to draw all of a large matrix takes longer than to multiply it."""
+    rows = min(n, _DRAWN)
+    drawn = rng.random((rows, n), np.dtype(dtype).type)
+    return np.concatenate([drawn] * (n // rows) + [drawn[: n % rows]])
 
 
 def placed(operands: tuple[Any, ...], where: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ import portatile
 from portatile import device as devices
 from portatile.device.base import Device
 from portatile.errors import DeviceError
-from portatile.runtime import at_once, forecast, several, splits
+from portatile.runtime import at_once, deferred, forecast, several, splits
 from support.seeds import new_seed
 
 
@@ -28,6 +28,7 @@ def pair(twins: tuple[Device, Device], both: list[str], monkeypatch: pytest.Monk
     monkeypatch.setattr(devices, "devices", lambda: [*twins, other])
     monkeypatch.setattr(forecast, "known", lambda engine, problem, place="", least=False: 1e12)
     yield [far.info.id, other.info.id]
+    deferred.waiting.flush()
     other.release()
 
 
@@ -102,6 +103,18 @@ def test_grids_know_where_their_parts_begin(pair: list[str], begun: list[list[tu
     expected = portatile.coulomb_potential(atoms, (64, 300), 0.1, device=pair[0])
     np.testing.assert_allclose(portatile.coulomb_potential(atoms, (64, 300), 0.1, device=pair), expected, rtol=1e-5)
     assert begun
+
+
+def test_rows_of_a_result_may_lie_apart(pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real and imaginary parts of an image's voxels; locked ones come to their places."""
+    rng = np.random.default_rng(new_seed("rows"))
+    given = [rng.random(count, np.float32) for count in [40] * 5 + [900] * 3]
+    expected = portatile.mri_q(*given, device=pair[0])
+    for turn in range(3):
+        for part, wanted in zip(portatile.mri_q(*given, device=pair), expected, strict=True):
+            np.testing.assert_allclose(part, wanted, rtol=1e-4, atol=1e-4)
+        monkeypatch.setattr(at_once.locked, "crosses", lambda device, array, back=False: True)  # as if all were locked
+        assert len(begun) == turn + 1
 
 
 def test_values_that_an_output_begins_with_are_handed_out_in_pieces(pair: list[str], begun: list[list[tuple[int, int]]]) -> None:

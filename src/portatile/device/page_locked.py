@@ -264,8 +264,13 @@ def _memory() -> int:
 
 def _owner(array: NDArray[Any]) -> NDArray[Any] | None:
     """The NumPy array that frees the memory of ``array``; None where that is another object."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
+    base = array.base
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            array = base
+        elif not isinstance(getattr(base, "base", None), np.ndarray):  # those of as_strided stand between two arrays
+            return None
+        base = base.base
     return array if array.flags.owndata and array.flags.forc else None
 
 

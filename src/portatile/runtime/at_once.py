@@ -25,6 +25,8 @@ from portatile.runtime.tasks import Task, nbytes, part, prepared, whole_periods
 from portatile.workload import Cut
 
 _SHORT = 0.03  # seconds
+_LITTLE = 1 << 27  # bytes of a part: of more, copies and kernels are worth running beside each other
+_ROWS = 8  # at most that are copied one by one where they lie apart
 _AGAIN = 16  # calls that are computed in the same parts
 _MOST = 1024  # kinds of calls that are remembered
 _FINE = 32  # parts are of whole ones in so many, so that what was made ready for a share suits others
@@ -66,8 +68,8 @@ def _fits(taking: Taking) -> bool:
     """Whether the device holds its part."""
     one = taking.task
     temporaries = prepared(taking.engine, one).executable.plan.temporaries
-    sizes = (*(nbytes(one, name) for name in one.matrices), *(temporary.nbytes for temporary in temporaries))
-    return not memory_limit.too_large(taking.engine.device, sizes)
+    sizes = [nbytes(one, name) for name in one.matrices]
+    return sum(sizes) <= _LITTLE and not memory_limit.too_large(taking.engine.device, (*sizes, *(one.nbytes for one in temporaries)))
 
 
 def remember(key: Hashable, parts: Sequence[Taking]) -> None:
@@ -139,9 +141,12 @@ class _Begun:
         ready.run(self._queue, memories, one.scalars)
         self._target: Any = one.matrices[one.output].array
         self._memory = memories[one.output]
-        self._coming = locked.crosses(engine.device, self._target, back=True) and self._target.flags.c_contiguous
+        rows = _rows(self._target)
+        crossing = [locked.crosses(engine.device, row, back=True) for row in rows]  # of all rows, for each counts
+        self._coming = bool(rows) and all(crossing)
         if self._coming:
-            self._queue.download(self._target, self._memory, blocking=False)
+            for place, row in enumerate(rows):
+                self._queue.download(row, self._memory, place * row.nbytes, blocking=False)
         self.end = self._queue.marker()
         self._queue.flush()
         self.seconds = 0.0
@@ -153,7 +158,8 @@ class _Begun:
             memory = memories[name] = self._queue.device.allocate(max(nbytes(one, name), one.problem.itemsize))
             stack.callback(memory.release)
             if stored.read and stored.array.size:
-                staging.upload(self._queue, memory, np.ascontiguousarray(stored.array), blocking=False)
+                for place, row in enumerate(_rows(stored.array) or (np.ascontiguousarray(stored.array),)):
+                    staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
         return memories
 
     def finish(self) -> None:
@@ -168,3 +174,10 @@ class _Begun:
         if array is not self._target:
             staging.copied(self._target, array)
         self.seconds += time.perf_counter() - ended
+
+
+def _rows(array: Any) -> tuple[Any, ...]:
+    """The parts of an array between which there are gaps: all of it, or a few rows; none where those are many, or no rows."""
+    if array.flags.c_contiguous:
+        return (array,)
+    return tuple(array) if array.ndim == 2 and len(array) <= _ROWS and array[0].flags.c_contiguous else ()
