@@ -26,6 +26,7 @@ from portatile.workload import Cut
 
 _SHORT = 0.03  # seconds
 _LITTLE = 1 << 27  # bytes of a part: of more, copies and kernels are worth running beside each other
+_SMALL = 1 << 18  # bytes of an operand that is sent without further ado
 _ROWS = 8  # at most that are copied one by one where they lie apart
 _AGAIN = 16  # calls that are computed in the same parts
 _MOST = 1024  # kinds of calls that are remembered
@@ -158,7 +159,11 @@ class _Begun:
             memory = memories[name] = self._queue.device.allocate(max(nbytes(one, name), one.problem.itemsize))
             stack.callback(memory.release)
             if stored.read and stored.array.size:
-                for place, row in enumerate(_rows(stored.array) or (np.ascontiguousarray(stored.array),)):
+                rows = _rows(stored.array) or (np.ascontiguousarray(stored.array),)
+                if len(rows) == 1 and rows[0].nbytes < _SMALL:
+                    self._queue.send(memory, rows[0])
+                    continue
+                for place, row in enumerate(rows):
                     staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
         return memories
 
