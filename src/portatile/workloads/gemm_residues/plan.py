@@ -18,16 +18,17 @@ from portatile.workloads.gemm import forms
 from portatile.workloads.gemm import plan as native
 from portatile.workloads.gemm.capabilities import matrix_shapes
 from portatile.workloads.gemm.passing import ceil_div, long_scalar, scalar
-from portatile.workloads.gemm_residues.numbers import DIGIT, LARGEST, LONGEST, MARGIN, PRECISION, STRETCH, numbers
+from portatile.workloads.gemm_residues.numbers import DIGIT, LARGEST, LONGEST, MARGIN, PRECISION, SHARES, STRETCH, numbers
 
 _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes, at a time
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
 _SHORT = 16
-_LONG = 1024
+_SPACINGS = (4096, 3), (1024, 2)  # steps of k from which leading bits are taken of one of 2**spacing
 _TILE = 16  # what rows and columns of a piece are a multiple of
 _STORED: Mapping[str, Value] = {"trans_a": "N", "trans_b": "T"}  # bytes of A and of B lie along k
-_STRETCHES = LONGEST // STRETCH  # of a row
-_WIDE = {1: 2, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
+_RESIDENT = {1: 1024, 2: 768}  # work-items that make bytes on a multiprocessor, real and complex
+_LOTS = 160  # bytes in which what is known of a row is added up
+_WIDE = {1: 4, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
 _DOWN = 4  # rows of C whose sums a work-item puts together
 _RESERVE = 7  # roundings beside those to integers: two of each operand's elements, two of a sum, one by its factor
 _FACTS = 32  # bytes of what is known of a row or column
@@ -64,8 +65,13 @@ def padded(k: int) -> int:
 
 
 def sampled(depth: int) -> int:
-    """Bytes of a row of leading bits: of long rows every fourth, since a part of |A| |B| bounds it from below too."""
-    return depth // 4 if depth >= _LONG else depth
+    """Bytes of a row of leading bits."""
+    return depth >> spacing(depth)
+
+
+def spacing(depth: int) -> int:
+    """Of 2**spacing steps of k the leading bits of one are multiplied: a part of |A| |B| bounds it from below too."""
+    return next((bits for least, bits in _SPACINGS if depth >= least), 0)
 
 
 def planes(dtype: str) -> int:
@@ -77,7 +83,7 @@ def local_bytes(problem: Problem) -> tuple[int, int]:
     """The local memory that a row takes in a work-group which makes bytes: for each work-item along k, and beside these."""
     precision, parts = PRECISION[problem.dtype], 2 if product(problem.dtype).complex else 1
     size = parts * (8 if precision == 53 else 4)
-    return 4 * size + 16, 17 * size + 16 * _STRETCHES + _FACTS
+    return 4 * size, 17 * size + _LOTS + _FACTS
 
 
 def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
@@ -165,7 +171,7 @@ class _Steps:
         planes = self._temporary(f"bytes_{name}", self.planes * across * depth)
         tops = self._temporary(f"tops_{name}", across * sampled(depth))
         given = scalar("across", across), scalar("k", k), scalar("depth", depth)
-        asked = scalar("sampled", int(sampled(depth) < depth)), scalar("conjugate", int(self._conjugated(name)))
+        asked = scalar("spacing", spacing(depth)), scalar("conjugate", int(self._conjugated(name)))
         args = (*given, *asked, self._factor("alpha"), *self._operand(name, piece), facts, planes, tops)
         items = (self.lanes, ceil_div(across, self.rows) * self.rows, 1)
         return [Launch(self._cut(name), "residues_cut", items, (self.lanes, self.rows, 1), args)]
@@ -190,8 +196,8 @@ class _Steps:
         defines["PRECISION"] = precision
         form: dict[str, Any] = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
         form |= {"head": precision - 32 if precision > 32 else precision, "one": LARGEST[self.dtype] // 2, "never": _NEVER}
-        form["stretches"] = _STRETCHES
-        return self._load("cut.cl", defines, ("divisors", "reciprocals", "weights"), **form)
+        form |= {"shares": SHARES, "groups": max(_RESIDENT[self.parts] // (self.lanes * self.rows), 1)}
+        return self._load("cut.cl", defines, ("divisors", "reciprocals", "shifts", "starts", "weights"), **form)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
         """The stack of products of bytes, and that of the leading bits."""
@@ -243,7 +249,7 @@ class _Steps:
         c, marks = self._operand("c", piece, "inout"), self._temporary("marks", m * n)
         tile, wide = (_UNITS if self._units() else _AGAIN)[self.parts], next(wide for wide in (_WIDE[self.parts], 2, 1) if n % wide == 0)
         flags = self._temporary("flags", 4 * ceil_div(m, tile[0]) * ceil_div(n, tile[1]))
-        self.zeroed |= {"flags"}
+        self.zeroed |= {"flags", "marks"}
         joining = (*sizes, *factors, *joined, *facts, *c, marks, flags)
         mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks, *facts, flags)
         items = (ceil_div(ceil_div(n, wide), self.wgs) * self.wgs, ceil_div(m, _DOWN), 1)
