@@ -146,6 +146,16 @@ def test_it_is_computed_unasked_where_it_wins_clearly() -> None:
         assert precisions.preferred(problem, hopper) is problem
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_it_takes_the_place_of_three_real_products_where_it_wins(dtype: str) -> None:
+    hopper = replace(DEVICES["gpu"], capabilities=capabilities("sm_90"))
+    large, small = (workloads.get("gemm3m").problem(dict.fromkeys("mnk", size), dtype, {"trans_a": "C"}) for size in (4096, 512))
+    assert precisions.preferred(large, hopper) == WORKLOAD.problem(large.sizes, dtype, {"trans_a": "C"})
+    assert precisions.preferred(large, hopper, DEVICES["cpu"]) is large
+    assert precisions.preferred(small, hopper) is small
+    assert [name for name in ("", *precisions.choices("gemm"), "native") if precisions.chosen_by_device(name)] == ["", "3m"]
+
+
 @pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (16384, 300, 40000)])
 def test_the_estimate_counts_the_memory_that_a_plan_takes(sizes: tuple[int, int, int]) -> None:
     problem = WORKLOAD.problem(dict(zip("mnk", sizes, strict=True)), "complex64")

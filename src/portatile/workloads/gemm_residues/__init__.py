@@ -9,6 +9,9 @@ from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm_residues import choice, plan
 
 _ROWS = 4  # of a group that makes bytes
+_PIECE = 32  # bytes of neighbouring rows that memory reads together
+_LANES = (4096, 256), (2048, 128)  # steps of k from which a group has so many work-items along a row, and else:
+_FEW_LANES = 64
 
 
 class GemmResidues(Product):
@@ -56,11 +59,12 @@ class GemmResidues(Product):
         bytes leave remainders: of sums, reading and writing these takes up to a tenth longer on an H200.
         """
         lane_bytes, row_bytes = plan.local_bytes(problem)
-        lanes = 16 if device.kind == "cpu" else 64
-        while lanes > 16 and (_ROWS * lanes > device.max_work_group_size or _ROWS * (lanes * lane_bytes + row_bytes) > device.static_local):
+        lanes = 16 if device.kind == "cpu" else next((lanes for least, lanes in _LANES if problem.sizes["k"] >= least), _FEW_LANES)
+        rows = max(min(_ROWS, _PIECE // problem.itemsize), 1)
+        while lanes > 16 and (rows * lanes > device.max_work_group_size or rows * (lanes * lane_bytes + row_bytes) > device.static_local):
             lanes //= 2
         wgs = min(128, device.max_work_group_size & -64 or 64)
-        return {"LANES": lanes, "ROWS": _ROWS, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}
+        return {"LANES": lanes, "ROWS": rows, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:
         """As ``choice`` estimates it."""

@@ -41,7 +41,7 @@
 {% endif %}
 {% endfor %}
 {% for name in kinds %}
-                out[{{ plane_of(l, loop.index0) }}] = BYTES({% for q in range(4) %}{{ "left_%s%d" % (name, q) if by_integers else "as_uint(left_%s%d)" % (name, q) }}{{ ", " if not loop.last }}{% endfor %});
+                PUT(out + {{ plane_of(l, loop.index0) }}, BYTES({% for q in range(4) %}{{ "left_%s%d" % (name, q) if by_integers else "as_uint(left_%s%d)" % (name, q) }}{{ ", " if not loop.last }}{% endfor %}));
 {% endfor %}
             }
 {%- endmacro %}
@@ -77,6 +77,11 @@
 // Signed digits of eight bits, a byte each; the last one has what is left of a number below 2^31.
 #define DIGITS(x) (((x) + 0x00808080) ^ 0x00808080)
 #ifdef PORTATILE_NVIDIA
+// Writes what only a later launch reads, which then leaves the cache before what this one reads again.
+static inline void PUT(__global uint* to, const uint value)
+{
+    asm volatile("st.global.cs.u32 [%0], %1;" :: "l"(to), "r"(value));
+}
 static inline int DOT4(const int a, const int b, const int c)
 {
     int sum;
@@ -92,6 +97,7 @@ static inline uint BYTES(const uint a, const uint b, const uint c, const uint d)
     return all;
 }
 #else
+#define PUT(to, value) *(to) = (value)
 #define BYTE_OF(x, s) (((x) << (24 - (s))) >> 24)
 #define DOT4(a, b, c) ((c) + BYTE_OF(a, 0) * BYTE_OF(b, 0) + BYTE_OF(a, 8) * BYTE_OF(b, 8) + BYTE_OF(a, 16) * BYTE_OF(b, 16) + BYTE_OF(a, 24) * BYTE_OF(b, 24))
 #define BYTES(a, b, c, d) (((a) & 255) | ((b) & 255) << 8 | ((c) & 255) << 16 | (d) << 24)
@@ -312,10 +318,10 @@ void residues_cut(const int across, const int k, const int depth, const int spac
             const long plane = ((long)across * depth) >> 2;
             // modulo 256: the last byte
 {% for name in names %}
-            out[{{ plane_of(0, loop.index0) }}] = BYTES({% for q in range(4) %}(uint)last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %});
+            PUT(out + {{ plane_of(0, loop.index0) }}, BYTES({% for q in range(4) %}(uint)last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %}));
 {% endfor %}
 {% if parts == 2 %}
-            out[{{ plane_of(0, 2) }}] = BYTES({% for q in range(4) %}(uint)(last_re{{ q }} + last_im{{ q }}){{ ", " if not loop.last }}{% endfor %});
+            PUT(out + {{ plane_of(0, 2) }}, BYTES({% for q in range(4) %}(uint)(last_re{{ q }} + last_im{{ q }}){{ ", " if not loop.last }}{% endfor %}));
 {% endif %}
 {% if unrolled %}
 {% for l in range(1, count) %}

@@ -14,7 +14,7 @@ from typing import Any
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
 """Pairwise coprime, the largest first; remainders around 0 are bytes."""
-SHARES = 64
+SHARES = 256
 """Steps of k that are the same modulo this are summed together, whatever the configuration, so that all agree on a row's norm."""
 STRETCH = 256
 """Steps of k of which it is known whether a row has any element in them."""
