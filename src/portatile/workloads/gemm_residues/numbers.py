@@ -96,8 +96,8 @@ class Numbers:
 
     @cached_property
     def tables(self) -> dict[str, list[Any]]:
-        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count, four to a word; ``starts``: where
-        sums of digits start, as a float's bits, and p; ``shifts``: what leads from its quotient by p to 1.5 * 2**23; ``inverses``: 2**38 / p.
+        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count, four to a word; ``starts``: where sums of
+        digits start, as a float's bits, and p; ``shifts``: what leads from its quotient by p to 1.5 * 2**23; ``inverses``: 2**38 / p.
 
         ``joined``: what a pair's remainders count modulo its product, as the halves of a word; ``idempotents``: of each pair the limbs of
         the number nearest to 0 that is 1 modulo the pair's product and 0 modulo the others.
