@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from portatile.dtypes import product
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workloads.gemm import reference
@@ -61,7 +62,8 @@ class GemmResidues(Product):
         lane_bytes, row_bytes = plan.local_bytes(problem)
         lanes = 16 if device.kind == "cpu" else next((lanes for least, lanes in _LANES if problem.sizes["k"] >= least), _FEW_LANES)
         rows = max(min(_ROWS, _PIECE // problem.itemsize), 1)
-        while lanes > 16 and (rows * lanes > device.max_work_group_size or rows * (lanes * lane_bytes + row_bytes) > device.static_local):
+        most = min(device.max_work_group_size, 1024 // (2 if product(problem.dtype).complex else 1))
+        while lanes > 16 and (rows * lanes > most or rows * (lanes * lane_bytes + row_bytes) > device.static_local):
             lanes //= 2
         wgs = min(128, device.max_work_group_size & -64 or 64)
         return {"LANES": lanes, "ROWS": rows, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}
