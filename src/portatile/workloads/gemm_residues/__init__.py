@@ -10,9 +10,6 @@ from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm_residues import choice, plan
 
 _ROWS = 4  # of a group that makes bytes
-_PIECE = 32  # bytes of neighbouring rows that memory reads together
-_LANES = (4096, 256), (2048, 128)  # steps of k from which a group has so many work-items along a row, and else:
-_FEW_LANES = 64
 
 
 class GemmResidues(Product):
@@ -26,7 +23,8 @@ class GemmResidues(Product):
     error is at most gamma_(k + 3) |A| |B|, of complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come out
     where they do natively. Sums of more than 16384 terms are added piece by piece.
 
-    Parameters: LANES: work-items along k of a group that makes bytes, of four steps each. ROWS: rows of the group.
+    Parameters: LANES: work-items along k of a group that makes bytes, of four steps each. ROWS: rows of the group; on GPUs one with more
+    LANES where an operand has k fast.
     WGS: work-group that puts sums together. REDUCE: what the products write: 0 sums, of 32 bits; 1 their remainders, a byte each.
     """
 
@@ -60,10 +58,9 @@ class GemmResidues(Product):
         bytes leave remainders: of sums, reading and writing these takes up to a tenth longer on an H200.
         """
         lane_bytes, row_bytes = plan.local_bytes(problem)
-        lanes = 16 if device.kind == "cpu" else next((lanes for least, lanes in _LANES if problem.sizes["k"] >= least), _FEW_LANES)
-        rows = max(min(_ROWS, _PIECE // problem.itemsize), 1)
-        most = min(device.max_work_group_size, 1024 // (2 if product(problem.dtype).complex else 1))
-        while lanes > 16 and (rows * lanes > most or rows * (lanes * lane_bytes + row_bytes) > device.static_local):
+        lanes = 16 if device.kind == "cpu" else 64
+        rows = _ROWS if device.kind == "cpu" or product(problem.dtype).complex else 2 * _ROWS
+        while lanes > 16 and (rows * lanes > device.max_work_group_size or rows * (lanes * lane_bytes + row_bytes) > device.static_local):
             lanes //= 2
         wgs = min(128, device.max_work_group_size & -64 or 64)
         return {"LANES": lanes, "ROWS": rows, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}

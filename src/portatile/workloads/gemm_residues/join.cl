@@ -26,7 +26,7 @@
 {% for x in kinds %}
 {% set from = "(from + %s * plane)" % ("(3 * (%s) + %d)" % (l, loop.index0) if parts == 2 else "(%s)" % l) %}
 {% if reduced %}
-            const uint {{ x }}{{ place }} = GET((__global const {{ word }}*){{ from }});
+            const uint {{ x }}{{ place }} = *(__global const {{ word }}*){{ from }};
 {% else %}
             const int{{ vector }} sums_{{ x }}{{ place }} = *(__global const int{{ vector }}*){{ from }};
             const uint {{ x }}{{ place }} = {% for q in items %}{{ " | " if not loop.first }}(uint)(REMAINDER(sums_{{ x }}{{ place }}{{ at(q) }}, {{ entry("inverses", l, 0) }}, {{ entry("inverses", l, 1) }}) & 255) << {{ 8 * q }}{% endfor %};
@@ -84,16 +84,6 @@
 #define ROWS {{ rows }}  // of an item
 // sum += x y of 32 bits, which compilers for NVIDIA otherwise multiply in 64
 #ifdef PORTATILE_NVIDIA
-{% if wide_items == 4 %}
-static inline uint GET(__global const uint* from)  // what is read once
-{
-    uint word;
-    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(word) : "l"(from));
-    return word;
-}
-{% else %}
-#define GET(from) *(from)
-{% endif %}
 #define ADD_PRODUCT(sum, x, y) asm("mad.wide.s32 %0, %1, %2, %0;" : "+l"(sum) : "r"(x), "r"(y))
 static inline uint BY_TURNS0(const uint x, const uint y)  // the two lowest bytes of each, by turns
 {
@@ -120,7 +110,6 @@ static inline int TOGETHER1(const int factors, const uint bytes)  // times the t
     return sum;
 }
 #else
-#define GET(from) *(from)
 #define ADD_PRODUCT(sum, x, y) sum += (long)(x) * (long)(y)
 #define BY_TURNS0(x, y) (((x) & 255) | ((y) & 255) << 8 | ((x) >> 8 & 255) << 16 | ((y) >> 8 & 255) << 24)
 #define BY_TURNS1(x, y) BY_TURNS0((x) >> 16, (y) >> 16)

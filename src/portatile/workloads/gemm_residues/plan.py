@@ -29,7 +29,7 @@ _STORED: Mapping[str, Value] = {"trans_a": "N", "trans_b": "T"}  # bytes of A an
 _RESIDENT = {1: 1024, 2: 768}  # work-items that make bytes on a multiprocessor, real and complex
 _LOTS = 160  # bytes in which what is known of a row is added up
 _WIDE = {1: 4, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
-_DOWN = 8  # rows of C whose sums a work-item puts together
+_DOWN = {1: 8, 2: 4}  # rows of C whose sums a work-item puts together
 _RESERVE = 7  # roundings beside those to integers: two of each operand's elements, two of a sum, one by its factor
 _FACTS = 32  # bytes of what is known of a row or column
 _NEVER = 1 << 20  # above every place of a bit
@@ -173,8 +173,24 @@ class _Steps:
         given = scalar("across", across), scalar("k", k), scalar("depth", depth)
         asked = scalar("spacing", spacing(depth)), scalar("conjugate", int(self._conjugated(name)))
         args = (*given, *asked, self._factor("alpha"), *self._operand(name, piece), facts, planes, tops)
-        items = (self.lanes, ceil_div(across, self.rows) * self.rows, 1)
-        return [Launch(self._cut(name), "residues_cut", items, (self.lanes, self.rows, 1), args)]
+        lanes, rows = self._group(name, depth)
+        items = (lanes, ceil_div(across, rows) * rows, 1)
+        return [Launch(self._cut(name, lanes, rows), "residues_cut", items, (lanes, rows, 1), args)]
+
+    def _group(self, name: str, depth: int) -> tuple[int, int]:
+        """Work-items along k and rows of a group that makes bytes. Where k is fast it has one long row, which is read again while it is
+        near; else neighbouring rows, which memory reads together.
+        """
+        if not self._along(name) or not self.unrolled:
+            return self.lanes, self.rows
+        lanes = self.lanes
+        while lanes < min(SHARES, self.lanes * self.rows) and 4 * lanes < depth:
+            lanes *= 2
+        return lanes, 1
+
+    def _along(self, name: str) -> bool:
+        """Whether rows of op(A) or columns of op(B) lie along k."""
+        return self._transposed(name) == (name == "b")
 
     def _load(self, name: str, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
         """A text with the numbers of each modulus."""
@@ -190,14 +206,13 @@ class _Steps:
         spelled |= {"count": self.count, "numbers": chosen, "precision": precision, "largest": LARGEST[self.dtype]}
         return load(__file__, name, {**self.types, **defines}, **spelled, **values)
 
-    def _cut(self, name: str) -> Source:
+    def _cut(self, name: str, lanes: int, rows: int) -> Source:
         precision = PRECISION[self.dtype]
-        defines: dict[str, Value] = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": self._transposed(name) == (name == "b")}
+        defines: dict[str, Value] = {"LANES": lanes, "ROWS": rows, "K_FAST": self._along(name)}
         defines["PRECISION"] = precision
         form: dict[str, Any] = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
         form |= {"head": precision - 32 if precision > 32 else precision, "one": LARGEST[self.dtype] // 2, "never": _NEVER}
-        form |= {"shares": SHARES, "groups": max(_RESIDENT[self.parts] // (self.lanes * self.rows), 1)}
-        form["doubles"] = self.numbers.doubles() if self.unrolled and self._units() else {}
+        form |= {"shares": SHARES, "groups": max(_RESIDENT[self.parts] // (lanes * rows), 1)}
         return self._load("cut.cl", defines, ("divisors", "reciprocals", "shifts", "starts", "weights"), **form)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
@@ -253,7 +268,7 @@ class _Steps:
         self.zeroed |= {"flags", "marks"}
         joining = (*sizes, *factors, *joined, *facts, *c, marks, flags)
         mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks, *facts, flags)
-        items = (ceil_div(ceil_div(n, wide), self.wgs) * self.wgs, ceil_div(m, _DOWN), 1)
+        items = (ceil_div(ceil_div(n, wide), self.wgs) * self.wgs, ceil_div(m, _DOWN[self.parts]), 1)
         down = 32 if self._units() else 16
         groups = (ceil_div(n, tile[1]) * 16, ceil_div(m, tile[0]) * down, 1)
         return [
@@ -269,7 +284,14 @@ class _Steps:
         pairs = layout.vector_width(PRECISION[self.dtype] // 24 * 4) >= 2
         tables = ("joined", "idempotents") if self.reduced else ("joined", "idempotents", "inverses")
         return self._load(
-            "join.cl", {"WGS": self.wgs, "PAIR": f"{real}2"}, tables, rows=_DOWN, wide_items=wide, tile=tile, pairs_of_c=pairs, **form
+            "join.cl",
+            {"WGS": self.wgs, "PAIR": f"{real}2"},
+            tables,
+            rows=_DOWN[self.parts],
+            wide_items=wide,
+            tile=tile,
+            pairs_of_c=pairs,
+            **form,
         )
 
     def _mend(self, tile: tuple[int, int]) -> Source:

@@ -44,7 +44,6 @@
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
 {% from "elements.cl" import number, vectors_of with context %}
-{% from "halves.cl" import by_halves with context %}
 {% from "products.cl" import by_fragments, free, freed, multiply, multiply_terms, promoted, row_of with context %}
 {# the sum e + x of a block of rows as an element of C, where C is not read #}
 {% macro fragment(x) %}
@@ -182,8 +181,6 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + {{ "team * %d" % (4 * exchanged) if TURN else "item / 32 * %d" % exchanged }};
     int slot = 0, phase = 0;
-{% if HALVES %}
-{{ by_halves(tile_of(), number()) }}{% else %}
     for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
         {{ real }} sums[{{ TRR }}][{{ count }}];
@@ -357,7 +354,6 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             }
 {% endif %}
     }
-{% endif %}
 {% if CLUSTER > 1 %}
     cluster_barrier();  // another group may still tell this one something
 {% endif %}

@@ -10,7 +10,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.point import SHARES_K, Place, Point, parameter
-from portatile.workloads.gemm.reals import moduli, types_of
+from portatile.workloads.gemm.reals import types_of
 
 _ROWS = 64  # of a warp group's instruction
 _GROUP = 128  # work-items of a warp group
@@ -182,9 +182,7 @@ class Hopper(Point):
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
         tile = self.rows * self.CLUSTER, self.columns
         found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, of_transpose=self.TURN)
-        halves = moduli(problem) and found["LINES"] and found["A_ALONG"] and found["B_ALONG"] and self.SPLIT_K == 1 and not bare_sums
-        halves = halves and (self.TRR, self.TCR) == (1, 16) and self.STAGES >= 4 and problem.sizes["k"] > 3 * units.LINE
-        return {**found, "local_bytes": self.local_bytes(4), "HALVES": bool(halves)}
+        return {**found, "local_bytes": self.local_bytes(4)}
 
 
 def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:
