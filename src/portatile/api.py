@@ -224,7 +224,7 @@ def explain(
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         return _choice(problem, device, precision, note)
     selected = device_module.several(device)
-    if not precision:
+    if precisions.chosen_by_device(checks.precision(precision)):
         problem = precisions.preferred(problem, *(each.info for each in selected))
     return splits.last(problem, selected) or several.expected(selected, problem)
 
@@ -232,9 +232,10 @@ def explain(
 def _choice(problem: Problem, device: str | None, precision: Precision | None, note: str) -> Choice:
     """The configuration for a problem on one device; its explanation ends with ``note`` and what else users should know."""
     engine = Engine(device_module.get(device))
-    computed = problem if precision else precisions.preferred(problem, engine.device.info)
+    computed = precisions.preferred(problem, engine.device.info) if precisions.chosen_by_device(checks.precision(precision)) else problem
     choice = engine.choose(computed)
-    notes = [note, _note(engine, computed, choice), "" if computed is problem else precisions.BY_ITSELF_NOTE]
+    why = precisions.IN_PLACE_OF_THREE if problem.workload == "gemm3m" else precisions.BY_ITSELF_NOTE
+    notes = [note, _note(engine, computed, choice), "" if computed is problem else why]
     notes += [host_blas.note(computed) if device is None and settings.selection() == (None, None) else ""]
     return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
 

@@ -57,7 +57,7 @@ def matmul(
     - ``"native"``: in the type's own arithmetic.
     - ``"tf32"``: float32 cut to ten bits of its fraction, on matrix units, where the device has such units.
     - ``"3m"``: complex matrices by three real products in place of four, as CGEMM3M does. This is a quarter less work, with up to three
-      times the error in the imaginary part, relative to the sums of moduli.
+      times the error in the imaginary part, relative to the sums of moduli. Where ``"emulated"`` is expected to be faster, it runs.
     - ``"emulated"``: from many products of fewer bits, with an error bound no larger than the native product's. Where a type has no such
       product, the native one runs, and ``portatile.explain`` says so.
     - ``"reproducible"``: with the same bits on every device and back end, and in every run. Raises ArgumentError where a type has no such

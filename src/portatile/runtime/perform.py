@@ -77,7 +77,7 @@ def _bound(request: Request) -> Bound | None:
     again = bound is not None
     asked = problem = _problem(request)
     engine, names = engine_of(device), tuple(problem.layout)
-    if not request.precision:
+    if precisions.chosen_by_device(request.precision):
         problem = _preferred(engine, problem, operands)
     crosses = not operands[-1].on_device and sum(stored.extent * stored.array.itemsize for stored in operands) >= slabs.BESIDE
     if crosses or (not operands[-1].on_device and _too_large(engine, problem, operands)):
@@ -106,7 +106,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     problem = _problem(request)
     matrices = dict(zip(problem.layout, request.operands, strict=True))
     taking = several.taking(chosen, problem, matrices)
-    if not request.precision:  # as those prefer it that take part
+    if precisions.chosen_by_device(request.precision):  # as those prefer it that take part
         problem = precisions.preferred(problem, *(one.info for one in taking[0]))
     considered = several.considered(chosen, problem, matrices, taking)._replace(key=key)
     if alone := several.settled(considered):
