@@ -11,6 +11,7 @@ from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, So
 from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue, reals
+from portatile.workloads.gemm.forms.gpu.stream import Stream
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
 from portatile.workloads.gemm.point import Cut, Place, Point, declaration
 from portatile.workloads.gemm.storage import k_fast, transposed
@@ -70,11 +71,15 @@ def build(
     batch: Batch | None = None,
     triangle: Triangle | None = None,
     added: Layout | None = None,
+    stream: Stream | None = None,
+    paired: bool = False,
 ) -> Plan:
     """The plan of a product in the configuration ``point``. Raises ArgumentError where the configuration contradicts the problem.
 
     With ``batch``, ``problem`` is the first one, and every step works on all of them. ``triangle`` is what the product may skip. With
     ``added``, which asks for the gpu form and for one launch, C = alpha op(A) op(B) + beta D for a D of this layout, the operand ``d``.
+    ``stream``, for a triangle of C in the gpu form, is how its groups share the tiles. ``paired``, in the gpu form too, adds a second
+    product, with A and B in each other's place.
     """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -89,7 +94,7 @@ def build(
         return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
     cut = point.cut(view, device) if batch is None and triangle is None and added is None else None
-    return _Steps(view, point, device, batch, triangle, added).plan() if cut is None else _both(view, point, device, cut)
+    return _Steps(view, point, device, batch, triangle, added, stream, paired).plan() if cut is None else _both(view, point, device, cut)
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
@@ -162,8 +167,10 @@ class _Steps:
         batch: Batch | None,
         triangle: Triangle | None = None,
         added: Layout | None = None,
+        stream: Stream | None = None,
+        paired: bool = False,
     ) -> None:
-        self.triangle, self.added = triangle, added
+        self.triangle, self.added, self.stream, self.paired = triangle, added, stream, paired
         self.whole, self.names = problem, {"a": "a", "b": "b"}
         if point.transposes:
             problem, batch = transposed(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
@@ -194,6 +201,8 @@ class _Steps:
         groups = self.point.groups(self.problem) * (self.count if spans_batch else 1)
         if self.point.PERSISTENT:
             groups = min(groups, self.point.resident(self.device.compute_units))
+        if self.stream is not None:
+            groups = self.stream.groups
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
         parts = 1 if self.cluster > 1 else self.parts
@@ -247,8 +256,15 @@ class _Steps:
             operands.append(long_scalar("a_batch", self._step("a")))
             operands.append(long_scalar("b_batch", self._step("b")))
             operands.append(long_scalar("c_batch", self.parts * self.plane if self.planes else self.batch.c))
-        if self.join:
+        if self.stream is not None:
+            self.temporaries += [
+                Temporary("planes", self.stream.planes(self.point.rows * self.point.columns * self.problem.itemsize)),
+                Temporary("counters", 4 * self.stream.tiles, zeroed=True),
+            ]
+        if self.join or self.stream is not None:
             operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
+        if self.stream is not None:
+            operands += [scalar("share", self.stream.share), scalar("shared", self.stream.tiles)]
         if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
@@ -360,6 +376,9 @@ class _Steps:
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         facts["ADDED"] = self.added is not None
+        facts["STREAMED"], facts["PAIRED"] = self.stream is not None, self.paired
+        facts["LOOPED"] = self.stream is not None and self.stream.looped
+        facts["PIECES"] = 2 if self.paired else 1 if self.stream is None or self.stream.looped else self.stream.pieces
         if self.added is not None:
             facts["C_VECTORS"] = facts["C_VECTORS"] and self.added.vector_width(self.problem.itemsize) >= int(values["VL"])
         defines = {

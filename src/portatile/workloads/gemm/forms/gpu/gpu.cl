@@ -205,6 +205,9 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% endfor %}
 {% endfor %}
 {% endmacro %}
+{# what streamed.cl keeps in local memory #}
+{% set kept_names = ("origin", "end", "at", "row0", "col0", "number") %}
+{% macro kept(name) %}kept[{{ kept_names.index(name) }}]{% endmacro %}
 {% macro numbered(first, count) %}{% for i in range(first, first + count) %}%{{ i }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
 {# the products of VL rows of x from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
 {% macro multiply(x_set, y_set) %}
@@ -243,7 +246,7 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% if not PLAIN and (JOIN or not SPLIT) %}
 {{ ending() }}
 {%- endif %}
-{% if JOIN %}
+{% if JOIN or STREAMED %}
 {% from "join.cl" import arrival %}
 {{ arrival() }}
 {%- endif %}
@@ -262,6 +265,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int warp_row = warp / {{ TBC // LANES }}, warp_col = warp % {{ TBC // LANES }};
     const int tr = warp_row * {{ 32 // LANES }} + {{ "lane % 4" if flipped else "lane / %d" % LANES }}, tc = warp_col * {{ LANES }} + {{ "lane / 4" if flipped else "lane %% %d" % LANES }};
 
+{% if STREAMED %}
+{% include "streamed.cl" %}
+{% else %}
     const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
 {% if ZEROS[:1] == "b" or RASTER == 0 %}
@@ -288,14 +294,25 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
     const int k1 = {{ nothing("alpha") }}{{ " || unwanted" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
+{% endif %}
 
+{% for piece in range(PIECES) %}
+{% if STREAMED %}
+{% include "streamed_piece.cl" %}
+{% elif PAIRED and piece %}
+{% include "paired.cl" %}
+{% endif %}
 {{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
+{% if not STREAMED and piece == 0 %}
     {{ real }} acc[{{ rows }}][{{ cols }}];
+{% endif %}
+{% if STREAMED or piece == 0 %}
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r)
 #pragma unroll
         for (int c = 0; c < {{ cols }}; ++c)
             acc[r][c] = 0;
+{% endif %}
     {{ real }} {{ x }}[{{ 2 if DOUBLE == 2 else 1 }}][{{ xs * depth * halves }}], {{ y }}[{{ 2 if DOUBLE else 1 }}][{{ ys * depth * halves }}];
 
     int k_next = k0, read = 0, write = 0;
@@ -386,6 +403,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     }
 
+{% if PAIRED and piece == 0 %}
+    barrier(CLK_LOCAL_MEM_FENCE);  // nobody reads the first product's tiles any more
+{% else %}
 {% if KG > 1 %}
 #pragma unroll
     for (int other = 1; other < {{ KG }}; ++other) {
@@ -412,6 +432,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% endif %}
 
+{% if STREAMED %}
+{% include "streamed_sums.cl" %}
+{% endif %}
 {% set parts_c = 2 if COMPLEX else 1 %}
     __global {{ real if SPLIT and not JOIN else stored_c }}* c_at = c_base + c_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldc + col0{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT and not JOIN }};
 {% if ADDED %}
@@ -461,7 +484,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% elif through %}
 {% include "store_rows.cl" %}
 {% else %}
-#pragma unroll
+{{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll
     for (int r = 0; r < {{ rows }}; ++r) {
         const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
 #pragma unroll
@@ -484,4 +507,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
     }
 {% endif %}
+{% endif %}
+{% if STREAMED %}
+{% include "streamed_end.cl" %}
+{% elif PAIRED and piece %}
+    }
+{% endif %}
+{% endfor %}
 }
