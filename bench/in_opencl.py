@@ -115,7 +115,8 @@ class Products:
                 last = back_to_back(self.queue, self.clock, run, max(1, int(length / burst)))
             return burst, last if sustained else 0.0
         finally:
-            for held in (executable, *memory.values()):
+            executable.release()
+            for held in memory.values():
                 held.release()
 
     def _seconds(self, run: Any, flops: float) -> float:

@@ -10,14 +10,16 @@ from typing import Any
 
 from portatile.device.cuda.driver import driver
 
+_GENERATION = 90
 _LEAST = 12030  # of the driver: from CUDA 12.3 on such launches may be captured
 
 Start = Callable[[Any, int, int], Any]
 
 
-def supported() -> bool:
-    """Whether the driver and its bindings know such launches."""
-    if getattr(driver, "cuLaunchKernelEx", None) is None:
+def supported(architecture: str) -> bool:
+    """Whether a device of this architecture, ``sm_90`` say, the driver and its bindings know such launches."""
+    digits = architecture.removeprefix("sm_").rstrip("af")
+    if not digits.isdigit() or int(digits) < _GENERATION or getattr(driver, "cuLaunchKernelEx", None) is None:
         return False
     error, version = driver.cuDriverGetVersion()
     return not int(error) and int(version) >= _LEAST

@@ -92,7 +92,7 @@ class CudaKernel(Kernel):
         self.lock = threading.Lock()
         self.grids: dict[tuple[Size3, Size3], tuple[int, ...]] = {}
         self.layouts: dict[tuple[type, ...], _Layout] = {}
-        self.early = early and early_start.supported()
+        self.early = early and early_start.supported(device.info.architecture)
         self._starts: dict[tuple[tuple[int, ...], int], early_start.Start] = {}
         names = driver.CUfunction_attribute
         self._limit = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function))
