@@ -35,7 +35,7 @@ static Callbacks python;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What a test may ask about. */
-EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_peer_copies, emulated_locked_bytes;
+EXPORT unsigned long long emulated_early, emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_peer_copies, emulated_locked_bytes;
 
 /* Launches do nothing, to time what leads to them. */
 EXPORT int emulated_quiet;
@@ -450,6 +450,17 @@ EXPORT CUresult cuLaunchKernel(unsigned long long function, unsigned gx, unsigne
     if (captured(stream)) return set_launch(append(captured(stream), LAUNCH), function, grid, block, shared, parameters);
     __sync_fetch_and_add(&emulated_launches, 1);
     return emulated_quiet ? OK : python.launch(function, grid, block, shared, parameters);
+}
+
+typedef struct { int id; char pad[4]; union { char pad[64]; int allowed; } value; } Attribute;
+typedef struct { unsigned grid[3], block[3], shared; Handle *stream; Attribute *attributes; unsigned count; } Configuration;
+EXPORT CUresult cuLaunchKernelEx(const Configuration *asked, unsigned long long function, void **parameters, void **extra) {
+    for (unsigned i = 0; i < asked->count; i++) {
+        if (asked->attributes[i].id != 6) return INVALID_VALUE; /* programmatic stream serialization: kernels here run one after the other */
+        __sync_fetch_and_add(&emulated_early, asked->attributes[i].value.allowed);
+    }
+    return cuLaunchKernel(function, asked->grid[0], asked->grid[1], asked->grid[2], asked->block[0], asked->block[1], asked->block[2],
+                          asked->shared, asked->stream, parameters, extra);
 }
 
 /* The bindings ask for every function by its plain name. */

@@ -174,7 +174,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
     slots = [arg for arg in args if isinstance(arg, Slot)]
     write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
-    launching = partial(driver.cuLaunchKernel, kernel.function, *grid, dynamic)
+    launching = kernel.start(grid, dynamic)
     address = ctypes.addressof(pointers)
     return _Packed((write, _writing(slots), launching, address), pointers, Node(kernel, grid, dynamic, address))
 

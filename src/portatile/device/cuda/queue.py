@@ -68,7 +68,10 @@ class CudaQueue(Queue):
             self.enter()
         with kernel.lock:
             address, dynamic = kernel.pack(args)
-            error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
+            if kernel.early:
+                error = kernel.prepared(grid, dynamic)(self.stream, address, 0)[0]
+            else:
+                error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
         if int(error):
             raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
         if borrowed:

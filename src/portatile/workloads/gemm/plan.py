@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
@@ -23,6 +25,8 @@ _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow a
 _SQUARE = 64  # rows and steps of k that a group of lines.cl copies
 _REDUCE_ITEMS = 64
 _REDUCE_SHARED = 16  # planes from which several work-items share a sum
+_REDUCE_MANY = 64  # planes above which these are twice as many
+_REDUCE_AHEAD = 16  # planes that a work-item loads before it adds, at most
 _REDUCE_ROWS = 32768
 
 
@@ -128,6 +132,12 @@ def _types(problem: Problem) -> dict[str, Any]:
     return {"real": real(problem), **reals.spelled(problem)}
 
 
+def _beside(point: Point, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
+    """A text that forms share, for a launch before or after the product; built as that is, so it starts early where the product does."""
+    early = EARLY_START in point.OPTIONS
+    return replace(load(_SHARED, name, defines, EARLY=early, **values), options=point.OPTIONS if early else ())
+
+
 def _shares(parts: int) -> int:
     """The number of work-items that reduce one element of C together; with s of them, each adds every s-th plane."""
     return 4 if parts >= _REDUCE_SHARED else 1
@@ -140,9 +150,9 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> 
     alone = not epilogue.options_of(problem) and point.TERMS == 1
     if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
-    shares = _shares(parts)
-    defines = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}
-    source = load(_SHARED, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS)
+    shares = _shares(parts) * (2 if parts > _REDUCE_MANY else 1)
+    defines, ahead = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, min(max(ceil_div(parts, shares), 1), _REDUCE_AHEAD)
+    source = _beside(point, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS, AHEAD=ahead)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *factors(problem),
@@ -360,7 +370,7 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("lines_batch", self._step(name)),
             )
-        source = load(_SHARED, "lines.cl", {}, **_types(self.problem), **facts)
+        source = _beside(self.point, "lines.cl", {}, **_types(self.problem), **facts)
         squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
         return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
 
