@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portatile
 from portatile import device, wavelets
 from portatile.arguments import described
 from portatile.device.base import Device
+from portatile.device.cuda import graph_memory
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
 from portatile.errors import UsageError
@@ -225,6 +227,30 @@ def test_the_values_of_a_graph(driver: EmulatedDriver, tensor: type, stream: Any
         np.testing.assert_allclose(expected[0], a @ b, rtol=1e-5)
     elif name == "trsm":
         np.testing.assert_allclose(a @ expected[0], b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("tensor", [KNOWN], indirect=True)
+def test_a_workspace_goes_with_its_graph(gpu: Device, driver: EmulatedDriver, tensor: type, stream: Any) -> None:
+    """Calls of one capture share it, counters in it are cleared before the graph runs, and it comes back with what was instantiated."""
+    rng = np.random.default_rng(1)
+    arrays = rng.random((16, 700), np.float32), rng.random((700, 16), np.float32), np.zeros((16, 16), np.float32)
+    a, b, out = on_device(tensor, capture_cases.Case(arrays, portatile.matmul))
+    portatile.matmul(a, b, out=out)
+    expected = out.host().copy()
+    for count in (1, 3):
+        with captured(stream) as found:
+            for _ in range(count):
+                portatile.matmul(a, b, out=out)
+        assert len(gpu.of_graphs) == 2, "sums and counters, for all calls of a capture"
+        for _ in range(2):
+            out.host()[...] = np.nan
+            call(cuda.cuGraphLaunch, found[1], stream)
+            np.testing.assert_array_equal(out.host(), expected)
+        call(cuda.cuGraphDestroy, found[0])
+        assert not graph_memory.sweep(gpu)
+        call(cuda.cuGraphExecDestroy, found[1])
+        assert graph_memory.sweep(gpu)
+        assert not gpu.of_graphs
 
 
 def test_every_routine_is_here() -> None:
