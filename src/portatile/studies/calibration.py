@@ -160,7 +160,7 @@ def _problem(sizes: tuple[int, int, int], dtype: str, trans: str) -> Problem:
 
 def _scaled(cases: Sequence[Case], start: Costs) -> Costs:
     """Rates such that half of the timings are longer than estimated: another device's clock and units are another scale."""
-    ratio = float(np.exp(np.median([np.log(row.took / row.estimated(start)) for case in cases for row in case.rows])))
+    ratio = float(np.exp(np.median(np.concatenate([np.log(case.took / case.estimated(start)) for case in cases]))))
     return replace(start, rates=tuple(rate / ratio for rate in start.rates))
 
 

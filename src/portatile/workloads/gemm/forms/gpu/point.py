@@ -317,6 +317,11 @@ class Gpu(Point):
         """The groups of a cluster that share a tile's k."""
         return self.CLUSTER
 
+    @property
+    def launches(self) -> int:
+        """Launches beside those that pack."""
+        return 1 + (self.TAIL > 0 or (self.SPLIT_K > 1 and not self.JOIN and self.CLUSTER == 1))
+
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
         return (self.items, 1, 1)
