@@ -14,6 +14,7 @@ import numpy as np
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import clusters, joins
 from portatile.workloads.gemm.forms.gpu.costs import Costs
+from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.variants import WAYS, Columns, Floats, Ints, Kind
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
@@ -75,7 +76,8 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     chunk = _ceil(_ceil(shape.k, v.split), v.deep) * v.deep
     parts = _ceil(shape.k, chunk)
     area = v.rows * v.columns
-    work = (area / np.array(costs.rates)[v.place] * _slower(v, costs) + _copies(v, costs)) * chunk / costs.products
+    multiplied = area / np.array(costs.rates)[v.place] * _slower(v, costs)
+    work = (multiplied * _steps(shape, chunk, parts) + _copies(v, costs) * chunk) / costs.products
     wait = costs.wait * chunk / v.deep / np.maximum(v.stages - 1, 1)
 
     def busy(count: Ints) -> Floats:
@@ -92,12 +94,12 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
 
     each = _ceil(tiles * parts, units)
     rounds, rest = each // v.groups, each % v.groups
-    multiplied = rounds * busy(v.groups) + busy(rest)
+    rounds_took = rounds * busy(v.groups) + busy(rest)
     copied = 1e-6 * tiles * parts * (v.rows + v.columns) * chunk * itemsize / costs.cached
     read = 1e-6 * (shape.m + shape.n) * shape.k * itemsize / costs.read
     took = began + (
         (costs.fill + drain) * (rounds + (rest > 0))
-        + np.maximum(np.maximum(multiplied, copied), read)
+        + np.maximum(np.maximum(rounds_took, copied), read)
         + c * np.where(v.cluster > 1, 1, parts) / costs.stored
     )
     took += costs.exchange * 1e-5 * area * (v.teams - 1) * itemsize / 4 * each
@@ -131,6 +133,11 @@ def _tiles(shape: Shape, v: Columns) -> Ints:
     return _ceil(all_tiles + np.minimum(all_tiles, shape.units), 2) if shape.zeros in ("a", "b") else all_tiles
 
 
+def _steps(shape: Shape, chunk: Ints, parts: Ints) -> Ints:
+    """Steps of k that a group multiplies: of a short sum those past its end are left out, eight at a time."""
+    return np.where((parts == 1) & (np.asarray(shape.k) <= SHORT), _ceil(shape.k, 8) * 8, chunk)
+
+
 def _slower(v: Columns, costs: Costs) -> Floats:
     """The factor of the multiply-adds by the ways of both operands."""
     by_way = np.array([{"kept": costs.kept, "transposed": costs.transposed}.get(name, 1.0) for name in WAYS])
@@ -140,7 +147,8 @@ def _slower(v: Columns, costs: Costs) -> Floats:
 def _copies(v: Columns, costs: Costs) -> Floats:
     """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors."""
     by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements") else 0.0 for name in WAYS])
-    return by_way[v.ways_a] * v.rows * v.loose_a * v.held_a + by_way[v.ways_b] * v.columns * v.loose_b * v.held_b
+    held_a, held_b = (np.where(held, costs.held, 1.0) for held in (v.held_a, v.held_b))
+    return by_way[v.ways_a] * v.rows * v.loose_a * held_a + by_way[v.ways_b] * v.columns * v.loose_b * held_b
 
 
 def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:

@@ -12,8 +12,10 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
+SHORT = 1024
+"""Steps of k of a group up to which it pays to leave out those of the last stage that are past the end."""
+
 _PAIR = 8  # bytes of two float32
-_SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
 _ITEMS, _OTHER = (4, 8, 12, 16, 24, 32), "{0} in (8, 16, 32) or (device_kind != 'cpu' and (MMA or ({0} < 24 and {1})))"
@@ -383,7 +385,7 @@ class Gpu(Point):
         facts["C_VECTORS"] = n % self.VL == 0 and target.vector_width(problem.itemsize) >= self.VL
         facts["C_EDGE"] = m % self.rows != 0 or n % self.columns != 0
         facts["K_EDGE"] = k % self.KB != 0 and not (self.PACK_A and self.PACK_B)
-        facts["K_REST"] = k % self.KB != 0 and k <= _SHORT * self.SPLIT_K
+        facts["K_REST"] = k % self.KB != 0 and k <= SHORT * self.SPLIT_K
         return facts
 
 

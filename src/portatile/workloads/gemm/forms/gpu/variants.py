@@ -32,7 +32,7 @@ SPLITS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 """Groups that share a tile's k."""
 
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
-_PAIR, _HELD = 0.8, 0.9  # of the copies' cost, where they bring two elements at a time, or go through registers
+_PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Staging(NamedTuple):
 class Columns:
     """Variants: of each its tile's ``place``, its parameters, and how A and B come to local memory.
 
-    ``ways``: places in WAYS; ``loose``, ``held``: factors of the copies' cost. ``groups`` of it are on a multiprocessor. ``saved``: the
-    part of the waves that its tail saves.
+    ``ways``: places in WAYS; ``loose``: factors of the copies' cost; ``held``: whether they go through registers. ``groups`` of it are on a
+    multiprocessor. ``saved``: the part of the waves that its tail saves.
     """
 
     place: Ints
@@ -112,8 +112,8 @@ class Columns:
     ways_b: Ints
     loose_a: Floats
     loose_b: Floats
-    held_a: Floats
-    held_b: Floats
+    held_a: NDArray[np.bool_]
+    held_b: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.place)
@@ -204,10 +204,10 @@ def _columns(numbers: Sequence[_Numbers]) -> Columns:
     return Columns(*(np.array([row[i] for row in numbers], kind) for i, kind in enumerate(kinds)))
 
 
-def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, float, float]:
-    """How A (0) or B (1) comes to local memory, ``along``: always with k fast; a place in WAYS, and the factors of its copies' cost."""
+def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, float, bool]:
+    """How A (0) or B (1) comes to local memory, ``along``: always with k fast: a place in WAYS, the factor of its copies, whether held."""
     fast, whole, paired = kind.fast[operand], kind.whole[operand], kind.paired[operand]
-    loose, held = _PAIR if paired and staging.PAIRS else 1.0, 1.0
+    loose = _PAIR if paired and staging.PAIRS else 1.0
     if staging[operand]:
         name = "packed"
     elif fast and (staging.KEEP or along):
@@ -215,9 +215,8 @@ def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, 
     elif fast:
         name = "transposed" if staging.TURN and whole else "columns"
     else:
-        name, held = "free" if whole else "elements", _HELD if staging.HELD else 1.0
-    counts = name in ("dots", "elements")
-    return WAYS.index(name), loose if counts else 1.0, held if counts else 1.0
+        name = "free" if whole else "elements"
+    return WAYS.index(name), loose if name in ("dots", "elements") else 1.0, staging.HELD and name == "elements"
 
 
 def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
