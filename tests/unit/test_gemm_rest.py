@@ -1,4 +1,4 @@
-"""Where k ends within a stage, the steps past its end are left out: right for every order of loads and barriers, in an interpreter of PTX."""
+"""Where k ends within a stage, the steps past its end are left out: right for every order of loads and barriers, by interpreted PTX."""
 
 from __future__ import annotations
 

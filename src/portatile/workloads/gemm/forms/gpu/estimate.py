@@ -38,7 +38,7 @@ class Shape:
     n: int | Ints
     k: int | Ints
     itemsize: int
-    units: int
+    units: int | Ints
     zeros: str = ""
 
 
