@@ -465,6 +465,12 @@ EXPORT CUresult cuLaunchKernel(unsigned long long function, unsigned gx, unsigne
     __sync_fetch_and_add(&emulated_launches, 1);
     return emulated_quiet ? OK : python.launch(function, grid, block, shared, parameters);
 }
+typedef struct { unsigned grid[3], block[3], shared; Handle *stream; const void *attributes; unsigned count; } LaunchConfig;
+EXPORT CUresult cuLaunchKernelEx(const LaunchConfig *config, unsigned long long function, void **parameters, void **extra) {
+    if (config->count != 1 || *(const int *)config->attributes != 6) return NOT_SUPPORTED; /* launches that overlap: here they do not */
+    return cuLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2],
+                          config->shared, config->stream, parameters, extra);
+}
 
 /* The bindings ask for every function by its plain name. */
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags, int *status) {

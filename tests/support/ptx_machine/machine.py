@@ -251,7 +251,7 @@ class Machine:
                 return lambda thread, symbols: outcome
             case "bar" | "barrier":
                 return lambda thread, symbols: "barrier"
-            case "membar" | "fence" | "prefetch":
+            case "membar" | "fence" | "prefetch" | "griddepcontrol":
                 return lambda thread, symbols: None
             case "call":
                 return steps.call(rest)

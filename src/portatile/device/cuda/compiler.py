@@ -22,6 +22,7 @@ except (ImportError, OSError, RuntimeError) as error:
     import_error = str(error)
 
 _ELF_NO_BITS = 8  # a section that occupies memory, not the file
+_OVERLAPS = b"griddepcontrol.wait; // before all else"  # what OVERLAP_LAUNCHES leaves in PTX
 _CACHES = (12, 9)  # the first NVRTC that keeps what it compiled
 _ARCHITECTURE_OPTIONS = ("-arch", "--gpu-architecture")
 REMEDY = "install the CUDA extra: pip install 'portatile[cuda]', in a clone '.[cuda]'"
@@ -104,7 +105,8 @@ class CudaTarget(Target):
         declared = entries or _entries(ptx.decode(errors="replace"))
         by_symbol = ptxas.parse(log)
         resources = {entry.name: by_symbol[entry.symbol] for entry in declared if entry.symbol in by_symbol}
-        return Binary(data, self.kind, declared, resources, log, carveout=carveout(source.options))
+        overlaps = 0 < len(declared) <= ptx.count(_OVERLAPS)
+        return Binary(data, self.kind, declared, resources, log, carveout=carveout(source.options), overlaps=overlaps)
 
     def payload(self, binary: Binary) -> bytes:
         return binary.data.rstrip(b"\0") if binary.kind == "ptx" else binary.data

@@ -77,11 +77,13 @@ def _first(piece: str) -> str:
 class CudaKernel(Kernel):
     """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing.
 
-    ``module`` stays loaded as long as it is there.
+    ``module`` stays loaded as long as it is there. ``overlaps``: see ``Binary``.
     """
 
-    def __init__(self, device: CudaContext, function: Any, entry: Entry, resources: Resources, module: object = None) -> None:
-        self.name, self.entry = entry.name, entry
+    def __init__(
+        self, device: CudaContext, function: Any, entry: Entry, resources: Resources, module: object = None, overlaps: bool = False
+    ) -> None:
+        self.name, self.entry, self.overlaps = entry.name, entry, overlaps
         self.module = module
         self.device = device
         self.function = function
@@ -227,7 +229,8 @@ class CudaModule(Module):
                 if self._binary.carveout >= 0:
                     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
                     call(driver.cuFuncSetAttribute, function, attribute, self._binary.carveout)
-                kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()), self)
+                known = self._binary.resources.get(name, Resources())
+                kernel = CudaKernel(self._device, function, entry, known, self, self._binary.overlaps)
             self._kernels[name] = kernel
         return kernel
 

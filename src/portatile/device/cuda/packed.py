@@ -22,6 +22,7 @@ from portatile.device.cuda.driver import call, driver, failure
 from portatile.device.cuda.graph import LaunchGraph, Node, room
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
+from portatile.device.cuda.overlap import Overlapping
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import SIZE, encoded
 from portatile.errors import PortatileError
@@ -174,7 +175,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
     slots = [arg for arg in args if isinstance(arg, Slot)]
     write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
-    launching = partial(driver.cuLaunchKernel, kernel.function, *grid, dynamic)
+    launching = Overlapping(kernel, grid, dynamic) if kernel.overlaps else partial(driver.cuLaunchKernel, kernel.function, *grid, dynamic)
     address = ctypes.addressof(pointers)
     return _Packed((write, _writing(slots), launching, address), pointers, Node(kernel, grid, dynamic, address))
 

@@ -17,6 +17,7 @@
 #define COPY_ASYNC_16_IF(l, g, c) portatile_copy_async_if<16>(l, g, c)
 #define COPY_ASYNC_COMMIT() portatile_copy_async_commit()
 #define COPY_ASYNC_WAIT(n) portatile_copy_async_wait<(n)>()
+#define OVERLAP_LAUNCHES() portatile_overlap_launches()
 #define SHUFFLE(x, lane) portatile_shuffle(x, lane)
 #define SHUFFLE_XOR(x, mask) portatile_shuffle_xor(x, mask)
 #define SHUFFLE_DOWN(x, d) portatile_shuffle_down(x, d)

@@ -170,6 +170,12 @@ template <int n> INLINE void portatile_copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory");
 #endif
 }
+INLINE void portatile_overlap_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait; // before all else" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
 template <class T> INLINE T portatile_shuffle(T x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 template <class T> INLINE T portatile_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 template <class T> INLINE T portatile_shuffle_down(T x, uint d) { return __shfl_down_sync(0xffffffffu, x, d); }

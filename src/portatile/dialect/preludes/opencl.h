@@ -15,6 +15,9 @@
    COPY_ASYNC_4_IF(l, g, c), _8_IF, _16_IF    the same where c is true, zeros to l elsewhere (g is then not read)
    COPY_ASYNC_COMMIT()                   close the group of copies started since the last commit
    COPY_ASYNC_WAIT(n)                    wait until at most n (a literal) of the newest groups are under way; a barrier must follow
+   OVERLAP_LAUNCHES()                    first in a kernel: waits for the kernels before it on the stream, so that its work-groups may come to
+                                         their multiprocessors while those end, and lets the next kernel's come (CUDA only, from compute
+                                         capability 9.0)
    SHUFFLE(x, lane)                      x of that lane of the warp; int, uint, float, double; every lane takes part
    SHUFFLE_XOR(x, mask), SHUFFLE_DOWN(x, d), SHUFFLE_UP(x, d)    x of lane ^ mask, lane + d, lane - d
    RSQRT_APPROX(x)                       1/sqrt(x) of a float as fast as the device can, denormals taken as zero
@@ -32,6 +35,7 @@
 
 #define MIN_GROUPS(n)
 #define CLUSTER(n)
+#define OVERLAP_LAUNCHES() do { } while (0)
 
 #ifdef PORTATILE_NVIDIA
 

@@ -260,6 +260,7 @@ CLUSTER({{ CLUSTER }})
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
+    OVERLAP_LAUNCHES();
 {% if not LOCAL_ARGUMENT %}
     __local {{ real }} tiles[{{ space }}] __attribute__((aligned(128)));
 {% endif %}
