@@ -279,7 +279,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     found = []
     for dtype in dict.fromkeys(row["dtype"] for row in rows):
         for way in ways(rows):
-            for name, belongs in classes.items():
+            for name, belongs in classes.items() if way in ("device", "arrays") else [("all", classes["all"])]:
                 ratios = [row[way] for row in rows if row["dtype"] == dtype and row.get(way) and belongs(row)]
                 if ratios:
                     least = f"{min(ratios):.2f}"
