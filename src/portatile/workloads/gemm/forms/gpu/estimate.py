@@ -8,6 +8,7 @@ microseconds at its clock; on another GPU the order of the candidates is what co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -141,7 +142,7 @@ def _steps(shape: Shape, chunk: Ints, parts: Ints) -> Ints:
 def _slower(v: Columns, costs: Costs) -> Floats:
     """The factor of the multiply-adds by the ways of both operands."""
     by_way = np.array([{"kept": costs.kept, "transposed": costs.transposed}.get(name, 1.0) for name in WAYS])
-    return by_way[v.ways_a] * by_way[v.ways_b]
+    return np.asarray(by_way[v.ways_a] * by_way[v.ways_b])
 
 
 def _copies(v: Columns, costs: Costs) -> Floats:
@@ -169,5 +170,5 @@ def _uneven(shape: Shape, v: Columns, count: Ints) -> Floats:
     return (1 + side / shape.k) * (1 + _TOGETHER * (rounds - 1)) * copies
 
 
-def _ceil(a: int | Ints, b: int | Ints) -> Ints:
+def _ceil(a: Any, b: Any) -> Ints:
     return np.asarray(-(-a // b), np.int64)

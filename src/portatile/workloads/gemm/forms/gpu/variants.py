@@ -129,7 +129,8 @@ class Columns:
     @property
     def launches(self) -> Ints:
         """Launches beside those that pack."""
-        return 1 + ((self.tail > 0) | ((self.split > 1) & ~self.join & (self.cluster == 1)))
+        again = (self.tail > 0) | ((self.split > 1) & ~self.join & (self.cluster == 1))
+        return np.asarray(1 + again, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,8 @@ class Table:
         """One of some variants as a point of the form."""
         staged = self.stagings[columns.staging[which]].of(self.kind.tiles[columns.place[which]].point)
         split, cluster, tail = (int(column[which]) for column in (columns.split, columns.cluster, columns.tail))
-        return replace(staged, SPLIT_K=split, JOIN=bool(columns.join[which]), CLUSTER=cluster, TAIL=tail)
+        found: Gpu = replace(staged, SPLIT_K=split, JOIN=bool(columns.join[which]), CLUSTER=cluster, TAIL=tail)
+        return found
 
 
 @lru_cache(maxsize=256)
@@ -200,8 +202,9 @@ def _numbers(kind: Kind, place: int, point: Gpu, staging: Staging, number: int =
 
 
 def _columns(numbers: Sequence[_Numbers]) -> Columns:
-    kinds = [{"Ints": np.int64, "Floats": np.float64}.get(str(one.type), np.bool_) for one in fields(Columns)]
-    return Columns(*(np.array([row[i] for row in numbers], kind) for i, kind in enumerate(kinds)))
+    kinds: list[Any] = [{"Ints": np.int64, "Floats": np.float64}.get(str(one.type), np.bool_) for one in fields(Columns)]
+    columns: list[Any] = [np.array([row[i] for row in numbers], kind) for i, kind in enumerate(kinds)]
+    return Columns(*columns)
 
 
 def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, float, bool]:
