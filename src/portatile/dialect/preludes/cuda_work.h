@@ -173,7 +173,6 @@ template <int n> INLINE void portatile_copy_async_wait() {
 INLINE void portatile_overlap_launches() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait; // before all else" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 template <class T> INLINE T portatile_shuffle(T x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
