@@ -7,7 +7,7 @@ Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,12 +125,16 @@ class Queue(Releasable):
         """Whether commands go into a graph that another library captures, which runs them later."""
         return False
 
-    def transient(self, nbytes: int) -> Memory:
-        """Memory that belongs to the graph being captured, for commands that are queued before its ``release``; CUDA only.
+    def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
+        """Memory that the graph being captured keeps as long as it exists; CUDA only. It is not released.
 
-        Raises DeviceError elsewhere.
+        Later calls of the same capture get the same memory at the same ``place``, ``zeroed`` or not. ``zeroed`` memory holds zeros before
+        the graph's first run; its commands leave it so. Raises DeviceError elsewhere, and where there is no memory.
         """
         raise DeviceError(f"{self.device.info.id} captures no graphs")
+
+    def forget_graph(self) -> None:
+        """Give calls that come other memory, after one was broken off."""
 
     @abstractmethod
     def launch(

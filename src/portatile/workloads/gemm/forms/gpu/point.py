@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from portatile.device.target import EARLY_START
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
 from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
+
+SHORT = 1024
+"""Steps of k of a group up to which it pays to leave out those of the last stage that are past the end."""
 
 _PAIR = 8  # bytes of two float32
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
@@ -25,6 +29,7 @@ class Gpu(Point):
     """A group of KG parts of TBR x TBC work-items each computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
 
     FORM: ClassVar[str] = "gpu"
+    OPTIONS: ClassVar[tuple[str, ...]] = (EARLY_START,)
     FILE: ClassVar[str] = __file__
     IDLE: ClassVar = {"SM": (True,), "SCALARS": (False,)}
 
@@ -317,6 +322,11 @@ class Gpu(Point):
         """The groups of a cluster that share a tile's k."""
         return self.CLUSTER
 
+    @property
+    def launches(self) -> int:
+        """Launches beside those that pack."""
+        return 1 + (self.TAIL > 0 or (self.SPLIT_K > 1 and not self.JOIN and self.CLUSTER == 1))
+
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
         return (self.items, 1, 1)
@@ -377,6 +387,7 @@ class Gpu(Point):
         facts["C_VECTORS"] = n % self.VL == 0 and target.vector_width(problem.itemsize) >= self.VL
         facts["C_EDGE"] = m % self.rows != 0 or n % self.columns != 0
         facts["K_EDGE"] = k % self.KB != 0 and not (self.PACK_A and self.PACK_B)
+        facts["K_REST"] = k % self.KB != 0 and k <= SHORT * self.SPLIT_K
         return facts
 
 
