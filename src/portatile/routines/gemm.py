@@ -21,7 +21,7 @@ from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
-from portatile.runtime import host_blas
+from portatile.runtime import numpy_products
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 from portatile.workloads import precisions
@@ -76,7 +76,7 @@ def matmul(
         np.float32(3.0)
     """
     if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
-        product: Array | None = host_blas.product(a, b, out)
+        product: Array | None = numpy_products.product(a, b, out)
         if product is not None:
             return product
     options: tuple[Any, ...] = ("N", "N")
@@ -142,6 +142,10 @@ def gemm(
         epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))
         return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), epilogue, out, device))
     options: tuple[Any, ...] = (trans_a, trans_b)
+    if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
+        product: Array | None = numpy_products.scaled(a, b, c, factors, (trans_a, trans_b), out)
+        if product is not None:
+            return product
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
     if dtype is not None or precision is not None or complex_factors:
         options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors, checks.precision(precision))
