@@ -100,6 +100,8 @@ def test_what_overlaps_or_does_not_fit_goes_on_to_the_routine() -> None:
         lambda: portatile.gemm(a, a, beta=1.0),
         lambda: portatile.gemm(a, a, memory[:6].astype("float32"), beta=1.0),
         lambda: portatile.matmul(a, memory[:5]),
+        lambda: portatile.matmul(a, np.array(2.0)),
+        lambda: portatile.matmul(a[0], a[0, :5]),
         lambda: portatile.matmul(a, a, out=np.empty((5, 6))),
         lambda: portatile.gemm(a, a, alpha=1j),
     ]

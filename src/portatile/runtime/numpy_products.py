@@ -176,7 +176,7 @@ def _first(form: tuple[object, ...], a: _Array, b: _Array, out: _Array | None) -
     _keep(form, None)
     if a.dtype not in DTYPES or b.dtype != a.dtype or (out is not None and out.dtype != a.dtype):
         return None
-    k = a.shape[-1] if a.ndim else 0
+    k = a.shape[-1] if a.ndim and b.ndim else 0  # of numbers, which dot would multiply, the routine knows nothing
     if not 0 < 2 * a.size * b.size <= LARGEST_TRIED * k:
         return None
     compute = computing(a, b, out)
