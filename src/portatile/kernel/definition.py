@@ -250,7 +250,8 @@ class Definition(Workload):
     def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
         """The problem under which results are stored: text, launch and checks in ``version``, shapes and integers beside it."""
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
-        roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
+        types = ((array, array.value.dtype) for array in self.arguments.arrays)
+        roles = ((array.name, array.role, kind.name if kind.names is None else str(kind)) for array, kind in types)
         names = canonical([sorted(self._parameters), self._constants, list(roles)])
         further = (canonical([[integers, array_shapes] for integers, array_shapes in self.cases.sizes]),) if self.cases.sizes else ()
         version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *further)

@@ -98,7 +98,7 @@ class Progress:
     def left(self) -> str:
         """``23 s left``, ``177 trials left``, or nothing without a budget; without the time reserved for the final comparison."""
         seconds = None if self.seconds_left is None else f"{self.seconds_left:.0f} s left"
-        trials = None if self.evaluations_left is None else f"{self.evaluations_left} trials left"
+        trials = None if self.evaluations_left is None else f"{self.evaluations_left} trial{'s' * (self.evaluations_left != 1)} left"
         return ", ".join(filter(None, (seconds, trials)))
 
     @property
