@@ -89,8 +89,8 @@ def test_structures_that_are_written_or_passed_by_value_are_refused() -> None:
     head = "typedef struct { float a; int b; } two_t;\n"
     arguments = {"given": np.zeros(3, np.dtype([("a", "f4"), ("b", "i4")], align=True)), "y": np.zeros(4, np.float32)}
     cases = {
-        "kernel void f(global two_t *given, global float *y) { y[0] = given[0].a; }": "declare it const, or use an array for each member",
-        "kernel void f(two_t given, global float *y) { y[0] = given.a; }": r"declare it `constant two_t \*given` and pass a structured array",
+        "kernel void f(global two_t *given, global float *y) { y[0] = given[0].a; }": "declare it const, or use an array for each",
+        "kernel void f(two_t given, global float *y) { y[0] = given.a; }": r"`constant two_t \*given` and pass a structured array",
     }
     for text, message in cases.items():
         with pytest.raises(ArgumentError, match=message):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,19 +37,27 @@ def no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     perform.forget()
 
 
-def draw(rng: np.random.Generator, dtype: str, *shape: int) -> np.ndarray:
+def draw(rng: np.random.Generator, dtype: str, *shape: int) -> Any:
     values = rng.standard_normal(shape)
     return (values + 1j * rng.standard_normal(shape) if dtype.startswith("complex") else values).astype(dtype)
 
 
-def op(array: np.ndarray, trans: str) -> np.ndarray:
+def op(array: Any, trans: str) -> Any:
     return array if trans == "N" else array.T if trans == "T" else array.conj().T
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_matmul_is_numpys(dtype: str) -> None:
     rng = np.random.default_rng(new_seed(dtype))
-    shapes = [((5, 7), (7, 3)), ((7,), (7, 3)), ((5, 7), (7,)), ((7,), (7,)), ((2, 1, 5, 7), (3, 7, 4)), ((3, 5, 7), (7,)), ((1, 1), (1, 1))]
+    shapes = [
+        ((5, 7), (7, 3)),
+        ((7,), (7, 3)),
+        ((5, 7), (7,)),
+        ((7,), (7,)),
+        ((2, 1, 5, 7), (3, 7, 4)),
+        ((3, 5, 7), (7,)),
+        ((1, 1), (1, 1)),
+    ]
     for first, second in shapes:
         a, b = draw(rng, dtype, *first), draw(rng, dtype, *second)
         expected = np.matmul(a, b)
@@ -74,7 +84,7 @@ def test_gemm_has_all_factors_transpositions_and_outputs(dtype: str) -> None:
         a, b, c = draw(rng, dtype, *((4, 6) if trans_a == "N" else (6, 4))), draw(rng, dtype, 6, 5), draw(rng, dtype, 4, 5)
         b = b if trans_b == "N" else np.ascontiguousarray(b.T)
         expected = alpha * (op(a, trans_a) @ op(b, trans_b)) + (beta * c if beta else 0)
-        options = {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}
+        options: Any = {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}
         if beta == 0:
             c[:] = np.nan  # and is not read
         kept = c.copy()
@@ -90,7 +100,7 @@ def test_gemm_has_all_factors_transpositions_and_outputs(dtype: str) -> None:
 
 def test_what_overlaps_or_does_not_fit_goes_on_to_the_routine() -> None:
     a, memory = np.eye(6), np.random.default_rng(3).random((20, 6))
-    refused = [
+    refused: list[Callable[[], object]] = [
         lambda: portatile.gemm(a, a, out=a),
         lambda: portatile.gemm(memory[:6], a, out=memory[3:9]),
         lambda: portatile.gemm(a, a, memory[:6], beta=1.0, out=memory[3:9]),
@@ -126,9 +136,14 @@ def test_other_dtypes_are_left_to_the_device(dtype: str) -> None:
 
 
 def test_a_product_that_takes_longer_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, timed = np.ones((4, 4)), []
+    a, timed = np.ones((4, 4)), list[int]()
+
+    def never_again(*given: object) -> float:
+        timed.append(1)
+        return 1.0
+
     monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 0.0)
-    monkeypatch.setattr(numpy_products, "_seconds", lambda *given: timed.append(1) or 1.0)
+    monkeypatch.setattr(numpy_products, "_seconds", never_again)
     for _ in range(3):
         with pytest.raises(NoDevice):
             portatile.matmul(a, a)
@@ -152,7 +167,7 @@ def test_a_selected_device_computes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_overflows_are_silent_in_every_thread() -> None:
-    huge, failures = np.full((40, 40), 3e38, np.float32), []
+    huge, failures = np.full((40, 40), 3e38, np.float32), list[BaseException]()
 
     def multiply() -> None:
         try:

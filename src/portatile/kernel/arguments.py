@@ -142,9 +142,10 @@ def match(
 ) -> Arguments:
     """The arguments of a kernel from what the user gives, in order or by name.
 
-    A NumPy array for a ``__global`` or ``__constant`` pointer (a structured one for a pointer to const structures) and for an image, a number for a scalar, a Sampler for a ``sampler_t``, a
-    count of elements (an expression) for a ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to
-    const and images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are seen as fractions.
+    A NumPy array for a ``__global`` or ``__constant`` pointer (a structured one for a pointer to const structures) and for an image, a
+    number for a scalar, a Sampler for a ``sampler_t``, a count of elements (an expression) for a ``__local`` pointer. ``roles`` says
+    ``in``, ``out`` or ``inout`` of arrays; else pointers to const and images that are read are ``in``, others ``inout``. ``normalized``
+    names the images whose integers are seen as fractions.
     Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]
@@ -207,7 +208,7 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
     declared_array = Array(name, declared, cast(ArrayRole, role), array(value, name, declared))
     if declared_array.value.dtype.names is not None and role != "in":
         raise ArgumentError(
-            f"argument {name} of {head.name} is an array of structures, and the kernel may write it: results are compared number by number; "
+            f"argument {name} of {head.name} is an array of structures, and the kernel may write it; results are compared by number: "
             f"declare it const, or use an array for each member"
         )
     return declared_array
@@ -267,7 +268,9 @@ def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
             check_elements(kind.base, f"{name}[{member!r}]", "")
     in_c = np.dtype({"names": list(members), "formats": list(members.values())}, align=True)
     if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):  # type: ignore[index]
-        raise ArgumentError(f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)")
+        raise ArgumentError(
+            f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)"
+        )
 
 
 def width(declared: str) -> int:

@@ -126,7 +126,9 @@ def note(problem: Problem) -> str:
     times = _raced.get((m, n, k, problem.itemsize))
     alone = numpy_products.seconds_of(m, n, k, problem.itemsize)
     if alone is not None:
-        return f"NumPy arrays of this size are left to NumPy's BLAS where no device is named: {1e6 * alone:.0f} us, less than a launch takes"
+        return (
+            f"NumPy arrays of this size are left to NumPy's BLAS where no device is named: {1e6 * alone:.0f} us, less than a launch takes"
+        )
     if times is None:
         brief = f"less than {1e6 * numpy_products.LEAST_LAUNCH:.0f} us"
         tried = f"left to NumPy's BLAS if that takes {brief}, else " if 2 * m * n * k <= numpy_products.LARGEST_TRIED else ""

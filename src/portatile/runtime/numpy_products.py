@@ -60,7 +60,7 @@ def _run_silently(function: Callable[..., Any], *given: Any) -> Any:
 _silent = _Silent()
 
 
-def product(a: _Array, b: _Array, out: Any) -> Any:
+def product(a: Any, b: Any, out: Any) -> Any:
     """``a @ b`` by NumPy's rules, in ``out`` unless that is None; None, with nothing written, where ``matmul`` has to look further.
 
     For calls that name no device.
@@ -76,7 +76,7 @@ def product(a: _Array, b: _Array, out: Any) -> Any:
     return compute(a, b, out)
 
 
-def scaled(a: _Array, b: _Array, c: Any, factors: tuple[complex, complex], trans: tuple[str, str], out: Any) -> Any:
+def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tuple[str, str], out: Any) -> Any:
     """``alpha * op(a) @ op(b) + beta * c`` by NumPy, in ``out`` unless that is None; None where ``gemm`` has to look further.
 
     For calls that name no device.
@@ -113,7 +113,8 @@ def finish(values: _Array, factors: tuple[complex, complex], c: _Array | None, o
         return values
     if beta != 1:
         c = run(np.multiply, c, beta, out)
-    return run(np.add, values, c, values if out is None else out)
+    result: _Array = run(np.add, values, c, values if out is None else out)
+    return result
 
 
 def transposed(array: _Array, trans: str) -> _Array:
