@@ -175,7 +175,12 @@ class Definition(Workload):
         reads, arrays = self._checks.reads, self.cases.arrays(problem)
         values: dict[str, Any] = {**self._constants, **self._numbers(problem)}
         values |= {array.name: array.value.copy() for array in arrays if array.name in reads}
-        return self._checks.expected([array for array in arrays if array.role != "in"], values)
+        try:
+            return self._checks.expected([array for array in arrays if array.role != "in"], values)
+        except Exception as error:
+            which = "the edge case" if self.cases.of(problem) is not self.arguments else "the arguments of the definition,"
+            error.add_note(f"in the reference of {self.entry}, on {which} {spell_shapes({a.name: a.value.shape for a in arrays})}")
+            raise
 
     def bound(self, problem: Problem, config: Config) -> float:
         """1: the tolerance is the scale of the expected values."""

@@ -7,7 +7,7 @@ from typing import Any
 from portatile.device.base import Image, Memory
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, running
-from portatile.device.cuda.image import Row
+from portatile.device.cuda.image import LinearTexture
 from portatile.images import ImageForm
 
 
@@ -61,7 +61,7 @@ class CudaImage(CudaMemory, Image):
         form: ImageForm,
         pitch: int,
         texture: Any = None,
-        row: Row | None = None,
+        row: LinearTexture | None = None,
         owner: object = None,
     ) -> None:
         super().__init__(device, pointer, form.nbytes, owner)
