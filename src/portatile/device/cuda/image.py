@@ -46,8 +46,9 @@ class LinearTexture:
 
 
 class LinearTextures:
-    """The linear textures of a device. A texture says no more than where its row lies, so it stays for the next image there, whoever has the memory
-    then, and a kernel that still runs may use it: the older half are destroyed, of those that no image has, when they have become many.
+    """The linear textures of a device. A texture says no more than where its row lies, so it stays for the next image there, whoever has
+    the memory then, and a kernel that still runs may use it: the older half are destroyed, of those that no image has, when they have
+    become many.
     """
 
     def __init__(self, device: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from portatile import model, notebooks
+from portatile import model, notebooks, strategies
 from portatile.errors import UsageError
 from portatile.formatting import duration, spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
@@ -20,7 +20,7 @@ from portatile.trials import Budget, Status, Trial
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search import result_table
 from portatile.tuning.search.deadlines import PhaseLimits
-from portatile.tuning.search.objective import Objective
+from portatile.tuning.search.objective import Objective, check_name
 from portatile.workload import Workload
 
 _SHOWN = 10  # trials in a notebook
@@ -62,7 +62,10 @@ class TuningRequest:
     ranked: int = 6
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a seed that no generator takes."""
+        """Raise UsageError for a seed that no generator takes, UnknownNameError for a strategy or an objective that there is not."""
+        if not callable(self.strategy):
+            strategies.check(self.strategy)
+        check_name(self.objective)
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
             raise UsageError(f"seed {self.seed!r} must be a whole number of 0 or more")
 
