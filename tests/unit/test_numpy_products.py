@@ -119,6 +119,12 @@ def test_what_overlaps_or_does_not_fit_goes_on_to_the_routine() -> None:
         for _ in range(2):
             with pytest.raises(ArgumentError):
                 call()
+    unaligned = np.frombuffer(bytes(36 * 8 + 1), np.uint8)[1:].view(np.float64).reshape(6, 6)
+    for call in (lambda: portatile.gemm(a, unaligned), lambda: portatile.gemm(a, a, unaligned, beta=1.0)):
+        portatile.gemm(a, a, a, beta=1.0)
+        with pytest.raises(ArgumentError, match="unaligned"):
+            call()
+    assert np.array_equal(portatile.matmul(a, unaligned), unaligned)
     read_only = np.empty((6, 6))
     read_only.flags.writeable = False
     for routine in (portatile.matmul, portatile.gemm):

@@ -93,6 +93,8 @@ def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tupl
     compute: Any = _by_form.get(form, _UNSEEN)
     if compute is None or settings.selection() != (None, None):
         return None
+    if not (a.flags.aligned and b.flags.aligned and (c is None or c.flags.aligned)):
+        return None
     if out is not None and not (out.flags.behaved and _apart(out, a) and _apart(out, b) and (c is None or c is out or _apart(out, c))):
         return None
     op_a, op_b = transposed(a, trans[0]), transposed(b, trans[1])
