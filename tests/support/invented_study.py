@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from portatile.figures.bars import BarChart
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ STUDY = Study(
     options=Options,
     finish=finish,
     devices="none",
-    sample=lambda devices: Asked((), Options()),
+    sample=lambda devices: StudyRequest((), Options()),
 )
 
 
@@ -75,6 +75,6 @@ def forget() -> None:
     breaks_at.clear()
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> StudyRequest:
     """A request for the study, with changed options."""
-    return Asked((), replace(Options(), **changes))
+    return StudyRequest((), replace(Options(), **changes))
