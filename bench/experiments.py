@@ -229,7 +229,7 @@ def _notes(name: str, folder: Path) -> str:
 def outcome(done: dict[str, Any], devices: Sequence[Any], folder: Path) -> Any:
     """A study's command as a chapter of the gallery; None for what is none, gave no row, or cannot be drawn."""
     from portatile.studies.form import conduct, discover, page
-    from portatile.studies.form.study import Asked
+    from portatile.studies.form.study import StudyRequest
 
     words = shlex.split(done["command"])[1:]
     if words[0] != "study" or not done["rows"]:
@@ -237,7 +237,7 @@ def outcome(done: dict[str, Any], devices: Sequence[Any], folder: Path) -> Any:
     try:
         study = discover.get(words[1])
         ended = conduct.COMPLETE if done["code"] == 0 and not done["ended"] else conduct.OUT_OF_TIME
-        asked = Asked(tuple(device for device in devices if device.info.id in done["command"]), study.options())
+        asked = StudyRequest(tuple(device for device in devices if device.info.id in done["command"]), study.options())
         made = conduct.StudyOutcome(study, asked, _decoded(study, folder), ended, 0, done["seconds"], done["command"])
         page.render([made])
     except Exception as error:  # the others are drawn

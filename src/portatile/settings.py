@@ -17,6 +17,8 @@ import platformdirs
 from portatile.errors import UsageError
 
 _FOREIGN = ("pocl", "pyopencl", "pytools")  # whose caches lie beside ours
+_LEAST_FREE = 32 << 20  # bytes that drivers need on a disk for the kernels of one process
+_IN_MEMORY = "/dev/shm"
 _SHELTERS = 8  # names of a temporary folder that are tried before it is made for one process
 
 
@@ -174,10 +176,19 @@ def choose_pocl_cache(folder: Path) -> None:
     os.environ["POCL_CACHE_DIR"] = str(folder)
 
 
+def full(folder: Path) -> bool:
+    """Whether the disk of a folder, which need not exist yet, has no place for compiled kernels."""
+    for place in (folder, *folder.parents):
+        with suppress(OSError):
+            return shutil.disk_usage(place).free < _LEAST_FREE
+    return False
+
+
 def shelter_caches() -> None:
     """If the user's cache folder cannot be written, set ``XDG_CACHE_HOME`` to a private temporary one, for children too.
 
-    Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one.
+    Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one. On a disk
+    that is full PoCL's compiler ends the process.
     """
     if sys.platform != "linux":
         return
@@ -185,6 +196,7 @@ def shelter_caches() -> None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         usable = all(os.access(place, os.W_OK | os.X_OK) for place in (folder, *(folder / name for name in _FOREIGN)) if place.exists())
+        usable = usable and not full(folder)
     except (OSError, RuntimeError):  # RuntimeError: the user's home directory is unknown
         usable = False
     if usable:
@@ -198,14 +210,17 @@ def _shelter() -> Path:
 
     The first of a few names that nobody else has taken; where all of them are, one that goes when this process ends.
     """
+    parent = tempfile.gettempdir()
+    if full(Path(parent)) and Path(_IN_MEMORY).is_dir() and not full(Path(_IN_MEMORY)):
+        parent = _IN_MEMORY
     for number in range(_SHELTERS):
-        folder = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}{f'-{number}' if number else ''}")
+        folder = Path(parent, f"portatile-{os.getuid()}{f'-{number}' if number else ''}")
         with suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
             status = folder.lstat()
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
                 return folder
-    temporary, owner = tempfile.mkdtemp(prefix="portatile-"), os.getpid()
+    temporary, owner = tempfile.mkdtemp(prefix="portatile-", dir=parent), os.getpid()
     atexit.register(lambda: shutil.rmtree(temporary, ignore_errors=True) if os.getpid() == owner else None)
     return Path(temporary)
 

@@ -19,7 +19,7 @@ from portatile.device.base import Device, Queue
 from portatile.device.module import Module
 from portatile.device.opencl.device import ClDevice
 from portatile.records import Binary, Source
-from portatile.runtime import deferred, forecast, perform
+from portatile.runtime import deferred, forecast, numpy_products, perform
 from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
@@ -51,6 +51,7 @@ def _take_share() -> None:
         os.sched_setaffinity(0, {cores[(int(worker) * width + place) % len(cores)] for place in range(width)})
 
 
+numpy_products.LEAST_LAUNCH = 0.0  # however little time a product takes, here it is computed by a device
 _take_share()
 FOUND = {device.info.id: device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()}
 MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else ["gpu"]

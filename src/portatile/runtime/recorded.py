@@ -18,7 +18,7 @@ from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.strides import span
-from portatile.runtime import host_blas, memory_limit
+from portatile.runtime import host_blas, memory_limit, numpy_products
 from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import Again, faster
 from portatile.runtime.perform import forgetting, perform
@@ -76,7 +76,7 @@ class Recorder:
         if not lasting:
             forgetting.append(self._forget)
             if self._product:
-                forgetting.append(host_blas.forget)
+                forgetting.append(numpy_products.forget)
 
     def call(
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
@@ -141,7 +141,7 @@ class Recorder:
                     self._known.clear()
                 self._last = [], None
                 any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if any_device and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
+                if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
                     self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
                 else:
                     self._known[key] = recorded

@@ -29,7 +29,7 @@ from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Arg, Config, Launch, Plan, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies.form import attribution
-from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import figures, notes
 from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
@@ -268,14 +268,14 @@ def _timed(row: GapRow, samples: Sequence[float], error: float | None) -> GapRow
     return replace(row, seconds=min(samples), scatter=scatter, samples=len(samples), error=error, time=now())
 
 
-def _sample(given: tuple[Device, ...]) -> Asked:
+def _sample(given: tuple[Device, ...]) -> StudyRequest:
     """matmul, as the document's matrixMul; two back ends of one device are compared where there are."""
     best = given[0]
     size = 1024 if best.info.kind == "gpu" else 128
     problem = workloads.get("matmul").problem(dict.fromkeys("mnk", size))
     other = next((one for one in given[1:] if best.info.physical_id and one.info.physical_id == best.info.physical_id), None)
     between = () if other is None else (best.info.id, other.info.id)
-    return Asked((best,), GapOptions(between), problem)
+    return StudyRequest((best,), GapOptions(between), problem)
 
 
 STUDY = Study(

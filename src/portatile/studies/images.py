@@ -15,7 +15,7 @@ from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.records import Config, Problem, canonical
 from portatile.studies.form.measured_configs import Measuring, measured
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
 
@@ -159,8 +159,8 @@ def notes(rows: Sequence[ImagesRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, ImagesOptions(size=2048 if all(device.info.kind == "gpu" for device in devices) else 128))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, ImagesOptions(size=2048 if all(device.info.kind == "gpu" for device in devices) else 128))
 
 
 STUDY = Study(

@@ -25,7 +25,7 @@ from portatile.measure import optimisations, runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.store import known_results
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import rungs
@@ -284,8 +284,8 @@ def notes(rows: Sequence[LadderRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, LadderOptions())
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, LadderOptions())
 
 
 STUDY = Study(

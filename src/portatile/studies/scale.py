@@ -28,7 +28,7 @@ from portatile.studies.form import links, prediction, shared_run, simulation
 from portatile.studies.form.prediction import Alone
 from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, Simulated, TrialCost
-from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import Trial
 from portatile.tuning.search import replay
 
@@ -273,8 +273,8 @@ def notes(rows: Sequence[ScaleRow]) -> list[str]:
     return lines + [row.status for row in rows if row.what == HERE and row.status != "ok"]
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, ScaleOptions(trials=500, measure=4096 if any(device.info.kind == "gpu" for device in devices) else 0))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, ScaleOptions(trials=500, measure=4096 if any(device.info.kind == "gpu" for device in devices) else 0))
 
 
 STUDY = Study(

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from portatile.device.base import Device
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
-from portatile.device.cuda.image import Rows
+from portatile.device.cuda.image import LinearTextures
 from portatile.device.cuda.info import describe
 from portatile.device.module import PageLock
 from portatile.device.pool import Pool
@@ -51,7 +51,7 @@ class CudaContext(Device):
         self.lent = object()  # the latest use of memory of ours by another library's stream
         self._followed = self.lent  # the one up to which the default queue waited for such streams
         self.recycled = self._pool_of_freed()
-        self._rows = Rows(self._handle)
+        self._rows = LinearTextures(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
         self.of_graphs: list[tuple[Any, Any]] = []  # memory that other libraries' graphs keep, and what tells that they are gone

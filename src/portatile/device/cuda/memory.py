@@ -13,7 +13,7 @@ from portatile.device.base import Image, Memory
 from portatile.device.copies import address
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, relaxed, running
-from portatile.device.cuda.image import Row
+from portatile.device.cuda.image import LinearTexture
 from portatile.device.gate import inside
 from portatile.device.module import PageLock
 from portatile.device.side_by_side import side_by_side, threads
@@ -74,7 +74,7 @@ class CudaImage(CudaMemory, Image):
         form: ImageForm,
         pitch: int,
         texture: Any = None,
-        row: Row | None = None,
+        row: LinearTexture | None = None,
         owner: object = None,
     ) -> None:
         super().__init__(device, pointer, form.nbytes, owner)

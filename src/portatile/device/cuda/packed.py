@@ -19,7 +19,7 @@ import numpy as np
 from portatile.device.base import Argument, Memory, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
-from portatile.device.cuda.graph import LaunchGraph, Node, room
+from portatile.device.cuda.graph import LaunchGraph, Node, may_keep_another
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
@@ -90,7 +90,7 @@ class PackedLaunches(Ready):
         if (queue.last is not None and queue.capturing) or self._elsewhere():
             return False
         if graph is None:
-            graph = self._graph(replays, bits, values) if room(self._device) else None
+            graph = self._graph(replays, bits, values) if may_keep_another(self._device) else None
             if graph is None:
                 return False
         graph.launched = True
