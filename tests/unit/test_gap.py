@@ -145,7 +145,11 @@ def test_the_others_code_tells_compilers_from_drivers(host: str) -> None:
     done = gap_rows.finish([*one, launch, *other, swapped])
     parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
     assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.5, gap_rows.THEIR_DRIVERS: 0.5})
-    assert any("with the other's code on one side: code of the compilers 50 %" in note for note in gap_figures.notes(done))
+    assert any("who makes it, by running the other's code: code of the compilers 50 %" in note for note in gap_figures.notes(done))
+    own = replace(there[0], on=gap_rows.DRIVERS_OWN, seconds=1 / math.sqrt(2) if host == "one" else 0.25 * math.sqrt(2))
+    done = gap_rows.finish([*one, launch, *other, swapped, own])
+    parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
+    assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.25, gap_rows.ASSEMBLERS: 0.25, gap_rows.ONLY_DRIVERS: 0.5})
 
 
 def test_what_failed_is_told() -> None:
@@ -184,7 +188,7 @@ def test_texts_lose_what_they_are_to_lose() -> None:
 
 
 def test_code_of_another_compiler() -> None:
-    """NVIDIA's OpenCL reads the offset of the NDRange from registers that CUDA's driver does not set."""
+    """NVIDIA's OpenCL reads offsets and the number of work-groups from registers that CUDA's driver does not set."""
     text = """.version 8.4
 .target sm_90, texmode_independent
 .visible .entry k(.param .u64 .ptr .global .align 4 k_param_0) {
@@ -192,10 +196,12 @@ def test_code_of_another_compiler() -> None:
     mov.u32 %r2, %ntid.x;
 }"""
     plain = transplant.portable_ptx(text, "k.cl")
-    assert "mov.b32 %r1, 0;" in plain
+    assert "mov.u32 %r1, 0;" in plain
     assert ".target sm_90\n" in plain
-    with pytest.raises(DeviceError, match="envreg6"):
-        transplant.portable_ptx(text.replace("envreg3", "envreg6"), "k.cl")
+    assert "mov.u32 %r1, 0;" in transplant.portable_ptx(text.replace("envreg3", "envreg0"), "k.cl")
+    assert "mov.u32 %r1, %nctaid.y;" in transplant.portable_ptx(text.replace("envreg3", "envreg7"), "k.cl")
+    with pytest.raises(DeviceError, match="envreg12"):
+        transplant.portable_ptx(text.replace("envreg3", "envreg12"), "k.cl")
     with pytest.raises(DeviceError, match="no PTX"):
         transplant.portable_ptx("\x7fELF", "k.cl")
 

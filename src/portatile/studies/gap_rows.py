@@ -14,9 +14,11 @@ NOTHING = "nothing"
 RELAXED_TOO = "all, relaxed"
 EMPTY_LAUNCH = "an empty launch"
 SWAPPED = "the other's code"
+DRIVERS_OWN = "its own code by the driver's assembler"
 PESSIMISED = "(none)"
 REST = "builds without any"
 THEIR_CODE, THEIR_DRIVERS = "code of the compilers", "assembler, driver, launches"
+ASSEMBLERS, ONLY_DRIVERS = "assemblers", "drivers and launches"
 LEVEL = "what then remains"
 DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders", "difference", "code or driver"
 LEVELLED = "until equal"
@@ -33,8 +35,9 @@ class GapRow:
     was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
     before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
     ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
-    both sides, that first which brings their times nearest to each other. ``code or driver``: what remains of the ratio when one side runs
-    the other's code, and what does not. ``scatter``: by how much the median of the samples is above the fastest, which ``seconds`` is.
+    both sides, that first which brings their times nearest to each other. ``code or driver``: what becomes of the ratio when one side's
+    driver assembles its own compiler's code, then runs the other's code; the rest is the drivers'. ``scatter``: by how much the median of
+    the samples is above the fastest, which ``seconds`` is.
     """
 
     side: str
@@ -79,7 +82,7 @@ class GapRow:
     @property
     def set(self) -> frozenset[str] | None:
         """The optimisations that are on; None where the row is no set of them."""
-        if self.on in (RELAXED_TOO, EMPTY_LAUNCH, SWAPPED):
+        if self.on in (RELAXED_TOO, EMPTY_LAUNCH, SWAPPED, DRIVERS_OWN):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))
 
@@ -167,10 +170,7 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     compared = replace(one[0], side=f"{one[0].side} over {other[0].side}")
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
     made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]
-    swapped = _swapped(one, other)
-    if swapped is not None and ends[0] and ends[1]:
-        code = math.log(ends[0] / swapped[1]) if swapped[0] == one[0].side else math.log(swapped[1] / ends[1])
-        made += [(BY_CODE, THEIR_CODE, code), (BY_CODE, THEIR_DRIVERS, ratio - code)]
+    made += [(BY_CODE, name, part) for name, part in _by_code(one, other, ratio)]
     return [_bare(compared, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None) for order, name, part in made]
 
 
@@ -181,6 +181,20 @@ def _ratios(first: attribution.Times, second: attribution.Times, own: Sequence[s
     return {off: math.log(one / other) for off, (one, other) in both.items() if one and other}
 
 
-def _swapped(one: Sequence[GapRow], other: Sequence[GapRow]) -> tuple[str, float] | None:
-    """The side that ran the other's code, and its seconds."""
-    return next(((row.side, row.seconds) for row in (*one, *other) if row.on == SWAPPED and row.seconds), None)
+def _by_code(one: Sequence[GapRow], other: Sequence[GapRow], ratio: float) -> list[tuple[str, float]]:
+    """The parts of the ratio that assemblers, compilers and drivers make; they add up to it. Empty where nobody ran the other's code."""
+    for rows, sign in ((one, 1.0), (other, -1.0)):
+        times = {row.on: row.seconds for row in rows if row.seconds}
+        own, swapped, assembled = (
+            times.get(spelled_set(frozenset(rows[0].names), rows[0].names)),
+            times.get(SWAPPED),
+            times.get(DRIVERS_OWN),
+        )
+        if not own or not swapped:
+            continue
+        code = sign * math.log((assembled or own) / swapped)
+        if not assembled:
+            return [(THEIR_CODE, code), (THEIR_DRIVERS, ratio - code)]
+        assemblers = sign * math.log(own / assembled)
+        return [(THEIR_CODE, code), (ASSEMBLERS, assemblers), (ONLY_DRIVERS, ratio - code - assemblers)]
+    return []
