@@ -150,6 +150,11 @@ def test_the_others_code_tells_compilers_from_drivers(host: str) -> None:
     done = gap_rows.finish([*one, launch, *other, swapped, own])
     parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
     assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.25, gap_rows.ASSEMBLERS: 0.25, gap_rows.ONLY_DRIVERS: 0.5})
+    launches = replace(own, on=gap_rows.OTHERS_PLAN)
+    done = gap_rows.finish([*one, launch, *other, swapped, own, launches])
+    parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
+    expected = {gap_rows.PLANS: 0.25, gap_rows.ASSEMBLERS: 0.0, gap_rows.THEIR_CODE: 0.25, gap_rows.ONLY_DRIVERS: 0.5}
+    assert parts == pytest.approx(expected)
 
 
 def test_what_failed_is_told() -> None:

@@ -32,7 +32,7 @@ from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, S
 from portatile.studies.gap_builds import Build, Side
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import figures, notes
-from portatile.studies.gap_rows import COMPARED, DRIVERS_OWN, EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
+from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, TAKEN_OVER, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 from portatile.trials import now
@@ -191,7 +191,7 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
     """The rows of a side before they are measured."""
     info = side.device.info
     sets = [spelled_set(one, side.names) for one in _sets(side, asked)]
-    sets[2:2] = [SWAPPED, DRIVERS_OWN] if asked.between and any(side.takes(other) for other in others) else []
+    sets[2:2] = _taken_over(side, others) if asked.between else []
     sets[2:2] = [EMPTY_LAUNCH] if asked.between else []
     sets += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
     return [
@@ -210,6 +210,14 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
         )
         for on in sets
     ]
+
+
+def _taken_over(side: Side, others: Sequence[Side]) -> list[str]:
+    """What the side can take over of the other one: its launches where calls chose other configurations there, and its code."""
+    takes = next((other for other in others if side.takes(other)), None)
+    if takes is None:
+        return []
+    return list(TAKEN_OVER if takes.plan != side.plan else TAKEN_OVER[1:])
 
 
 def _length(side: Side, run: Run) -> Length:

@@ -15,7 +15,7 @@ from portatile.measure.code import Code
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Arg, Config, Launch, Plan, Source, canonical
-from portatile.studies.gap_rows import DRIVERS_OWN, EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow
+from portatile.studies.gap_rows import DRIVERS_OWN, EMPTY_LAUNCH, OTHERS_PLAN, RELAXED_TOO, SWAPPED, TAKEN_OVER, GapRow
 from portatile.trials import now
 
 _NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(const int nothing) {}\n")
@@ -84,20 +84,23 @@ def by_turns(builds: Sequence[Build], turns: int = _TURNS) -> list[GapRow]:
 def _loaded(build: Build) -> Iterator[tuple[GapRow, Callable[[], object]]]:
     """The row with its code and its error in units of its bound, and what runs the build once."""
     row, ready, side = build.row, build.ready, build.side
-    info, row_plan, origin = side.device.info, side.plan, side
+    origin = side
     if row.on == EMPTY_LAUNCH:
         with runs.loaded_plan(side.device, _empty()) as executable:
             yield row, lambda: executable.run(ready.queue, {}, {})
         return
-    if row.on == SWAPPED:
+    if row.on in TAKEN_OVER:
         origin = build.other
+    if row.on == SWAPPED:
         executable = execute.Executable(side.device, origin.plan, lambda source: transplant.transplanted(source, origin.device))
     elif row.on == DRIVERS_OWN:
-        executable = execute.Executable(side.device, row_plan, lambda source: transplant.own_assembly(source, side.device))
+        executable = execute.Executable(side.device, origin.plan, lambda source: transplant.own_assembly(source, side.device))
+    elif row.on == OTHERS_PLAN:
+        executable = runs.loaded_plan(side.device, origin.plan)
     else:
-        row_plan = built_plan(side, row)
-        row = _with_code(row, code.of(row_plan, info))
-        executable = runs.loaded_plan(side.device, row_plan)
+        plan = built_plan(side, row)
+        row = _with_code(row, code.of(plan, side.device.info))
+        executable = runs.loaded_plan(side.device, plan)
     with executable:
         bound = workloads.get(row.workload).bound(ready.problem, origin.config)
         error = ready.check(executable, bound, strict=row.on != RELAXED_TOO, label=row.on)

@@ -14,11 +14,14 @@ NOTHING = "nothing"
 RELAXED_TOO = "all, relaxed"
 EMPTY_LAUNCH = "an empty launch"
 SWAPPED = "the other's code"
+OTHERS_PLAN = "the other's launches"
 DRIVERS_OWN = "its own code by the driver's assembler"
+TAKEN_OVER = (OTHERS_PLAN, DRIVERS_OWN, SWAPPED)
+"""The builds in which one side takes over the other's launches, and in the last one its code too."""
 PESSIMISED = "(none)"
 REST = "builds without any"
 THEIR_CODE, THEIR_DRIVERS = "code of the compilers", "assembler, driver, launches"
-ASSEMBLERS, ONLY_DRIVERS = "assemblers", "drivers and launches"
+PLANS, ASSEMBLERS, ONLY_DRIVERS = "configurations of what is called", "assemblers", "drivers and launches"
 LEVEL = "what then remains"
 DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders", "difference", "code or driver"
 LEVELLED = "until equal"
@@ -35,8 +38,9 @@ class GapRow:
     was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
     before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
     ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
-    both sides, that first which brings their times nearest to each other. ``code or driver``: what becomes of the ratio when one side's
-    driver assembles its own compiler's code, then runs the other's code; the rest is the drivers'. ``scatter``: by how much the median of
+    both sides, that first which brings their times nearest to each other. ``code or driver``: what becomes of the ratio when one side runs
+    the other's launches, where calls chose other configurations there, then has its driver assemble what its own compiler makes of them,
+    then runs the other's code; the rest is the drivers'. ``scatter``: by how much the median of
     the samples is above the fastest, which ``seconds`` is.
     """
 
@@ -82,7 +86,7 @@ class GapRow:
     @property
     def set(self) -> frozenset[str] | None:
         """The optimisations that are on; None where the row is no set of them."""
-        if self.on in (RELAXED_TOO, EMPTY_LAUNCH, SWAPPED, DRIVERS_OWN):
+        if self.on in (RELAXED_TOO, EMPTY_LAUNCH, *TAKEN_OVER):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))
 
@@ -182,19 +186,21 @@ def _ratios(first: attribution.Times, second: attribution.Times, own: Sequence[s
 
 
 def _by_code(one: Sequence[GapRow], other: Sequence[GapRow], ratio: float) -> list[tuple[str, float]]:
-    """The parts of the ratio that assemblers, compilers and drivers make; they add up to it. Empty where nobody ran the other's code."""
+    """The parts of the ratio that plans, assemblers, compilers and drivers make; they add up to it. Empty if nobody ran the other's code.
+
+    One side takes over the other's one after another; each part is what the step before it changed.
+    """
     for rows, sign in ((one, 1.0), (other, -1.0)):
         times = {row.on: row.seconds for row in rows if row.seconds}
-        own, swapped, assembled = (
-            times.get(spelled_set(frozenset(rows[0].names), rows[0].names)),
-            times.get(SWAPPED),
-            times.get(DRIVERS_OWN),
-        )
+        own, swapped = times.get(spelled_set(frozenset(rows[0].names), rows[0].names)), times.get(SWAPPED)
         if not own or not swapped:
             continue
-        code = sign * math.log((assembled or own) / swapped)
-        if not assembled:
-            return [(THEIR_CODE, code), (THEIR_DRIVERS, ratio - code)]
-        assemblers = sign * math.log(own / assembled)
-        return [(THEIR_CODE, code), (ASSEMBLERS, assemblers), (ONLY_DRIVERS, ratio - code - assemblers)]
+        steps = [(PLANS, times.get(OTHERS_PLAN)), (ASSEMBLERS, times.get(DRIVERS_OWN)), (THEIR_CODE, swapped)]
+        parts, before = [], own
+        for name, seconds in steps:
+            if seconds:
+                parts.append((name, sign * math.log(before / seconds)))
+                before = seconds
+        rest = ONLY_DRIVERS if times.get(DRIVERS_OWN) else THEIR_DRIVERS
+        return [*parts, (rest, ratio - sum(part for _, part in parts))]
     return []
