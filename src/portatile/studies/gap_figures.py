@@ -229,4 +229,4 @@ def _verdict(parts: Sequence[GapRow], rest: str) -> list[str]:
     text = f"{percent(1 - abs(left))} of the difference is gone when both do without {_shared(taken)}"
     if abs(left) <= 1 - _EXPLAINED:
         return [f"explained: {text}; {percent(left)} remains"]
-    return [f"explained in part: {text}", f"{percent(left)} remains, which is {rest}"]
+    return [f"explained in part: {text}", f"what remains, {percent(left)}, is {rest}"]
