@@ -28,8 +28,8 @@ from portatile.studies.gap_rows import (
 _FAMILIES = 9  # that are drawn
 _CHANGES = 4  # of a step that are told
 _DIFFERENCES = (
+    (BY_CODE, "Who makes the difference"),
     (LEVELLED, "What is taken from both until they are equal"),
-    (BY_CODE, "Code of the compilers, assemblers or drivers"),
     (BETWEEN, "What explains the difference, averaged over all orders"),
 )
 _EXPLAINED = 0.8
@@ -37,13 +37,13 @@ _FAR = 2.0  # times the difference
 
 
 def figures(rows: Sequence[GapRow]) -> list[Figure]:
-    """The time after each step, each optimisation's share, what explains the difference, and the instructions of the finished builds."""
+    """What makes the difference of two sides; of each the time after each step, each optimisation's share, and its instructions."""
     made: list[Figure] = []
+    for order, title in _DIFFERENCES:
+        made += _between([row for row in rows if row.order == order], title)
     for order, title in ((DOCUMENT, "One optimisation after another, in the document's order"), (GREEDY, "The one that saves most first")):
         made += _ladder([row for row in rows if row.order == order], title)
     made += _shares([row for row in rows if row.order == AVERAGED])
-    for order, title in _DIFFERENCES:
-        made += _between([row for row in rows if row.order == order], title)
     made += _instructions(rows)
     return made
 
