@@ -33,7 +33,7 @@ def transplanted(source: Source, giver: Device) -> Binary:
     text = giver.target.assembly(built)
     if any(parameter.kind in ("local", "image") for entry in built.entries for parameter in entry.parameters):
         raise DeviceError(f"{source.file} has arguments that back ends pass in their own ways")
-    return replace(built, data=portable_ptx(text, source.file).encode(), kind="ptx")
+    return replace(built, data=portable_ptx(text, source.file).encode(), kind="ptx", resources={})  # another assembler allocates registers
 
 
 def portable_ptx(text: str, file: str) -> str:
@@ -58,4 +58,4 @@ def own_assembly(source: Source, device: Device) -> Binary:
     Raises what building raises.
     """
     target = devices.target(device.info, devices.backends()[device.info.backend].assembly)
-    return program.build(source, target, cache.default())
+    return replace(program.build(source, target, cache.default()), resources={})

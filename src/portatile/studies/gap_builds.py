@@ -14,8 +14,8 @@ from portatile.measure import code, optimisations, runs, transplant
 from portatile.measure.code import Code
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
-from portatile.records import Arg, Config, Launch, Plan, Source, canonical
-from portatile.studies.gap_rows import DRIVERS_OWN, EMPTY_LAUNCH, OTHERS_PLAN, RELAXED_TOO, SWAPPED, TAKEN_OVER, GapRow
+from portatile.records import Arg, Binary, Config, Launch, Plan, Source, canonical
+from portatile.studies.gap_rows import EMPTY_LAUNCH, OTHERS_PLAN, RELAXED_TOO, SWAPPED, TAKEN_OVER, GapRow
 from portatile.trials import now
 
 _NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(const int nothing) {}\n")
@@ -91,12 +91,9 @@ def _loaded(build: Build) -> Iterator[tuple[GapRow, Callable[[], object]]]:
         return
     if row.on in TAKEN_OVER:
         origin = build.other
-    if row.on == SWAPPED:
-        executable = execute.Executable(side.device, origin.plan, lambda source: transplant.transplanted(source, origin.device))
-    elif row.on == DRIVERS_OWN:
-        executable = execute.Executable(side.device, origin.plan, lambda source: transplant.own_assembly(source, side.device))
-    elif row.on == OTHERS_PLAN:
-        executable = runs.loaded_plan(side.device, origin.plan)
+        executable = _taken_over(row.on, side, origin)
+        registers = [used.registers for used in executable.resources.values() if used.registers >= 0]
+        row = replace(row, registers=max(registers, default=None))
     else:
         plan = built_plan(side, row)
         row = _with_code(row, code.of(plan, side.device.info))
@@ -105,6 +102,22 @@ def _loaded(build: Build) -> Iterator[tuple[GapRow, Callable[[], object]]]:
         bound = workloads.get(row.workload).bound(ready.problem, origin.config)
         error = ready.check(executable, bound, strict=row.on != RELAXED_TOO, label=row.on)
         yield replace(row, error=error), lambda: executable.run(ready.queue, ready.memory, ready.inputs.scalars)
+
+
+def _taken_over(what: str, side: Side, other: Side) -> execute.Executable:
+    """The other's launches on a side's device: as its own compiler builds them, as its driver assembles that, or with the other's code."""
+    if what == OTHERS_PLAN:
+        return runs.loaded_plan(side.device, other.plan)
+    if what == SWAPPED:
+        return execute.Executable(side.device, other.plan, lambda source: transplant.transplanted(source, other.device))
+
+    def assembled(source: Source) -> Binary:
+        return transplant.own_assembly(source, side.device)
+
+    try:
+        return execute.Executable(side.device, other.plan, assembled)
+    except PortatileError:  # its own compiler does not take the other's texts
+        return execute.Executable(side.device, side.plan, assembled)
 
 
 def built_plan(side: Side, row: GapRow) -> Plan:

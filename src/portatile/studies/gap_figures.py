@@ -21,6 +21,7 @@ from portatile.studies.gap_rows import (
     LEVEL,
     LEVELLED,
     REST,
+    SWAPPED,
     GapRow,
     times_of,
 )
@@ -162,8 +163,18 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     by_code = [row for row in known if row.order == BY_CODE]
     if by_code:
         lines.append(f"who makes it, by running the other's code: {_shared(by_code)}")
+        lines += _registers(rows, complete)
     lines += _verdict([row for row in known if row.order == LEVELLED], _named(one, other, by_code))
     return [*lines, *_averaged([row for row in known if row.order == BETWEEN], one, other), *last]
+
+
+def _registers(rows: Sequence[GapRow], complete: Sequence[GapRow]) -> list[str]:
+    """The registers that two drivers' assemblers allocate for the same code, where both are known and differ."""
+    swapped = next((row for row in rows if row.on == SWAPPED), None)
+    giver = next((row for row in complete if swapped is not None and row.side != swapped.side), None)
+    if swapped is None or giver is None or None in (swapped.registers, giver.registers) or swapped.registers == giver.registers:
+        return []
+    return [f"the same code takes {swapped.registers} registers through {swapped.side}, {giver.registers} through {giver.side}"]
 
 
 def _averaged(between: Sequence[GapRow], one: GapRow, other: GapRow) -> list[str]:

@@ -21,7 +21,7 @@ TAKEN_OVER = (OTHERS_PLAN, DRIVERS_OWN, SWAPPED)
 PESSIMISED = "(none)"
 REST = "builds without any"
 THEIR_CODE, THEIR_DRIVERS = "code of the compilers", "assembler, driver, launches"
-PLANS, ASSEMBLERS, ONLY_DRIVERS = "configurations of what is called", "assemblers", "drivers and launches"
+PLANS, ASSEMBLERS, ONLY_DRIVERS = "configurations of what is called", "the compiler's own assembler", "drivers: their assemblers, launches"
 LEVEL = "what then remains"
 DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders", "difference", "code or driver"
 LEVELLED = "until equal"
@@ -40,7 +40,7 @@ class GapRow:
     ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
     both sides, that first which brings their times nearest to each other. ``code or driver``: what becomes of the ratio when one side runs
     the other's launches, where calls chose other configurations there, then has its driver assemble what its own compiler makes of them,
-    then runs the other's code; the rest is the drivers'. ``scatter``: by how much the median of
+    then runs the other's code; the rest is the drivers', of which each assembles what it loads. ``scatter``: by how much the median of
     the samples is above the fastest, which ``seconds`` is.
     """
 
