@@ -19,7 +19,7 @@ It **ends** by returning, or by requesting nothing while nothing is being evalua
 ``start`` are legal configurations to try first, in this order: the default, and what was good on a similar problem or device. All
 randomness comes from ``rng``. Options of a strategy are keyword-only parameters of ``search``, numbers with defaults. The generator
 knows no clock, budget, cache or device: recorded, distributed and live evaluation are three callers of the same generator.
-``evaluate`` is the simplest.
+``evaluate`` is the simplest. ``with_suggestions`` tries what others found beside a strategy's requests.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class Finished(Protocol):
     def median(self) -> float:
         """Seconds per run, or another measure to minimise; infinite for a failure."""
 
+
+_AT_LEAST = 2  # suggestions of others that are tried whatever they give
 
 Search = Generator[Sequence[Config], Sequence[Finished], None]
 Strategy = Callable[[ParameterSpace, np.random.Generator, Sequence[Config]], Search]
@@ -98,6 +100,37 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
             outcome = known[canonical(request)] = measure(request)
             yield outcome
             finished = [outcome]
+            requests = search.send(finished)
+    except StopIteration:
+        return
+    finally:
+        search.close()
+
+
+def with_suggestions(search: Search, suggested: Sequence[Config], at_least: int = _AT_LEAST) -> Search:
+    """Serve a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
+
+    The first ``at_least`` are tried; each later one only while a suggestion is the fastest of all that was evaluated. So suggestions that
+    do not fit cost as many evaluations as that. The search learns from each as from its own, but does not begin with them: where they
+    lie beside the best, an opening that keeps away from them misses it, and a model of little else looks for it among them.
+    """
+    known: set[str] = set()
+    waiting, own_turn = [dict(config) for config in suggested], False
+    names = {canonical(config) for config in waiting}
+    best, leads, tried = math.inf, False, 0
+    try:
+        requests = next(search)
+        while True:
+            waiting = [config for config in waiting if canonical(config) not in known]
+            take = not own_turn and bool(waiting) and (tried < at_least or leads)
+            finished: Sequence[Finished] = yield [*waiting[:1], *requests] if take else requests
+            for outcome in finished:
+                key = canonical(outcome.config)
+                known.add(key)
+                tried += key in names
+                own_turn = key in names
+                if outcome.median < best:
+                    best, leads = outcome.median, key in names
             requests = search.send(finished)
     except StopIteration:
         return
