@@ -52,8 +52,6 @@ class Finished(Protocol):
         """Seconds per run, or another measure to minimise; infinite for a failure."""
 
 
-_AT_LEAST = 2  # suggestions of others that are tried whatever they give
-
 Search = Generator[Sequence[Config], Sequence[Finished], None]
 Strategy = Callable[[ParameterSpace, np.random.Generator, Sequence[Config]], Search]
 
@@ -107,30 +105,24 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
         search.close()
 
 
-def with_suggestions(search: Search, suggested: Sequence[Config], at_least: int = _AT_LEAST) -> Search:
+def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
     """Serve a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
 
-    The first ``at_least`` are tried; each later one only while a suggestion is the fastest of all that was evaluated. So suggestions that
-    do not fit cost as many evaluations as that. The search learns from each as from its own, but does not begin with them: where they
-    lie beside the best, an opening that keeps away from them misses it, and a model of little else looks for it among them.
+    The search learns from each as from its own, but does not begin with them: where they lie beside the best, an opening that keeps away
+    from them misses it, and a model of little else looks for it among them. So suggestions that do not fit cost little more than
+    their own evaluations.
     """
-    known: set[str] = set()
-    waiting, own_turn = [dict(config) for config in suggested], False
-    names = {canonical(config) for config in waiting}
-    best, leads, tried = math.inf, False, 0
+    waiting, own_turn = {canonical(config): config for config in suggested}, False
+    names = frozenset(waiting)
     try:
         requests = next(search)
         while True:
-            waiting = [config for config in waiting if canonical(config) not in known]
-            take = not own_turn and bool(waiting) and (tried < at_least or leads)
-            finished: Sequence[Finished] = yield [*waiting[:1], *requests] if take else requests
+            first = [] if own_turn else list(waiting.values())[:1]
+            finished: Sequence[Finished] = yield [*first, *requests]
             for outcome in finished:
                 key = canonical(outcome.config)
-                known.add(key)
-                tried += key in names
                 own_turn = key in names
-                if outcome.median < best:
-                    best, leads = outcome.median, key in names
+                waiting.pop(key, None)
             requests = search.send(finished)
     except StopIteration:
         return

@@ -33,8 +33,8 @@ _LOOKED_AT = 24  # of what a file knows
 class StartsRow:
     """A search after ``place`` trials, ``WITHOUT`` or ``WITH`` what others know.
 
-    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best after as many trials as there are
-    suggestions, ``starts``. ``to_95``, ``to_98``: trials until that share; None where half of the repetitions do not get there. ``saved``:
+    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best when the suggestions, ``starts`` of them,
+    were tried, or after as many trials. ``to_95``, ``to_98``: trials until that share; None where half of the repetitions do not get there. ``saved``:
     what ``WITH`` spares of ``to_95``.
     """
 
@@ -59,7 +59,7 @@ class StartsOptions:
 
     files: tuple[Path, ...] = option((), Option("Recorded trials to search: T4, a cache of Kernel Tuner, a result store.", argument=True))
     known: tuple[Path, ...] = option((), "What others found for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
-    starts: int = option(4, Option("Configurations that are taken from it; the first two are tried, others while they pay.", least=1))
+    starts: int = option(2, Option("Configurations that are taken from it, and tried by turns with the search's own.", least=1))
     strategy: str = option("auto", "How to search.")
     repeats: int = option(10, Option("Searches of each kind, each with its own seed.", least=1))
     budget: int = option(100, Option("Trials of each search.", least=2))
@@ -127,11 +127,16 @@ def _mixed(lists: Sequence[Sequence[Config]], count: int) -> tuple[Config, ...]:
 
 def _rows(comparison: Comparison, known: str, search: str, starts: int) -> Iterator[StartsRow]:
     curve = comparison.curves[0]
-    at_once = curve.middle[min(starts, len(curve.middle)) - 1]
+    at_once = curve.middle[min(_turns(starts), len(curve.middle)) - 1]
     for at, place in enumerate(comparison.places):
         shares = curve.low[at], curve.middle[at], curve.high[at]
         shared = comparison.name, comparison.configurations, known, search, starts, place
         yield StartsRow(*shared, *shares, at_once, curve.to_95, curve.to_98)
+
+
+def _turns(starts: int) -> int:
+    """The trials after which suggestions were tried, by turns with the search's own."""
+    return max(2 * starts - 1, 1)
 
 
 def finish(rows: Sequence[StartsRow]) -> list[StartsRow]:
@@ -170,7 +175,7 @@ def notes(rows: Sequence[StartsRow]) -> list[str]:
     lines = []
     for row in shown(rows):
         if row.search == WITH:
-            text = f"{row.recording} after {row.known}: {percent(row.at_once)} of the optimum at trial {row.starts}"
+            text = f"{row.recording} after {row.known}: {percent(row.at_once)} of the optimum at trial {_turns(row.starts)}"
             word = "saved" if (row.saved or 0.0) >= 0 else "more"
             lines.append(text if row.saved is None else f"{text}, {abs(row.saved):g} trials {word} on the way to 95 %")
     return lines
@@ -189,7 +194,7 @@ STUDY = Study(
         Column("known", "known"),
         Column("what others found", "search"),
         Column("suggestions", "starts"),
-        Column("after as many", "at_once", "%"),
+        Column("when tried", "at_once", "%"),
         Column("to 95 %", "to_95"),
         Column("to 98 %", "to_98"),
         Column("saved", "saved"),
