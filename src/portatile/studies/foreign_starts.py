@@ -33,9 +33,9 @@ _LOOKED_AT = 24  # of what a file knows
 class StartsRow:
     """A search after ``place`` trials, ``WITHOUT`` or ``WITH`` what others know.
 
-    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best when the suggestions, ``starts`` of them,
-    were tried, or after as many trials. ``to_95``, ``to_98``: trials until that share; None where half of the repetitions do not get there. ``saved``:
-    what ``WITH`` spares of ``to_95``.
+    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best when the suggestions, ``starts`` of
+    them, were tried, or after as many trials. ``to_95``, ``to_98``: trials until that share; None where half of the repetitions do not get
+    there. ``saved``: what ``WITH`` spares of ``to_95``.
     """
 
     recording: str
