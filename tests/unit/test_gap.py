@@ -150,6 +150,10 @@ def test_the_others_code_tells_compilers_from_drivers(host: str) -> None:
     done = gap_rows.finish([*one, launch, *other, swapped, own])
     parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
     assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.25, gap_rows.ASSEMBLERS: 0.25, gap_rows.ONLY_DRIVERS: 0.5})
+    assert not any("registers through" in note for note in gap_figures.notes(done)), "both take 8"
+    elsewhere = [replace(row, registers=80) if row.on == gap_rows.SWAPPED else row for row in done]
+    giver = "two" if host == "one" else "one"
+    assert f"the same code takes 80 registers through {host}, 8 through {giver}" in gap_figures.notes(elsewhere)
     launches = replace(own, on=gap_rows.OTHERS_PLAN)
     done = gap_rows.finish([*one, launch, *other, swapped, own, launches])
     parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
