@@ -128,7 +128,7 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
     row = {
         "ids": one.ids,
         "command": f"portatile {shown}",
-        "words": one.words.replace("{folder}/", "").replace("{recording}", "recording.json").replace("{known}", "known.json"),
+        "words": gallery.spelled(one.words),
         "prints": one.prints,
         "seconds": done.seconds,
         "code": done.code,

@@ -19,6 +19,16 @@ from typing import Any
 from measure import HERE, rewrite
 
 
+def spelled(words: str) -> str:
+    """The words of an experiment as results name it: without the folder in which it ran."""
+    return words.replace("{folder}/", "").replace("{recording}", "recording.json").replace("{known}", "known.json")
+
+
+def listed() -> list[str]:
+    """The experiments' words, in their order."""
+    return [spelled(one["words"]) for one in tomllib.loads((HERE / "experiments.toml").read_text(encoding="utf-8"))["experiment"]]
+
+
 def keep(page_file: Path, infos: Sequence[Any], commands: Sequence[dict[str, Any]]) -> None:
     """Write what commands gave, their rows too, beside the page."""
     document = {"devices": [asdict(info) for info in infos], "commands": list(commands)}
@@ -36,19 +46,13 @@ def kept(files: Sequence[Path]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
 
 
 def newest(files: Sequence[Path]) -> list[tuple[dict[str, Any], list[Any]]]:
-    """Of each command the run that is shown, in the order of the experiments."""
+    """Of each command that is listed still the run that is shown, in the order of the experiments."""
     chosen: dict[str, tuple[dict[str, Any], list[Any]]] = {}
     for command, devices in kept(files):
         before = chosen.get(command["words"])
         if before is None or command["complete"] or not before[0]["complete"]:
             chosen[command["words"]] = command, devices
-    listed = tomllib.loads((HERE / "experiments.toml").read_text(encoding="utf-8"))["experiment"]
-    order = [one["words"].split(" {")[0] for one in listed]
-
-    def place(words: str) -> int:
-        return max(((len(known), at) for at, known in enumerate(order) if words.startswith(known)), default=(0, len(order)))[1]
-
-    return sorted(chosen.values(), key=lambda item: place(item[0]["words"]))
+    return [chosen[words] for words in listed() if words in chosen]
 
 
 def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
