@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,8 +161,8 @@ def test_a_space_of_one(name: str) -> None:
     assert proposals(name, space, 10, lambda config: 1.0) == [{"tile": 4, "form": "a"}]
 
 
-def evaluated(suggested: Sequence[Config]) -> list[str]:
-    """The order in which a search's own a, b, c ... and suggestions are tried."""
+def evaluated(suggested: Sequence[Config], times: Mapping[str, float]) -> list[str]:
+    """The order in which a search's own a, b, c ... and suggestions are tried; names without a time are slow."""
 
     def search() -> Search:
         waiting = list("abcdef")
@@ -170,15 +170,20 @@ def evaluated(suggested: Sequence[Config]) -> list[str]:
             finished = yield [{"name": name} for name in waiting]
             waiting = [name for name in waiting if name not in {outcome.config["name"] for outcome in finished}]
 
-    tried = strategies.evaluate(strategies.with_suggestions(search(), suggested), lambda config: Outcome(config, 1.0))
+    def measure(config: Config) -> Outcome:
+        return Outcome(config, times.get(str(config["name"]), 9.0))
+
+    tried = strategies.evaluate(strategies.with_suggestions(search(), suggested), measure)
     return [str(done.config["name"]) for done in tried]
 
 
-def test_suggestions_alternate_with_the_searchs_own() -> None:
+def test_suggestions_alternate_with_the_searchs_own_and_end_when_they_do_not_pay() -> None:
     suggested = [{"name": name} for name in "wxyz"]
-    assert evaluated(suggested) == list("waxbyczdef")
-    assert evaluated([{"name": "a"}, {"name": "x"}]) == list("abxcdef")
-    assert evaluated([]) == list("abcdef")
+    assert evaluated(suggested, {"b": 1.0}) == list("waxbcdef")
+    assert evaluated(suggested, {"x": 1.0}) == list("waxbyczdef")
+    assert evaluated(suggested, {"x": 2.0, "c": 1.0}) == list("waxbycdef")
+    assert evaluated([{"name": "a"}, {"name": "x"}], {}) == list("abxcdef")
+    assert evaluated([], {}) == list("abcdef")
 
 
 def test_local_needs_a_fraction_of_random() -> None:

@@ -52,6 +52,8 @@ class Finished(Protocol):
         """Seconds per run, or another measure to minimise; infinite for a failure."""
 
 
+_TRIED = 2  # suggestions of others that are tried whatever they give
+
 Search = Generator[Sequence[Config], Sequence[Finished], None]
 Strategy = Callable[[ParameterSpace, np.random.Generator, Sequence[Config]], Search]
 
@@ -108,21 +110,24 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
 def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
     """Serve a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
 
-    The search learns from each as from its own, but does not begin with them: where they lie beside the best, an opening that keeps away
-    from them misses it, and a model of little else looks for it among them. So suggestions that do not fit cost little more than
-    their own evaluations.
+    Two are tried; each later one only while a suggestion is the fastest of all that was evaluated, so that those that do not fit cost
+    little. The search learns from each as from its own, but does not begin with them: where they lie beside the best, an opening that
+    keeps away from them misses it, and a model of little else looks for it among them.
     """
     waiting, own_turn = {canonical(config): config for config in suggested}, False
-    names = frozenset(waiting)
+    names, best, leads = frozenset(waiting), math.inf, False
     try:
         requests = next(search)
         while True:
-            first = [] if own_turn else list(waiting.values())[:1]
+            pays = leads or len(names) - len(waiting) < _TRIED
+            first = list(waiting.values())[:1] if pays and not own_turn else []
             finished: Sequence[Finished] = yield [*first, *requests]
             for outcome in finished:
                 key = canonical(outcome.config)
                 own_turn = key in names
                 waiting.pop(key, None)
+                if outcome.median < best:
+                    best, leads = outcome.median, own_turn
             requests = search.send(finished)
     except StopIteration:
         return

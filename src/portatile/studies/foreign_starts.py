@@ -59,7 +59,7 @@ class StartsOptions:
 
     files: tuple[Path, ...] = option((), Option("Recorded trials to search: T4, a cache of Kernel Tuner, a result store.", argument=True))
     known: tuple[Path, ...] = option((), "What others found for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
-    starts: int = option(2, Option("Configurations that are taken from it, and tried by turns with the search's own.", least=1))
+    starts: int = option(4, Option("Configurations that are taken from it; the first two are tried, others while they pay.", least=1))
     strategy: str = option("auto", "How to search.")
     repeats: int = option(10, Option("Searches of each kind, each with its own seed.", least=1))
     budget: int = option(100, Option("Trials of each search.", least=2))

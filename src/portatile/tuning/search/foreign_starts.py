@@ -19,7 +19,7 @@ from portatile.space import ParameterSpace
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-_MOST = 2  # suggestions to a search: those of one device lie near to each other, and further ones tell little more
+_MOST = 4  # suggestions to a search
 _KEPT = 20  # the fastest of each kernel, device, element type and sizes
 _TRIED = 24  # of them are looked at for a problem
 _ALIKE = 0.5  # of the parameters that a foreign configuration names: a configuration with fewer is ignored

@@ -33,8 +33,8 @@ class TuningRequest:
 
     - ``device``: a selector as in ``portatile.device.get``. ``strategy``: a name or the strategy itself.
     - ``workload``: for a computation without a folder in ``workloads``. ``space``: replaces the workload's own, as to sweep one parameter.
-    - ``start``: configurations to try right after the default. ``suggested``: those that are tried by turns with the strategy's own; see
-      ``strategies.with_suggestions``.
+    - ``start``: configurations to try right after the default. ``suggested``: those that are tried by turns with the strategy's own, the
+      later ones only while they pay; see ``strategies.with_suggestions``.
     - ``warm``: the most configurations to try next, of those that were good for similar problems or on similar devices. ``ranked``: the
       most to try after these, of random ones that the model expects to be fast.
     - ``resume``: trials in the store of this problem, device, driver and kernel text count as evaluated, and are not evaluated again.
