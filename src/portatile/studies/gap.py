@@ -96,6 +96,7 @@ class _Bench:
         """The row of a side as it is to be measured."""
         side, other = self.sides[place], self.sides[len(self.sides) - 1 - place]
         if side.label not in self.prepared:
+            assert self.run.problem is not None
             self.run.say(f"{row.workload} {row.problem} on {side.label}: {', '.join(side.names)}")
             self.prepared[side.label] = self.stack.enter_context(runs.prepared(side.device, self.run.problem))
         return Build(row, self.prepared[side.label], side, other, _length(side, self.run))
