@@ -53,7 +53,7 @@ def _ladder(rows: Sequence[GapRow], title: str) -> list[Figure]:
     """A chart for each side: orders differ, and so do times."""
     made: list[Figure] = []
     for side in dict.fromkeys(row.side for row in rows if row.seconds):
-        built = [row for row in rows if row.side == side]
+        built = [row for row in rows if row.side == side and row.seconds]
         steps = tuple(row.added if row.step == 0 else f"+ {row.added}" for row in built)
         caption = f"{built[0].workload} {built[0].problem} {built[0].dtype}: a run, from no optimisations to the build as it ships."
         values = tuple((row.seconds,) for row in built)
