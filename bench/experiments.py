@@ -7,7 +7,8 @@
 Commands run in processes of their own, one after another, with sizes for processors or for GPUs; only the first device of each kind that a
 command cannot do without takes part. With a budget each command has a fair share of what is left. A study is told of it; what takes
 longer is interrupted like by Ctrl-C, and shows what it has; what does not stop is killed. Result and page are written anew after each
-command. A second run on the same machine goes on with the studies that were interrupted. ``--gallery`` writes one page of all studies.
+command. A second run on the same machine goes on with the studies that were interrupted. ``--gallery`` writes one page of all studies, and
+beside it the rows, of which gallery.py makes one page of several runs.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import gallery
 from measure import HERE, Ended, facts, parser, print_table, rewrite, slug, supervised, until_stopped
 
 KINDS = ("json", "html", "csv", "svg")
@@ -126,7 +128,7 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
     row = {
         "ids": one.ids,
         "command": f"portatile {shown}",
-        "words": one.words.replace("{folder}/", "").replace("{recording}", "recording.json").replace("{known}", "known.json"),
+        "words": gallery.spelled(one.words),
         "prints": one.prints,
         "seconds": done.seconds,
         "code": done.code,
@@ -226,45 +228,35 @@ def _notes(name: str, folder: Path) -> str:
     return "\n".join(study.notes(rows)) if rows else ""
 
 
-def outcome(done: dict[str, Any], devices: Sequence[Any], folder: Path) -> Any:
-    """A study's command as a chapter of the gallery; None for what is none, gave no row, or cannot be drawn."""
-    from portatile.studies.form import conduct, discover, page
-    from portatile.studies.form.study import StudyRequest
-
-    words = shlex.split(done["command"])[1:]
-    if words[0] != "study" or not done["rows"]:
-        return None
-    try:
-        study = discover.get(words[1])
-        ended = conduct.COMPLETE if done["code"] == 0 and not done["ended"] else conduct.OUT_OF_TIME
-        asked = StudyRequest(tuple(device for device in devices if device.info.id in done["command"]), study.options())
-        made = conduct.StudyOutcome(study, asked, _decoded(study, folder), ended, 0, done["seconds"], done["command"])
-        page.render([made])
-    except Exception as error:  # the others are drawn
-        print(f"         {done['command']} is not in the gallery: {type(error).__name__}: {error}", flush=True)
-        return None
-    return made
+def kept(done: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What the page of all studies takes of a command: its rows too."""
+    rows = json.loads((folder / "out.json").read_text()) if done["rows"] else []
+    complete = done["code"] == 0 and not done["ended"]
+    return {"words": done["words"], "command": done["command"], "seconds": done["seconds"], "complete": complete, "rows": rows}
 
 
 @dataclass
 class Keeper:
-    """What was measured so far, on disk after each command: the result, and with ``gallery`` the page of all studies."""
+    """What was measured so far, on disk after each command: the result; with ``page`` all studies as a page, and the rows beside it."""
 
     result: Path
     document: dict[str, Any]
-    gallery: Path | None
-    chapters: list[Any]
+    page: Path | None
+    commands: list[dict[str, Any]] = field(default_factory=list)
+    chapters: list[Any] = field(default_factory=list)
 
-    def add(self, row: dict[str, Any], chapter: Any) -> None:
-        """Keep a command's row and its chapter."""
+    def add(self, row: dict[str, Any], command: dict[str, Any], infos: Sequence[Any]) -> None:
+        """Keep a command's row, and what the page takes of it."""
         self.document["rows"].append(row)
         rewrite(self.result, json.dumps(self.document, indent=1) + "\n")
-        if chapter is not None:
-            self.chapters.append(chapter)
-        if self.gallery is not None and chapter is not None:
-            from portatile.studies.form import page
-
-            rewrite(self.gallery, page.render(self.chapters))
+        if self.page is None:
+            return
+        self.commands.append(command)
+        gallery.keep(self.page, infos, self.commands)
+        made = gallery.chapter(command, infos)
+        if made is not None:
+            self.chapters.append(made)
+            gallery.written(self.page, self.chapters)
 
 
 @dataclass
@@ -286,7 +278,7 @@ def parse() -> argparse.Namespace:
     commands = parser(__doc__, "the best one, its other back ends, and a processor")
     commands.add_argument("--only", default="", help="experiments, separated by commas: D3.2,gap")
     commands.add_argument("--budget", type=float, help="seconds for all together")
-    commands.add_argument("--gallery", type=Path, help="write the studies as one page here")
+    commands.add_argument("--gallery", type=Path, help="write the studies as one page here, and their rows beside it")
     commands.add_argument("--list", action="store_true", help="print the commands and run none")
     return commands.parse_args()
 
@@ -302,7 +294,7 @@ def main() -> None:
     chosen = [one for one in experiments() if not wanted or wanted & {*one.ids.split(", "), *one.words.split()}]
     result = options.out / f"experiments-{slug(devices[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     document = {"bench": "experiments", **facts(options.commit), "devices": [asdict(one.info) for one in devices], "rows": []}
-    keeper = Keeper(result, document, options.gallery, [])
+    keeper, infos = Keeper(result, document, options.gallery), [one.info for one in devices]
     clock = Clock(None if options.budget is None else began + options.budget - _SPARE)
     with until_stopped(), tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -317,7 +309,7 @@ def main() -> None:
                 print(f"not reached: {', '.join(other.words for other in chosen[number:])}", flush=True)
                 break
             done = run(one, words, folder, seconds, patience)
-            keeper.add(done, outcome(done, devices, folder))
+            keeper.add(done, kept(done, folder), infos)
             state = done["error"] or done["ended"]
             print(
                 f"{done['seconds']:7.1f} s  {one.ids}: {done['command']}  {done['rows']} rows, {done['figures']} figures  {state}",
@@ -329,8 +321,8 @@ def main() -> None:
     table = [[r["ids"], r["words"], f"{r['seconds']:.1f}", str(r["rows"]), str(r["figures"]), r["error"] or r["ended"]] for r in rows]
     print_table(["experiment", "command", "seconds", "rows", "figures", ""], table)
     print(f"\n{len(rows)} of {len(chosen)} commands in {time.monotonic() - began:.0f} s; written to {result}")
-    if keeper.gallery is not None and keeper.chapters:
-        print(f"{len(keeper.chapters)} studies on {keeper.gallery}, {keeper.gallery.stat().st_size / 1e3:.0f} kB")
+    if keeper.page is not None and keeper.chapters:
+        print(f"{len(keeper.chapters)} studies on {keeper.page}, {keeper.page.stat().st_size / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":

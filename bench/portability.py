@@ -58,8 +58,8 @@ def matrix(chosen: list[Any], options: argparse.Namespace) -> list[dict[str, Any
             mine = {row.device: row for row in rows if row.winner_of == name}
             cells = ["" if mine[c.info.id].loss is None else f"{mine[c.info.id].loss:.2f}" for c in chosen]
             own = mine[name].gflops if name in mine else None
-            score = scores[portability.describe(problem), problem.dtype, name]
-            lines.append([f"winner of {name}", *cells, f"{score:.2f}", "" if own is None else f"{own:.0f}"])
+            score = scores.get((portability.describe(problem), problem.dtype, name))
+            lines.append([f"winner of {name}", *cells, "" if score is None else f"{score:.2f}", "" if own is None else f"{own:.0f}"])
         print_table(["", *(device.info.id for device in chosen), "PP", "own Gflop/s"], lines)
         for row in rows:
             if row.loss is None or row.objection or row.changed:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gallery
 from portatile.studies.form import discover
-from recorded import Run, Table, markdown, processor, runs
+from recorded import Run, Table, markdown, processor, runs, through
 
 DOCS = Path(__file__).parents[2] / "docs"
 _TO_COME = "NVIDIA H200"
-_VERDICTS = ("explained", "not explained")
+_VERDICTS = ("who makes it", "the same code", "explained", "no optimisation", "what remains", "not explained", "finished code")
+_EQUAL = "there is no difference"
 _WORTH = 0.005  # a share that is told
 
 
@@ -34,9 +36,10 @@ def from_results(folder: Path) -> Iterator[Table]:
                 of_devices[name] = row, run
     shown = [*devices, *([] if any("NVIDIA" in name for name in devices) else [_TO_COME])]
     rows = []
+    newest = {words: newest[words] for words in gallery.listed() if words in newest}
     for words, of_devices in sorted(newest.items(), key=lambda item: _order(ids[item[0]])):
         first = next(iter(of_devices.values()))[0]
-        cells = [_seconds(of_devices[name][0]) if name in of_devices else "" for name in shown]
+        cells = [_seconds(*of_devices[name]) if name in of_devices else "" for name in shown]
         rows.append([ids[words], f"`portatile {words}`", _prints(first), *cells])
     head = ("experiment", "command", "what it answers or prints", *(f"seconds, {name}" for name in shown))
     files = frozenset(run.file for of_devices in newest.values() for _, run in of_devices.values())
@@ -66,15 +69,11 @@ def _explained(device: str, row: dict[str, Any]) -> Iterator[list[str]]:
         shares = {name.removeprefix(f"{side}: "): share for name, share in gap["all orders"].items() if name.startswith(f"{side}: ")}
         name = f"{device}, {side}" if len(gap["sides"]) > 1 else device
         yield [kernel, name, _time(times["none"]), _time(times["all"]), _listed(shares)]
-    for order, what in (("until equal", "taken from both"), ("code or driver", "with the other's code")):
-        if gap[order]:
-            ends = [times["all"] for times in gap["sides"].values()]
-            shares = {name.partition(": ")[2] or name: share for name, share in gap[order].items()}
-            plain = {name.rpartition(": ")[2]: share for name, share in shares.items()}
-            told = f"{what}: {_listed(plain)}"
-            if order == "until equal":  # what the study itself says of it, which names the rest
-                told = "; ".join(line for line in row["notes"].splitlines() if line.startswith(_VERDICTS)) or told
-            yield [kernel, f"{device}: {' over '.join(gap['sides'])}", "", f"ratio {ends[0] / ends[1]:.3g}", told]
+    ends = [times["all"] for times in gap["sides"].values()]
+    told = "; ".join(line for line in row["notes"].splitlines() if line.startswith(_VERDICTS))
+    if len(ends) == 2 and all(ends):
+        told = "no difference worth explaining" if _EQUAL in row["notes"] else told
+        yield [kernel, f"{device}: {' over '.join(gap['sides'])}", "", f"ratio {ends[0] / ends[1]:.3g}", told]
 
 
 def _listed(shares: dict[str, float]) -> str:
@@ -100,8 +99,13 @@ def _prints(row: dict[str, Any]) -> str:
     return f"{discover.get(words[1]).question} Table{drawn}"
 
 
-def _seconds(row: dict[str, Any]) -> str:
-    """Seconds; with a star where the command was interrupted, a plus where it went on with an earlier run, or why there is nothing."""
+def _seconds(row: dict[str, Any], run: Run) -> str:
+    """Seconds, and through which back ends and runtimes; or why there is nothing.
+
+    A star marks a command that was interrupted, a plus one that went on with an earlier run.
+    """
     if row["error"]:
         return str(row["error"])[:60].replace("|", "/")
-    return f"{row['seconds']:.0f}" + ("" if _complete(row) else "*") + ("+" if row.get("resumed") else "")
+    taking = dict.fromkeys(through(device).split()[0] for device in run.document["devices"] if device["id"] in row["command"])
+    seconds = f"{row['seconds']:.0f}" + ("" if _complete(row) else "*") + ("+" if row.get("resumed") else "")
+    return f"{seconds}: {', '.join(taking)}" if taking else seconds

@@ -162,10 +162,10 @@ def _check_kernel(sizes: Mapping[str, object], precision: Precision | None, devi
 def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None] | None) -> TuningResult:
     """Search on the request's device, beginning with what other tuners found for the problem."""
     problem, info = request.problem, device_module.get(request.device).info
-    start = foreign_starts.starts(workloads.get(problem.workload), problem, info)
+    suggested = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     with watching.shown(listen) as listener, ResultStore.default() as store:
         first_ceilings.ensure(info)
-        result = tuner.tune(replace(request, start=start), store, listener)
+        result = tuner.tune(replace(request, suggested=suggested), store, listener)
     perform.forget()
     return result
 

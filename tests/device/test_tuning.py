@@ -89,6 +89,15 @@ def test_a_space_is_exhausted_and_then_remembered(device: Device, tmp_path: Path
         assert len(store.trials()) == known + 2 + len(third.finalists)
 
 
+def test_what_others_suggest_is_tried_early(device: Device, tmp_path: Path) -> None:
+    workload = Faulty(("none",))
+    *_, last = workload.space(workload.problem({"n": 1003}), device.info)
+    asked = request(device, workload, budget=Budget(evaluations=2), suggested=(last, {**last, "fault": "unheard of"}), ranked=0, warm=0)
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        result = tune(asked, store)
+    assert last in [trial.config for trial in result.trials]
+
+
 def test_a_further_value_costs_only_what_is_new(device: Device, tmp_path: Path) -> None:
     with ResultStore(tmp_path / "results.sqlite") as store:
         tune(request(device, Faulty(("none", "wrong"), (16, 32))), store)

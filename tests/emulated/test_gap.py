@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from portatile.device.base import Device
 from portatile.execute import Executable
 from portatile.measure import optimisations, runs, transplant
 from portatile.measure.runs import Length
-from portatile.studies import gap
+from portatile.studies import gap, gap_builds
 from portatile.studies.form.conduct import Conditions, conduct
 from portatile.studies.form.study import StudyRequest
-from portatile.studies.gap_rows import BETWEEN, EMPTY_LAUNCH, LEVELLED
+from portatile.studies.gap_builds import Build, Side
+from portatile.studies.gap_rows import BETWEEN, EMPTY_LAUNCH, LEVELLED, TAKEN_OVER, GapRow
 from portatile.workloads.matmul import BASE
 
 PROBLEM = workloads.get("matmul").problem({"m": 4, "n": 4, "k": 4})
@@ -59,6 +61,19 @@ def test_two_back_ends_are_compared(gpu: Device, tmp_path: Path, monkeypatch: py
     assert [row.side for row in built] == ["cuda:0", other.info.id] * 3
     assert {row.on for row in built} == {"nothing", "multiply-add", EMPTY_LAUNCH}
     assert [row.order for row in rows].count(LEVELLED) == 1  # equal times: nothing is taken
+
+
+def test_a_side_takes_over_the_others_launches_and_code(gpu: Device) -> None:
+    """Both sides are the same here, so whatever one takes over is right."""
+    matmul = workloads.get("matmul")
+    config = matmul.space(PROBLEM, gpu.info).complete({**BASE, "ALGORITHM": "global", "BLOCK": 4})
+    side = Side("cuda:0", gpu, config, matmul.plan(PROBLEM, config, gpu.info))
+    row = GapRow("cuda:0", "cuda:0", "x", "1", "matmul", "m=4", "float32", "{}", "", "", 1)
+    with runs.prepared(gpu, PROBLEM) as ready:
+        builds = [Build(replace(row, on=on), ready, side, side, Length()) for on in (*TAKEN_OVER, EMPTY_LAUNCH)]
+        rows = gap_builds.by_turns(builds)
+    assert [(row.status, row.seconds) for row in rows] == [("ok", 1e-3)] * 4
+    assert all(row.error is not None and row.error <= 1 for row in rows[:3])
 
 
 def test_code_from_elsewhere_runs(gpu: Device) -> None:

@@ -24,7 +24,7 @@ ROWS = {f"D{document}.{row}" for document, rows in ((1, 12), (2, 8), (3, 6), (4,
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(BENCH)
     yield import_module("experiments")
-    for name in ("experiments", "measure"):
+    for name in ("experiments", "gallery", "measure"):
         sys.modules.pop(name, None)
 
 
@@ -76,14 +76,14 @@ def test_what_hangs_is_killed_and_what_crashed_is_a_row(bench: Any, tmp_path: Pa
     row = bench.run(one, ["study", "no-such-study"], tmp_path, 60.0, 1.0)
     assert (row["code"], row["rows"], row["ended"]) == (2, 0, "")
     assert "no-such-study" in row["error"]
-    assert bench.outcome(row, (), tmp_path) is None
+    assert bench.gallery.chapter(bench.kept(row, tmp_path), ()) is None
 
 
 def test_results_are_on_disk_after_each_command_and_the_budget_is_kept(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper = bench.Keeper(tmp_path / "result.json", {"rows": []}, tmp_path / "page.html", [])
-    keeper.add({"ids": "D1.1"}, None)
+    keeper = bench.Keeper(tmp_path / "result.json", {"rows": []}, tmp_path / "page.html")
+    keeper.add({"ids": "D1.1"}, {"command": "portatile devices", "rows": []}, ())
     assert bench.json.loads(keeper.result.read_text()) == {"rows": [{"ids": "D1.1"}]}
-    assert not keeper.gallery.exists()
+    assert not keeper.page.exists()
     many = [bench.Experiment("D1.1", "devices", minutes=1.0)] * 4
     monkeypatch.setattr(bench.time, "monotonic", lambda: 100.0)
     assert bench.Clock(140.0).share(many[0], many) == (10.0, 20.0)

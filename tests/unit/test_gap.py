@@ -114,7 +114,7 @@ def test_a_difference_is_explained_to_the_last() -> None:
     assert parts == pytest.approx({"b": 0.75, REST: 0.25, "a": 0.0, "c": 0.0})
     result = "\n".join(gap_figures.notes(done))
     assert "the optimisations explain 75 % of the difference, 25 % is there without any" in result
-    assert "an empty launch takes 1 us on one" in result
+    assert "a launch of nothing: 1 us on one" in result
     assert [row for row in gap_rows.finish([*one, *other]) if row.order == BETWEEN] == []  # two devices side by side are no comparison
     equal = gap_rows.finish([*one, launch, *rows("two", {"a": 2.0, "b": 8.0, "c": 1.0})])
     assert "no difference" in gap_figures.notes(equal)[-1]
@@ -145,7 +145,20 @@ def test_the_others_code_tells_compilers_from_drivers(host: str) -> None:
     done = gap_rows.finish([*one, launch, *other, swapped])
     parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
     assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.5, gap_rows.THEIR_DRIVERS: 0.5})
-    assert any("with the other's code on one side: code of the compilers 50 %" in note for note in gap_figures.notes(done))
+    assert any("who makes it, by running the other's code: code of the compilers 50 %" in note for note in gap_figures.notes(done))
+    own = replace(there[0], on=gap_rows.DRIVERS_OWN, seconds=1 / math.sqrt(2) if host == "one" else 0.25 * math.sqrt(2))
+    done = gap_rows.finish([*one, launch, *other, swapped, own])
+    parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
+    assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.25, gap_rows.ASSEMBLERS: 0.25, gap_rows.ONLY_DRIVERS: 0.5})
+    assert not any("registers through" in note for note in gap_figures.notes(done)), "both take 8"
+    elsewhere = [replace(row, registers=80) if row.on == gap_rows.SWAPPED else row for row in done]
+    giver = "two" if host == "one" else "one"
+    assert f"the same code takes 80 registers through {host}, 8 through {giver}" in gap_figures.notes(elsewhere)
+    launches = replace(own, on=gap_rows.OTHERS_PLAN)
+    done = gap_rows.finish([*one, launch, *other, swapped, own, launches])
+    parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
+    expected = {gap_rows.PLANS: 0.25, gap_rows.ASSEMBLERS: 0.0, gap_rows.THEIR_CODE: 0.25, gap_rows.ONLY_DRIVERS: 0.5}
+    assert parts == pytest.approx(expected)
 
 
 def test_what_failed_is_told() -> None:
@@ -184,7 +197,7 @@ def test_texts_lose_what_they_are_to_lose() -> None:
 
 
 def test_code_of_another_compiler() -> None:
-    """NVIDIA's OpenCL reads the offset of the NDRange from registers that CUDA's driver does not set."""
+    """NVIDIA's OpenCL reads offsets and the number of work-groups from registers that CUDA's driver does not set."""
     text = """.version 8.4
 .target sm_90, texmode_independent
 .visible .entry k(.param .u64 .ptr .global .align 4 k_param_0) {
@@ -192,10 +205,12 @@ def test_code_of_another_compiler() -> None:
     mov.u32 %r2, %ntid.x;
 }"""
     plain = transplant.portable_ptx(text, "k.cl")
-    assert "mov.b32 %r1, 0;" in plain
+    assert "mov.u32 %r1, 0;" in plain
     assert ".target sm_90\n" in plain
-    with pytest.raises(DeviceError, match="envreg6"):
-        transplant.portable_ptx(text.replace("envreg3", "envreg6"), "k.cl")
+    assert "mov.u32 %r1, 0;" in transplant.portable_ptx(text.replace("envreg3", "envreg0"), "k.cl")
+    assert "mov.u32 %r1, %nctaid.y;" in transplant.portable_ptx(text.replace("envreg3", "envreg7"), "k.cl")
+    with pytest.raises(DeviceError, match="envreg12"):
+        transplant.portable_ptx(text.replace("envreg3", "envreg12"), "k.cl")
     with pytest.raises(DeviceError, match="no PTX"):
         transplant.portable_ptx("\x7fELF", "k.cl")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -159,6 +159,32 @@ def test_everything_may_fail(name: str) -> None:
 def test_a_space_of_one(name: str) -> None:
     space = ParameterSpace({"tile": (4,), "form": ("a",)})
     assert proposals(name, space, 10, lambda config: 1.0) == [{"tile": 4, "form": "a"}]
+
+
+def evaluated(suggested: Sequence[Config], times: Mapping[str, float]) -> list[str]:
+    """The order in which a search's own a, b, c ... and suggestions are tried; names without a time are slow."""
+
+    def search() -> Search:
+        waiting = list("abcdef")
+        while waiting:
+            finished = yield [{"name": name} for name in waiting]
+            assert {str(outcome.config["name"]) for outcome in finished} <= set(waiting), "it is told of what it asked for"
+            waiting = [name for name in waiting if name not in {outcome.config["name"] for outcome in finished}]
+
+    def measure(config: Config) -> Outcome:
+        return Outcome(config, times.get(str(config["name"]), 9.0))
+
+    tried = strategies.evaluate(strategies.with_suggestions(search(), suggested), measure)
+    return [str(done.config["name"]) for done in tried]
+
+
+def test_suggestions_alternate_with_the_searchs_own_and_end_when_they_do_not_pay() -> None:
+    suggested = [{"name": name} for name in "wxyz"]
+    assert evaluated(suggested, {"b": 1.0}) == list("waxbcdef")
+    assert evaluated(suggested, {"x": 1.0}) == list("waxbyczdef")
+    assert evaluated(suggested, {"x": 2.0, "c": 1.0}) == list("waxbycdef")
+    assert evaluated([{"name": "a"}, {"name": "x"}], {}) == list("abxcdef")
+    assert evaluated([], {}) == list("abcdef")
 
 
 def test_local_needs_a_fraction_of_random() -> None:

@@ -107,10 +107,10 @@ def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
 
 
 def others(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
-    """The configurations that other tuners found, which are tried first; prints how many there are."""
+    """The configurations that other tuners found, which are tried beside the search's own; prints how many there are."""
     starts = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     if starts:
-        _console.note(f"tried first: {_console.counted(len(starts), 'configuration')} near what imported results of other tuners say")
+        _console.note(f"tried by turns: {_console.counted(len(starts), 'configuration')} near what imported results of other tuners say")
     return starts
 
 

@@ -50,4 +50,4 @@ def _first_trials(file: Path, known: list[Known]) -> None:
     stored = foreign_starts.keep(known)
     for kernel, users, count in foreign_starts.summary(known):
         _console.out.print(f"{file}: {_console.counted(count, 'configuration')} of {kernel}, usable for {users}", markup=False)
-    _console.out.print(f"the fastest {stored} are kept; what is legal of them is tried first in later searches", markup=False)
+    _console.out.print(f"the fastest {stored} are kept; what is legal of them is tried early in later searches", markup=False)

@@ -100,7 +100,7 @@ def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
     """Search on the request's device, beginning with what other tuners found for the problem."""
     info = devices.get(request.device).info
     first_ceilings.ensure(info, _console.note)
-    request = replace(request, start=_tune_output.others(request.problem, info))
+    request = replace(request, suggested=_tune_output.others(request.problem, info))
     with ResultStore.default() as store, _Watch() as watch:
         return tuner.tune(request, store, watch)
 

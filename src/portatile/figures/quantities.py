@@ -4,6 +4,7 @@ from __future__ import annotations
 
 NBSP = "\u00a0"
 NARROW = "\u202f"
+_WHOLE, _LARGE = 1000, 1e7  # between them a value is written as a whole number
 
 
 def digits(value: float) -> str:
@@ -47,7 +48,9 @@ def count(number: int, noun: str) -> str:
 
 
 def written(value: float, unit: str = "") -> str:
-    """A value of an axis or a bar: ``s`` as a duration, ``%`` as a share, anything else as three digits without a unit."""
+    """A value of an axis or a bar: ``s`` as a duration, ``%`` as a share, anything else as three digits, or whole, without a unit."""
     if unit == "s":
         return "0" if value == 0 else tick(value)
-    return percent(value).replace(f".0{NARROW}", NARROW) if unit == "%" else f"{value:.3g}" if abs(value) < 1000 else f"{value:.6g}"
+    if unit == "%":
+        return percent(value).replace(f".0{NARROW}", NARROW)
+    return f"{value:.0f}" if _WHOLE <= abs(value) < _LARGE else f"{value:.3g}"

@@ -165,6 +165,8 @@ class _Search:
         """Serve the strategy."""
         strategy = self.request.strategy if callable(self.request.strategy) else strategies.get(self.request.strategy)
         search = strategy(self.space, np.random.default_rng(self.request.seed), self._start())
+        if self.request.suggested:
+            search = strategies.with_suggestions(search, [config for config in self.request.suggested if config in self.space])
         reported: set[str] = set()
         try:
             requested: Sequence[Config] = next(search)

@@ -23,7 +23,6 @@ BURST = 0.005
 """Seconds of a burst of back-to-back runs: long compared with the clock's resolution and a launch, and short enough that on a busy
 machine some bursts are undisturbed."""
 
-_ENOUGH = 3  # samples of a run that takes long
 _MOST_RUNS = 4096
 
 
@@ -51,13 +50,14 @@ class Timed:
 class Length:
     """The length of a measurement: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed.
 
-    After ``most`` seconds three samples are enough: runs that take seconds each scatter little.
+    After ``most`` seconds ``enough`` samples will do: runs that take seconds each scatter little.
     """
 
     samples: int = 5
     seconds: float = 0.2
     burst: float = BURST
     most: float = math.inf
+    enough: int = 3
 
 
 def known(problem: Problem, device: Device) -> Choice:
@@ -110,7 +110,7 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length
     started = time.perf_counter()
     samples: list[float] = []
     while len(samples) < length.samples or time.perf_counter() - started < length.seconds:
-        if len(samples) >= _ENOUGH and time.perf_counter() - started > length.most:
+        if len(samples) >= length.enough and time.perf_counter() - started > length.most:
             break
         samples.append(back_to_back(queue, clock, run, runs))
     if min(samples) <= 0:

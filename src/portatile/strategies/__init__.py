@@ -19,7 +19,7 @@ It **ends** by returning, or by requesting nothing while nothing is being evalua
 ``start`` are legal configurations to try first, in this order: the default, and what was good on a similar problem or device. All
 randomness comes from ``rng``. Options of a strategy are keyword-only parameters of ``search``, numbers with defaults. The generator
 knows no clock, budget, cache or device: recorded, distributed and live evaluation are three callers of the same generator.
-``evaluate`` is the simplest.
+``evaluate`` is the simplest. ``with_suggestions`` tries what others found beside a strategy's requests.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class Finished(Protocol):
     def median(self) -> float:
         """Seconds per run, or another measure to minimise; infinite for a failure."""
 
+
+_TRIED = 2  # suggestions of others that are tried whatever they give
 
 Search = Generator[Sequence[Config], Sequence[Finished], None]
 Strategy = Callable[[ParameterSpace, np.random.Generator, Sequence[Config]], Search]
@@ -104,6 +106,41 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
             yield outcome
             finished = [outcome]
             requests = search.send(finished)
+    except StopIteration:
+        return
+    finally:
+        search.close()
+
+
+def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
+    """Serve a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
+
+    Two are tried; each later one only while a suggestion is the fastest of all that was evaluated. The search is told of one only when it
+    asks for it: suggestions lie near to each other, and a model of little else looks for the best among them. So those that do not
+    fit cost their own evaluations and nothing more.
+    """
+    waiting, own_turn, untold = {canonical(config): config for config in suggested}, False, dict[str, Finished]()
+    names, best, leads = frozenset(waiting), math.inf, False
+    try:
+        requests = next(search)
+        while True:
+            while asked := [untold.pop(key) for config in requests if (key := canonical(config)) in untold]:
+                requests = search.send(asked)
+            pays = leads or len(names) - len(waiting) < _TRIED
+            first = list(waiting.values())[:1] if pays and not own_turn else []
+            finished: Sequence[Finished] = yield [*first, *requests]
+            wanted, told = {canonical(config) for config in requests}, list[Finished]()
+            for outcome in finished:
+                key = canonical(outcome.config)
+                own_turn = key in names
+                waiting.pop(key, None)
+                if outcome.median < best:
+                    best, leads = outcome.median, own_turn
+                if own_turn and key not in wanted:
+                    untold[key] = outcome
+                else:
+                    told.append(outcome)
+            requests = search.send(told)
     except StopIteration:
         return
     finally:

@@ -37,7 +37,7 @@ _GRID = 200  # places of a curve over time
 class StrategiesRequest:
     """What to compare. Default of ``budget``: the evaluations in which random search covers 95 % from median to optimum, 100 to 1000.
 
-    ``starts`` are configurations of the recording that every strategy is given as its first.
+    ``suggested`` are configurations of the recording that are tried beside every strategy's own; see ``strategies.with_suggestions``.
     """
 
     recording: Recording
@@ -45,7 +45,7 @@ class StrategiesRequest:
     repeats: int = 10
     budget: Budget | None = None
     seed: int = 0
-    starts: tuple[Config, ...] = ()
+    suggested: tuple[Config, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,8 @@ def _replay(request: StrategiesRequest, name: str, repeat: int, limit: int, seco
     table, default = recording.table(), recording.default()
     started = time.perf_counter()
     rng = np.random.default_rng([request.seed, repeat])
-    search = strategies.get(name)(recording.space(), rng, [*request.starts] if default is None else [default, *request.starts])
+    search = strategies.get(name)(recording.space(), rng, [] if default is None else [default])
+    search = strategies.with_suggestions(search, request.suggested) if request.suggested else search
     spent = 0.0
     for trial in strategies.evaluate(search, lambda config: table[canonical(config)]):
         assert isinstance(trial, Trial)

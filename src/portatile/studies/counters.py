@@ -127,6 +127,8 @@ def figures(rows: Sequence[CountersRow]) -> list[Figure]:
                 value = (row.value or 0.0) / 100 if shares else (row.per_flop or 0.0)
                 most[row.counter, row.device] = max(value, most.get((row.counter, row.device), value))
             values = tuple(tuple(most.get((name, device)) for device in devices) for name in names)
+            units = {row.counter: row.unit for row in known if not shares and row.unit}
+            names = tuple(f"{name} ({units[name]})" if name in units else name for name in names)
             caption = f"{known[0].workload} {known[0].problem} {known[0].dtype}; of several kernels the one with most."
             charts.append(BarChart(title, caption, "share" if shares else "count", unit, names, devices, values))
     return charts

@@ -1,4 +1,4 @@
-"""How many trials do other tuners' results save? Recorded searches are replayed with and without their best configurations as first trials.
+"""How many trials do other tuners' results save? Recorded searches are replayed with and without their best configurations as suggestions.
 
 A recording is searched as ``tune --replay`` does. What is known comes from recordings of the same kernel on other devices or problems
 (T4, caches of Kernel Tuner, results of ours), or from another library's database (CLBlast's) in our parameters; of each file the fastest
@@ -33,8 +33,9 @@ _LOOKED_AT = 24  # of what a file knows
 class StartsRow:
     """A search after ``place`` trials, ``WITHOUT`` or ``WITH`` what others know.
 
-    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best of the first trials. ``to_95``,
-    ``to_98``: trials until that share; None where half of the repetitions do not get there. ``saved``: what ``WITH`` spares of ``to_95``.
+    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best when the suggestions, ``starts`` of
+    them, were tried, or after as many trials. ``to_95``, ``to_98``: trials until that share; None where half of the repetitions do not get
+    there. ``saved``: what ``WITH`` spares of ``to_95``.
     """
 
     recording: str
@@ -58,7 +59,7 @@ class StartsOptions:
 
     files: tuple[Path, ...] = option((), Option("Recorded trials to search: T4, a cache of Kernel Tuner, a result store.", argument=True))
     known: tuple[Path, ...] = option((), "What others found for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
-    starts: int = option(4, Option("First trials that are taken from it.", least=1))
+    starts: int = option(4, Option("Configurations that are taken from it; the first two are tried, others while they pay.", least=1))
     strategy: str = option("auto", "How to search.")
     repeats: int = option(10, Option("Searches of each kind, each with its own seed.", least=1))
     budget: int = option(100, Option("Trials of each search.", least=2))
@@ -126,11 +127,16 @@ def _mixed(lists: Sequence[Sequence[Config]], count: int) -> tuple[Config, ...]:
 
 def _rows(comparison: Comparison, known: str, search: str, starts: int) -> Iterator[StartsRow]:
     curve = comparison.curves[0]
-    at_once = curve.middle[min(starts, len(curve.middle)) - 1]
+    at_once = curve.middle[min(_turns(starts), len(curve.middle)) - 1]
     for at, place in enumerate(comparison.places):
         shares = curve.low[at], curve.middle[at], curve.high[at]
         shared = comparison.name, comparison.configurations, known, search, starts, place
         yield StartsRow(*shared, *shares, at_once, curve.to_95, curve.to_98)
+
+
+def _turns(starts: int) -> int:
+    """The trials after which suggestions were tried, by turns with the search's own."""
+    return max(2 * starts - 1, 1)
 
 
 def finish(rows: Sequence[StartsRow]) -> list[StartsRow]:
@@ -159,7 +165,7 @@ def figures(rows: Sequence[StartsRow]) -> list[Figure]:
             own = [row for row in selected if row.search == search]
             band = tuple((row.place, row.low, row.high) for row in own)
             curves.append(Series(f"{search} what others found", tuple((row.place, row.share) for row in own), band))
-        caption = f"First trials from {known}. Share of the optimum of {selected[0].configurations} configurations: median, 10 to 90 %."
+        caption = f"Suggestions from {known}. Share of the optimum of {selected[0].configurations} configurations: median, 10 to 90 %."
         charts.append(LineChart(recording, caption, Axis("trials", zero=False), Axis("share of the optimum", "%"), tuple(curves)))
     return charts
 
@@ -169,7 +175,7 @@ def notes(rows: Sequence[StartsRow]) -> list[str]:
     lines = []
     for row in shown(rows):
         if row.search == WITH:
-            text = f"{row.recording} after {row.known}: {percent(row.at_once)} of the optimum at trial {row.starts}"
+            text = f"{row.recording} after {row.known}: {percent(row.at_once)} of the optimum at trial {_turns(row.starts)}"
             word = "saved" if (row.saved or 0.0) >= 0 else "more"
             lines.append(text if row.saved is None else f"{text}, {abs(row.saved):g} trials {word} on the way to 95 %")
     return lines
@@ -187,8 +193,8 @@ STUDY = Study(
         Column("recording", "recording"),
         Column("known", "known"),
         Column("what others found", "search"),
-        Column("first trials", "starts"),
-        Column("after these", "at_once", "%"),
+        Column("suggestions", "starts"),
+        Column("when tried", "at_once", "%"),
         Column("to 95 %", "to_95"),
         Column("to 98 %", "to_98"),
         Column("saved", "saved"),

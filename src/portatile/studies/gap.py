@@ -14,33 +14,32 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from statistics import median
 
 from portatile import cache, execute, program, select, workloads
 from portatile import device as devices
 from portatile.device.base import Device
 from portatile.errors import PortatileError
-from portatile.measure import code, optimisations, runs, transplant
-from portatile.measure.code import Code
+from portatile.measure import code, optimisations, runs
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
-from portatile.records import Arg, Config, Launch, Plan, Problem, Source, canonical
+from portatile.records import Config, Plan, Problem, canonical
 from portatile.store import known_results
+from portatile.studies import gap_builds
 from portatile.studies.form import attribution
 from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.gap_builds import Build, Side
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import figures, notes
-from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
+from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, TAKEN_OVER, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 from portatile.trials import now
 
-_LENGTH = Length(samples=4, seconds=0.06)
+_LENGTH = Length(samples=4, seconds=0.06, most=0.3, enough=1)
 _ON_CPUS = Length(samples=8, seconds=0.2, most=5.0)  # where other programs disturb, the fastest of more
 _AHEAD = 8  # builds that are compiled at once
-_NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(const int nothing) {}\n")
 
 
 @dataclass(frozen=True)
@@ -62,59 +61,67 @@ class GapOptions:
     relaxed: bool = option(False, f"Also everything with {RELAXED}.")
 
 
-@dataclass(frozen=True)
-class Side:
-    """One of what is compared: ``label`` as the user names it, the flat plan of ``config`` on the device."""
-
-    label: str
-    device: Device
-    config: Config
-    plan: Plan
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The optimisations that change its texts."""
-        return tuple(one.name for one in optimisations.offered(self.plan, self.device.info))
-
-    def takes(self, other: Side) -> bool:
-        """Whether its driver may load what the other's compiler makes: two back ends of NVIDIA's, of which this one takes PTX as it is."""
-        info, other_info = self.device.info, other.device.info
-        return info.nvidia and other_info.nvidia and info.can.addresses and not other_info.can.addresses
-
-
 def measure(run: Run) -> Iterator[GapRow]:
-    """Every combination of optimisations on every side."""
+    """Every combination of optimisations on every side; what is compared directly comes first, timed by turns."""
     problem, asked = run.problem, run.options
     assert problem is not None
     sides = chosen(run.devices, problem, asked)
     blanks = [_blanks(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
     run.expect(sum(map(len, blanks)))
+    wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
+    directly = [(place, row) for place, row in wanted if asked.between and (row.set is None or row.set == frozenset(sides[place].names))]
     with ExitStack() as stack:
-        prepared: dict[str, PreparedRun] = {}
-        wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
-        durations, ahead = Durations(), 0  # the rows before ``ahead`` were compiled ahead, those of processors apart
+        bench = _Bench(run, sides, stack)
+        if directly:
+            _compile([(sides[place], row) for place, row in directly], run.seconds_left)
+            started = time.monotonic()
+            rows = gap_builds.by_turns([bench.build(place, row) for place, row in directly])
+            for row in rows:
+                bench.durations.add(row, (time.monotonic() - started) / len(rows))
+            yield from rows
+        yield from bench.measured([one for one in wanted if one not in directly])
+
+
+@dataclass
+class _Bench:
+    """What the builds of a study share: the sides' operands, kept in ``stack``, and how long builds took."""
+
+    run: Run
+    sides: Sequence[Side]
+    stack: ExitStack
+    prepared: dict[str, PreparedRun] = field(default_factory=dict)
+    durations: Durations = field(default_factory=Durations)
+
+    def build(self, place: int, row: GapRow) -> Build:
+        """The row of a side as it is to be measured."""
+        side, other = self.sides[place], self.sides[len(self.sides) - 1 - place]
+        if side.label not in self.prepared:
+            assert self.run.problem is not None
+            self.run.say(f"{row.workload} {row.problem} on {side.label}: {', '.join(side.names)}")
+            self.prepared[side.label] = self.stack.enter_context(runs.prepared(side.device, self.run.problem))
+        return Build(row, self.prepared[side.label], side, other, _length(side, self.run))
+
+    def measured(self, wanted: Sequence[tuple[int, GapRow]]) -> Iterator[GapRow]:
+        """One row after another; what would take longer than is left says so."""
+        run, ahead = self.run, 0  # the rows before ``ahead`` were compiled ahead, those of processors apart
         for number, (place, row) in enumerate(wanted):
-            if not run.fits(expected := durations.expected(row)):
+            if not run.fits(expected := self.durations.expected(row)):
                 yield replace(row, status=f"{LEFT_OUT}: about {expected:.0f} s are too long", time=now())
                 continue
-            side, other = sides[place], sides[len(sides) - 1 - place]
-            if side.label not in prepared:
-                run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
-                prepared[side.label] = stack.enter_context(runs.prepared(side.device, problem))
-            ready = prepared[side.label]
+            build = self.build(place, row)
             if number >= ahead:
-                several = [(sides[of], later) for of, later in wanted[number : number + _AHEAD]]
+                several = [(self.sides[of], later) for of, later in wanted[number : number + _AHEAD]]
                 _compile([(one, later) for one, later in several if _together(one)], run.seconds_left)
                 ahead = number + _AHEAD
-            started, length = time.monotonic(), _length(side, run)
-            if not _together(side):
-                _compile([(side, row)], run.seconds_left)
-            again = time.monotonic() - started if side.device.target.defers else 0.0  # its driver compiles once more, when it launches
+            started = time.monotonic()
+            if not _together(build.side):
+                _compile([(build.side, row)], run.seconds_left)
+            again = time.monotonic() - started if build.side.device.target.defers else 0.0  # its driver compiles once more, as it launches
             if not run.fits(again):
                 yield replace(row, status=f"{LEFT_OUT}: it takes too long to compile", time=now())
                 continue
-            row = _transplanted(ready, side, other, row, length) if row.on == SWAPPED else _measured(ready, side, row, length)
-            durations.add(row, time.monotonic() - started)
+            row = gap_builds.measured(build)
+            self.durations.add(row, time.monotonic() - started)
             yield row
 
 
@@ -125,8 +132,9 @@ def _by_turns(blanks: Sequence[Sequence[GapRow]]) -> Iterator[tuple[int, GapRow]
 
 
 def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
-    """The combinations of optimisations that are measured."""
-    return attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
+    """The combinations of optimisations that are measured; of two sides the fast ones first, which tell most of a difference."""
+    sets = attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
+    return sorted(sets, key=len, reverse=True) if asked.between else sets
 
 
 def _together(side: Side) -> bool:
@@ -184,7 +192,7 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
     """The rows of a side before they are measured."""
     info = side.device.info
     sets = [spelled_set(one, side.names) for one in _sets(side, asked)]
-    sets[2:2] = [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
+    sets[2:2] = _taken_over(side, others) if asked.between else []
     sets[2:2] = [EMPTY_LAUNCH] if asked.between else []
     sets += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
     return [
@@ -205,67 +213,18 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
     ]
 
 
-def _measured(ready: PreparedRun, side: Side, row: GapRow, length: Length) -> GapRow:
-    """The row with its time and code; what fails is a row that says why."""
-    info = side.device.info
-    if row.on == EMPTY_LAUNCH:
-        return _empty_launch(ready, row)
-    names = side.names if row.on == RELAXED_TOO else tuple(name for name in side.names if name in row.on.split(" + "))
-    plan = optimisations.built_with(side.plan, names, info)
-    options = (RELAXED,) if row.on == RELAXED_TOO else ()
-    if options:
-        plan = optimisations.with_options(plan, options)
-    bound = workloads.get(row.workload).bound(ready.problem, side.config)
-    try:
-        made = code.of(plan, info)
-        row = _with_code(row, made)
-        with runs.loaded_plan(side.device, plan) as executable:
-            error = ready.check(executable, bound, strict=not options, label=row.on)
-            samples = ready.samples(executable, length)
-    except PortatileError as failure:
-        return replace(row, status=str(failure).splitlines()[0], time=now())
-    return _timed(row, samples, error)
-
-
-def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow, length: Length) -> GapRow:
-    """The other side's launches, with what its compiler makes of them, through this side's driver."""
-    bound = workloads.get(row.workload).bound(ready.problem, other.config)
-    try:
-        with execute.Executable(side.device, other.plan, lambda source: transplant.transplanted(source, other.device)) as executable:
-            error = ready.check(executable, bound, label=row.on)
-            samples = ready.samples(executable, length)
-    except PortatileError as failure:
-        return replace(row, status=str(failure).splitlines()[0], time=now())
-    return _timed(row, samples, error)
-
-
-def _with_code(row: GapRow, made: Code) -> GapRow:
-    """The row with what its build is made of; unchanged where the compiler does not show it."""
-    row = replace(row, registers=made.registers, spills=made.spills, code=made.text)
-    if not made.total:
-        return row
-    row = replace(row, instructions=made.total, fused=made.fused, loads=made.loads, wide=made.wide, read_only=made.read_only)
-    return replace(row, private=made.private, families=canonical(made.families), kinds=canonical(made.kinds))
+def _taken_over(side: Side, others: Sequence[Side]) -> list[str]:
+    """What the side can take over of the other one: its launches where calls chose other configurations there, and its code."""
+    takes = next((other for other in others if side.takes(other)), None)
+    if takes is None:
+        return []
+    return list(TAKEN_OVER if takes.plan != side.plan else TAKEN_OVER[1:])
 
 
 def _length(side: Side, run: Run) -> Length:
     """The length of a measurement, with few samples where runs are so long that the study's time would end before."""
     length = _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
     return length if run.seconds_left is None else replace(length, most=min(length.most, run.seconds_left))
-
-
-def _empty_launch(ready: PreparedRun, row: GapRow) -> GapRow:
-    """Seconds of a launch of nothing, back to back."""
-    plan = Plan((Launch(_NOTHING_TO_DO, "empty", (1, 1, 1), (1, 1, 1), (Arg("nothing", "scalar", dtype="int32", value=0),)),))
-    with runs.loaded_plan(ready.device, plan) as executable:
-        samples = runs.bursts(ready.queue, ready.clock, lambda: executable.run(ready.queue, {}, {}), _LENGTH)
-    return _timed(row, samples, None)
-
-
-def _timed(row: GapRow, samples: Sequence[float], error: float | None) -> GapRow:
-    """The row with its time: of the fastest sample, and how far the median is above it."""
-    scatter = median(samples) / min(samples) - 1
-    return replace(row, seconds=min(samples), scatter=scatter, samples=len(samples), error=error, time=now())
 
 
 def _sample(given: tuple[Device, ...]) -> StudyRequest:

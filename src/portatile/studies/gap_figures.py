@@ -10,26 +10,41 @@ from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
 from portatile.records import Value, from_json
-from portatile.studies.gap_rows import AVERAGED, BETWEEN, BY_CODE, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, times_of
+from portatile.studies.gap_rows import (
+    AVERAGED,
+    BETWEEN,
+    BY_CODE,
+    COMPARED,
+    DOCUMENT,
+    EMPTY_LAUNCH,
+    GREEDY,
+    LEVEL,
+    LEVELLED,
+    REST,
+    SWAPPED,
+    GapRow,
+    times_of,
+)
 
 _FAMILIES = 9  # that are drawn
 _CHANGES = 4  # of a step that are told
 _DIFFERENCES = (
+    (BY_CODE, "Who makes the difference"),
     (LEVELLED, "What is taken from both until they are equal"),
-    (BY_CODE, "The compilers' code, or the drivers"),
     (BETWEEN, "What explains the difference, averaged over all orders"),
 )
 _EXPLAINED = 0.8
+_FAR = 2.0  # times the difference
 
 
 def figures(rows: Sequence[GapRow]) -> list[Figure]:
-    """The time after each step, each optimisation's share, what explains the difference, and the instructions of the finished builds."""
+    """What makes the difference of two sides; of each the time after each step, each optimisation's share, and its instructions."""
     made: list[Figure] = []
+    for order, title in _DIFFERENCES:
+        made += _between([row for row in rows if row.order == order], title)
     for order, title in ((DOCUMENT, "One optimisation after another, in the document's order"), (GREEDY, "The one that saves most first")):
         made += _ladder([row for row in rows if row.order == order], title)
     made += _shares([row for row in rows if row.order == AVERAGED])
-    for order, title in _DIFFERENCES:
-        made += _between([row for row in rows if row.order == order], title)
     made += _instructions(rows)
     return made
 
@@ -38,7 +53,7 @@ def _ladder(rows: Sequence[GapRow], title: str) -> list[Figure]:
     """A chart for each side: orders differ, and so do times."""
     made: list[Figure] = []
     for side in dict.fromkeys(row.side for row in rows if row.seconds):
-        built = [row for row in rows if row.side == side]
+        built = [row for row in rows if row.side == side and row.seconds]
         steps = tuple(row.added if row.step == 0 else f"+ {row.added}" for row in built)
         caption = f"{built[0].workload} {built[0].problem} {built[0].dtype}: a run, from no optimisations to the build as it ships."
         values = tuple((row.seconds,) for row in built)
@@ -126,8 +141,8 @@ def changes(before: GapRow, after: GapRow) -> str:
 
 
 def _compared(rows: Sequence[GapRow]) -> list[str]:
-    """The difference between two sides: how large, how much of it is explained and by what, what the rest is, and what launches cost."""
-    parts = [row for row in rows if row.order in (BETWEEN, LEVELLED)]
+    """The difference between two sides: how large, whose and what it is, how much of it is explained, and what launches cost."""
+    parts = [row for row in rows if row.order in COMPARED]
     if not parts:
         return []
     complete = [row for row in rows if not row.order and row.set == frozenset(row.names) and row.seconds]
@@ -136,36 +151,62 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     ratio = (slow.seconds or 1.0) / (fast.seconds or 1.0)
     took = [f"{row.side} {duration(row.seconds or 0)}" for row in (slow, fast)]
     lines = [f"THE DIFFERENCE: {' against '.join(took)}, {ratio:.3g} times as long"]
-    empty = [row for row in rows if row.on == EMPTY_LAUNCH and row.seconds]
-    launches = [_launches(row, next((mine for mine in complete if mine.side == row.side), None)) for row in empty]
+    last = _launches([row for row in rows if row.on == EMPTY_LAUNCH and row.seconds], complete)
     if one.families and other.families:
-        launches.append(f"finished code, {one.side} to {other.side}: {changes(one, other)}")
+        last.append(f"finished code, {one.side} to {other.side}: {changes(one, other)}")
     known = [row for row in parts if row.explained is not None]
     if not known:
-        return [*lines, *launches, "there is no difference worth explaining"]
+        return [*lines, *last, "there is no difference worth explaining"]
     scatter = max((row.scatter or 0.0 for row in (one, other)), default=0.0)
     if scatter > ratio - 1:
         lines.append(f"the runs scatter by {percent(scatter)}, more than the difference: it is not certain, and neither is what follows")
-    by_code = [row for row in rows if row.order == BY_CODE and row.explained is not None]
-    lines += _verdict([row for row in known if row.order == LEVELLED], _named(one, other, by_code))
+    by_code = [row for row in known if row.order == BY_CODE]
     if by_code:
-        lines.append(f"with the other's code on one side: {_shared(by_code)}")
-    between = [row for row in known if row.order == BETWEEN]
-    if between:
-        rest = next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
-        share = f"{percent(1 - rest)} of the difference, {percent(rest)} is there without any"
-        lines.append(f"averaged over all orders the optimisations explain {share}")
-        factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in between]
-        lines.append(f"as factors, {one.side} over {other.side}: {', '.join(factors)}")
-    return [*lines, *launches]
+        lines.append(f"who makes it, by running the other's code: {_shared(by_code)}")
+        lines += _registers(rows, complete)
+    lines += _verdict([row for row in known if row.order == LEVELLED], _named(one, other, by_code))
+    return [*lines, *_averaged([row for row in known if row.order == BETWEEN], one, other), *last]
 
 
-def _launches(empty: GapRow, complete: GapRow | None) -> str:
-    """What launches alone cost one side, beside the time of its finished build."""
-    each = empty.seconds or 0.0
-    text = f"an empty launch takes {duration(each)} on {empty.side}, which has {empty.launches} of its own"
-    share = 0.0 if complete is None or not complete.seconds else each * empty.launches / complete.seconds
-    return f"{text}: {percent(share)} of its time at most" if share else text
+def _registers(rows: Sequence[GapRow], complete: Sequence[GapRow]) -> list[str]:
+    """The registers that two drivers' assemblers allocate for the same code, where both are known and differ."""
+    swapped = next((row for row in rows if row.on == SWAPPED), None)
+    giver = next((row for row in complete if swapped is not None and row.side != swapped.side), None)
+    if swapped is None or giver is None or None in (swapped.registers, giver.registers) or swapped.registers == giver.registers:
+        return []
+    return [f"the same code takes {swapped.registers} registers through {swapped.side}, {giver.registers} through {giver.side}"]
+
+
+def _averaged(between: Sequence[GapRow], one: GapRow, other: GapRow) -> list[str]:
+    """The shares over all orders and each optimisation's factor; only factors where the sides begin far apart for a small difference."""
+    if not between:
+        return []
+    rest = next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
+    factors = ", ".join(f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in between)
+    lines = [f"as factors, {one.side} over {other.side}: {factors}"]
+    if abs(rest) > _FAR:
+        return [*lines, "builds without any optimisation differ by far more than finished ones: their shares of the difference say nothing"]
+    share = f"{percent(1 - rest)} of the difference, {percent(rest)} is there without any"
+    return [f"averaged over all orders the optimisations explain {share}", *lines]
+
+
+def _launches(empty: Sequence[GapRow], complete: Sequence[GapRow]) -> list[str]:
+    """What as many launches of nothing cost each side, beside the time of its finished build, and what they can make of the difference."""
+    lines, all_of = [], {}
+    for row in empty:
+        took, build = row.seconds or 0.0, next((mine for mine in complete if mine.side == row.side), None)
+        count = "a launch" if row.launches == 1 else f"{row.launches} launches"
+        text = f"{count} of nothing: {duration(took)} on {row.side}"
+        if build is None or not build.seconds:
+            lines.append(text)
+            continue
+        lines.append(f"{text}, {percent(took / build.seconds)} of its time at most")
+        all_of[row.side] = took, build.seconds
+    if len(all_of) == 2:
+        (launches, whole), (others, other_whole) = all_of.values()
+        if whole != other_whole and (share := (launches - others) / (whole - other_whole)) > 0:
+            lines.append(f"launches can make {percent(min(share, 1.0))} of the difference at most")
+    return lines
 
 
 def _shared(rows: Sequence[GapRow]) -> str:
@@ -181,7 +222,7 @@ def _named(one: GapRow, other: GapRow, by_code: Sequence[GapRow]) -> str:
         return f"what the configurations differ in: {text}"
     if by_code:
         most = max(by_code, key=lambda row: abs(row.explained or 0.0))
-        return f"what compilers and drivers make of the same plain code, mostly {most.added}"
+        return f"mostly {most.added}, {percent(most.explained)} of the difference"
     if one.device != other.device:
         return "what compilers and drivers make of the same plain code"
     return "nothing that is known here: both are one configuration on one device"
@@ -194,8 +235,10 @@ def _verdict(parts: Sequence[GapRow], rest: str) -> list[str]:
     left = next((row.explained or 0.0 for row in parts if row.added == LEVEL), 0.0)
     taken = [row for row in parts if row.added != LEVEL]
     if not taken:
-        return [f"not explained: whatever is taken from both, the difference is as large. It is in the plain code already: {rest}"]
+        return [
+            f"no optimisation explains it: whatever is taken from both, the difference is as large. It is in the plain code already: {rest}"
+        ]
     text = f"{percent(1 - abs(left))} of the difference is gone when both do without {_shared(taken)}"
     if abs(left) <= 1 - _EXPLAINED:
         return [f"explained: {text}; {percent(left)} remains"]
-    return [f"explained in part: {text}", f"not explained: {percent(left)} remains, which is {rest}"]
+    return [f"explained in part: {text}", f"what remains, {percent(left)}, is {rest}"]

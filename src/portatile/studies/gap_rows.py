@@ -12,11 +12,16 @@ from portatile.studies.form.attribution import Step
 
 NOTHING = "nothing"
 RELAXED_TOO = "all, relaxed"
-EMPTY_LAUNCH = "an empty launch"
+EMPTY_LAUNCH = "launches of nothing"
 SWAPPED = "the other's code"
+OTHERS_PLAN = "the other's launches"
+DRIVERS_OWN = "its own code by the driver's assembler"
+TAKEN_OVER = (OTHERS_PLAN, DRIVERS_OWN, SWAPPED)
+"""The builds in which one side takes over the other's launches, and in the last one its code too."""
 PESSIMISED = "(none)"
 REST = "builds without any"
 THEIR_CODE, THEIR_DRIVERS = "code of the compilers", "assembler, driver, launches"
+PLANS, ASSEMBLERS, ONLY_DRIVERS = "configurations of what is called", "the compiler's own assembler", "drivers: their assemblers, launches"
 LEVEL = "what then remains"
 DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders", "difference", "code or driver"
 LEVELLED = "until equal"
@@ -33,8 +38,10 @@ class GapRow:
     was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
     before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
     ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
-    both sides, that first which brings their times nearest to each other. ``code or driver``: what remains of the ratio when one side runs
-    the other's code, and what does not. ``scatter``: by how much the median of the samples is above the fastest, which ``seconds`` is.
+    both sides, that first which brings their times nearest to each other. ``code or driver``: what becomes of the ratio when one side runs
+    the other's launches, where calls chose other configurations there, then has its driver assemble what its own compiler makes of them,
+    then runs the other's code; the rest is the drivers', of which each assembles what it loads. ``scatter``: by how much the median of
+    the samples is above the fastest, which ``seconds`` is.
     """
 
     side: str
@@ -79,7 +86,7 @@ class GapRow:
     @property
     def set(self) -> frozenset[str] | None:
         """The optimisations that are on; None where the row is no set of them."""
-        if self.on in (RELAXED_TOO, EMPTY_LAUNCH, SWAPPED):
+        if self.on in (RELAXED_TOO, EMPTY_LAUNCH, *TAKEN_OVER):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))
 
@@ -167,10 +174,7 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     compared = replace(one[0], side=f"{one[0].side} over {other[0].side}")
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
     made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]
-    swapped = _swapped(one, other)
-    if swapped is not None and ends[0] and ends[1]:
-        code = math.log(ends[0] / swapped[1]) if swapped[0] == one[0].side else math.log(swapped[1] / ends[1])
-        made += [(BY_CODE, THEIR_CODE, code), (BY_CODE, THEIR_DRIVERS, ratio - code)]
+    made += [(BY_CODE, name, part) for name, part in _by_code(one, other, ratio)]
     return [_bare(compared, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None) for order, name, part in made]
 
 
@@ -181,6 +185,22 @@ def _ratios(first: attribution.Times, second: attribution.Times, own: Sequence[s
     return {off: math.log(one / other) for off, (one, other) in both.items() if one and other}
 
 
-def _swapped(one: Sequence[GapRow], other: Sequence[GapRow]) -> tuple[str, float] | None:
-    """The side that ran the other's code, and its seconds."""
-    return next(((row.side, row.seconds) for row in (*one, *other) if row.on == SWAPPED and row.seconds), None)
+def _by_code(one: Sequence[GapRow], other: Sequence[GapRow], ratio: float) -> list[tuple[str, float]]:
+    """The parts of the ratio that plans, assemblers, compilers and drivers make; they add up to it. Empty if nobody ran the other's code.
+
+    One side takes over the other's one after another; each part is what the step before it changed.
+    """
+    for rows, sign in ((one, 1.0), (other, -1.0)):
+        times = {row.on: row.seconds for row in rows if row.seconds}
+        own, swapped = times.get(spelled_set(frozenset(rows[0].names), rows[0].names)), times.get(SWAPPED)
+        if not own or not swapped:
+            continue
+        steps = [(PLANS, times.get(OTHERS_PLAN)), (ASSEMBLERS, times.get(DRIVERS_OWN)), (THEIR_CODE, swapped)]
+        parts, before = [], own
+        for name, seconds in steps:
+            if seconds:
+                parts.append((name, sign * math.log(before / seconds)))
+                before = seconds
+        rest = ONLY_DRIVERS if times.get(DRIVERS_OWN) else THEIR_DRIVERS
+        return [*parts, (rest, ratio - sum(part for _, part in parts))]
+    return []

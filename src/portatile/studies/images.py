@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from portatile import ceilings, workloads
 from portatile.device.base import Device
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.records import Config, Problem, canonical
 from portatile.studies.form.measured_configs import Measuring, measured
@@ -152,7 +153,7 @@ def notes(rows: Sequence[ImagesRow]) -> list[str]:
         best = {row.device: row for row in sorted(valid, key=lambda row: row.gflops or 0.0)}
         if len(best) > 1:
             rates = [
-                f"{row.gflops:.4g} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
+                f"{written(row.gflops)} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
                 for device, row in best.items()
             ]
             lines.append(f"{next(iter(best.values())).name}, {dtype}: at best {', '.join(rates)} Gflop/s")

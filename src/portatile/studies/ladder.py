@@ -20,6 +20,7 @@ from portatile.device.base import Device
 from portatile.device.target import CARVEOUT
 from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.measure import optimisations, runs
 from portatile.measure.runs import Length, PreparedRun
@@ -272,9 +273,9 @@ def notes(rows: Sequence[LadderRow]) -> list[str]:
     lines = [f"{row.by}: {row.title}" for row in {row.rung: row for row in rows if row.rung and not row.variant}.values()]
     for place in dict.fromkeys(row.device for row in rows if row.rung):
         best = max((row for row in rows if row.device == place and row.rung and row.gflops), key=lambda row: row.gflops or 0, default=None)
-        others = [f"{row.by} {row.gflops:.4g}" for row in rows if row.device in (place, "host") and not row.rung and row.gflops]
+        others = [f"{row.by} {written(row.gflops)}" for row in rows if row.device in (place, "host") and not row.rung and row.gflops]
         beside = f" (beside: {', '.join(others)})" if others else ""
-        lines += [] if best is None else [f"{place}: of the rungs the best is {best.by}, {best.gflops:.4g} Gflop/s{beside}"]
+        lines += [] if best is None else [f"{place}: of the rungs the best is {best.by}, {written(best.gflops)} Gflop/s{beside}"]
     ran = {row.by for row in rows if row.seconds}
     for row in rows:
         if row.runs_on or (row.rung and row.status != "ok"):

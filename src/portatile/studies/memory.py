@@ -8,7 +8,7 @@ global kernel's time, at its best block for the same size on the same device, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from platform import python_version
@@ -172,10 +172,10 @@ def product(device: Device, problem: Problem, config: Config, repeat: int) -> Me
 
 
 def figures(rows: Sequence[MemoryRow]) -> list[Figure]:
-    """Times over the block at the largest size of each device, and what local memory saves there on each device."""
+    """Times over the block at the largest size that all devices multiplied, and what local memory saves there on each device."""
     valid = [row for row in rows if row.kernel]
-    largest = {row.device: max(other.size for other in valid if other.device == row.device) for row in valid}
-    there = [row for row in valid if row.size == largest[row.device]]
+    largest = compared_sizes(valid)
+    there = [row for row in valid if row.size == largest.get(row.device)]
     blocks = tuple(sorted({row.block for row in valid if row.algorithm in ("global", "local")}))
     curves = []
     for device, algorithm in dict.fromkeys((row.device, row.algorithm) for row in there if row.algorithm in ("global", "local")):
@@ -183,15 +183,32 @@ def figures(rows: Sequence[MemoryRow]) -> list[Figure]:
         curves.append(Series(f"{device} {algorithm}", points))
     charts: list[Figure] = []
     if curves:
-        caption = "Kernel time over the edge of work-group and tile, at the largest size of each device."
+        caption = f"Kernel time over the edge of work-group and tile, {_size_of(largest)}."
         x, y = Axis("edge of the block", log=True), Axis("kernel time", "s", log=True)
         charts.append(LineChart("Time over the block", caption, x, y, tuple(curves), tuple(map(float, blocks))))
     saved = _saved(there)
     if saved:
-        caption = "The share of the global kernel's time that the local kernel saves, each at its best block, at the largest size."
+        caption = f"The share of the global kernel's time that the local kernel saves, each at its best block, {_size_of(largest)}."
         values = tuple((share,) for share in saved.values())
         charts.append(BarChart("Time saved by local memory", caption, "time saved", "%", tuple(saved), ("saved",), values))
     return charts
+
+
+def compared_sizes(rows: Sequence[MemoryRow]) -> dict[str, int]:
+    """The size at which each device is compared: the largest that all of them multiplied with every block, else each one's largest."""
+    tiled = [row for row in rows if row.kernel and row.algorithm in ("global", "local")]
+    kernels = {(row.algorithm, row.block) for row in tiled}
+    done: dict[str, dict[int, set[tuple[str, int]]]] = {}
+    for row in tiled:
+        done.setdefault(row.device, {}).setdefault(row.size, set()).add((row.algorithm, row.block))
+    complete = [{size for size, met in sizes.items() if met == kernels} for sizes in done.values()]
+    common = set.intersection(*complete) if complete else set()
+    return {device: max(common or sizes) for device, sizes in done.items()}
+
+
+def _size_of(sizes: Mapping[str, int]) -> str:
+    """Where devices are compared, in words."""
+    return f"at size {next(iter(sizes.values()))}" if len(set(sizes.values())) == 1 else "at the largest size of each device"
 
 
 def _saved(rows: Sequence[MemoryRow]) -> dict[str, float]:
@@ -205,12 +222,11 @@ def _saved(rows: Sequence[MemoryRow]) -> dict[str, float]:
 
 
 def notes(rows: Sequence[MemoryRow]) -> list[str]:
-    """What local memory saves, or costs, on each device at its largest size."""
+    """What local memory saves, or costs, on each device where they are compared."""
     lines = []
-    for device in dict.fromkeys(row.device for row in rows):
+    for device, largest in compared_sizes(rows).items():
         of_device = [row for row in rows if row.device == device and row.algorithm == "local" and row.reduction is not None]
-        if of_device:
-            largest = max(row.size for row in of_device)
+        if any(row.size == largest for row in of_device):
             best = max((row for row in of_device if row.size == largest), key=lambda row: row.reduction or 0.0)
             share = best.reduction or 0.0
             what = f"saves {percent(share)} of the time" if share >= 0 else f"takes {percent(-share)} longer"

@@ -17,6 +17,7 @@ from portatile import select, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError, UsageError
 from portatile.figures.heat import Cell, Heat
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent, spelled
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical, from_json
@@ -309,7 +310,7 @@ def table(rows: Sequence[PairsRow]) -> Heat:
 def _cell(row: PairsRow) -> Cell:
     if row.seconds is None:
         return Cell(None, "-" if not row.tried else row.status.partition(":")[0], row.status)
-    text = f"{row.gflops:.4g}" if row.gflops else duration(row.seconds)
+    text = written(row.gflops) if row.gflops else duration(row.seconds)
     return Cell(row.relative, text, f"{percent(row.relative)} of the best; {row.config}")
 
 

@@ -28,6 +28,7 @@ from portatile.studies.form.study import Column, Option, Run, Study, StudyReques
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 
+NOT_REACHED = "not reached"
 _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
 
 
@@ -206,11 +207,26 @@ def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
 
 
 def scores(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], float]:
-    """Pennycook's measure by problem, element type and device that the winner belongs to."""
+    """Pennycook's measure by problem, element type and device that the winner belongs to; without winners that were not measured yet."""
+    return {key: cascade.measure(losses) for key, losses in _measured_losses(rows).items()}
+
+
+def _measured_losses(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], list[float | None]]:
+    """The losses of each winner on the devices that were measured; without winners of which some are still to come.
+
+    What a study did not reach in its time is not known: it is no failure.
+    """
+    unknown = {(row.problem, row.dtype, row.device) for row in rows if row.winner_of == row.device and row.status == NOT_REACHED}
     groups: dict[tuple[str, str, str], list[float | None]] = {}
+    incomplete = set()
     for row in rows:
-        groups.setdefault((row.problem, row.dtype, row.winner_of), []).append(row.loss)
-    return {key: cascade.measure(losses) for key, losses in groups.items()}
+        key = row.problem, row.dtype, row.winner_of
+        if (row.problem, row.dtype, row.device) in unknown:
+            continue
+        groups.setdefault(key, []).append(row.loss)
+        if row.status == NOT_REACHED:
+            incomplete.add(key)
+    return {key: losses for key, losses in groups.items() if key not in incomplete}
 
 
 def describe(problem: Problem) -> str:
@@ -260,7 +276,7 @@ def _row(problem: Problem, origin: Winner, device: Device, result: MeasuredConfi
     row = replace(blank, objection=objection, changed=spelled(changed), config=canonical(ran))
     trial = result.trials.get(row.config) if result is not None else None
     if trial is None:
-        return replace(row, status="not reached")
+        return replace(row, status=NOT_REACHED)
     if trial.status != "ok":
         return replace(row, status=failure(trial))
     flops = workload.flops(problem)
@@ -294,8 +310,9 @@ def table(rows: Sequence[PortabilityRow]) -> Heat:
     for name in winners:
         by_device = {row.device: row for row in rows if row.winner_of == name}
         cells = [_cell(by_device[place]) if place in by_device else Cell(None, "-") for place in places]
-        score = measures[rows[0].problem, rows[0].dtype, name]
-        lines.append((*cells, Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")))
+        score = measures.get((rows[0].problem, rows[0].dtype, name))
+        told = Cell(None, "?", "not all was measured") if score is None else Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")
+        lines.append((*cells, told))
     title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype}"
     caption = "Down: whose winner; across: where it runs; figures: its time over that of the device's own winner. PP: Pennycook's measure."
     return Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines), caption)
@@ -317,9 +334,7 @@ def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
     charts: list[Figure] = []
     groups = {name: group for name, group in groups.items() if any(row.loss is not None for row in group)}
     for (problem, dtype), group in groups.items():
-        losses: dict[str, list[float | None]] = {}
-        for row in group:
-            losses.setdefault(row.winner_of, []).append(row.loss)
+        losses = {winner_of: of_winner for (_, _, winner_of), of_winner in _measured_losses(group).items()}
         charts += [table(group), *cascade.figures(f"{group[0].workload} {problem} {dtype}", losses)]
     return charts
 
@@ -342,8 +357,10 @@ def notes(rows: Sequence[PortabilityRow]) -> list[str]:
     for row in rows:
         if row.changed:
             lines.append(f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for")
-        if row.loss is None:
+        if row.loss is None and row.status != NOT_REACHED:
             lines.append(f"{row.winner_of} on {row.device}: {row.status}")
+    unmeasured = dict.fromkeys(f"{row.winner_of} on {row.device}" for row in rows if row.status == NOT_REACHED)
+    lines += [f"not reached in the time: {', '.join(unmeasured)}"] if unmeasured else []
     objections = dict.fromkeys((row.winner_of, row.device, row.objection) for row in rows if row.objection)
     return lines + [f"* {winner_of} on {place}: not in the device's space, it {text}" for winner_of, place, text in objections]
 

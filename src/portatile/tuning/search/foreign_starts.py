@@ -1,4 +1,4 @@
-"""Other tuners' results as the first trials of a search: their configurations in our parameters, as near as the space allows."""
+"""Other tuners' results as suggestions to a search: their configurations in our parameters, as near as the space allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from portatile.space import ParameterSpace
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-_MOST = 4  # first trials of a search
+_MOST = 4  # suggestions to a search
 _KEPT = 20  # the fastest of each kernel, device, element type and sizes
 _TRIED = 24  # of them are looked at for a problem
 _ALIKE = 0.5  # of the parameters that a foreign configuration names: a configuration with fewer is ignored

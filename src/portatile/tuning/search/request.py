@@ -33,8 +33,10 @@ class TuningRequest:
 
     - ``device``: a selector as in ``portatile.device.get``. ``strategy``: a name or the strategy itself.
     - ``workload``: for a computation without a folder in ``workloads``. ``space``: replaces the workload's own, as to sweep one parameter.
-    - ``start``: configurations to try right after the default. ``warm``: the most configurations to try next, of those that were good for
-      similar problems or on similar devices. ``ranked``: the most to try after these, of random ones that the model expects to be fast.
+    - ``start``: configurations to try right after the default. ``suggested``: those that are tried by turns with the strategy's own, the
+      later ones only while they pay; see ``strategies.with_suggestions``.
+    - ``warm``: the most configurations to try next, of those that were good for similar problems or on similar devices. ``ranked``: the
+      most to try after these, of random ones that the model expects to be fast.
     - ``resume``: trials in the store of this problem, device, driver and kernel text count as evaluated, and are not evaluated again.
       ``again``: kinds of failures to evaluate again all the same.
     - ``jobs``: compile workers; None for as many as the machine can spare, 0 to compile in the timing worker.
@@ -60,6 +62,7 @@ class TuningRequest:
     again: frozenset[Status] = frozenset()
     warm: int = 5
     ranked: int = 6
+    suggested: tuple[Config, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise UsageError for a seed that no generator takes, UnknownNameError for a strategy or an objective that there is not."""

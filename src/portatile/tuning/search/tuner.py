@@ -144,6 +144,8 @@ class _Run:
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
         search = self.strategy(self.space, np.random.default_rng(self.request.seed), self._start())
+        if self.request.suggested:
+            search = strategies.with_suggestions(search, [config for config in self.request.suggested if config in self.space])
         reported: set[str] = set()
         try:
             requested = next(search)

@@ -1,0 +1,99 @@
+"""One page of all studies from what runs of experiments.py kept: of each command the newest run, unless only that was cut off.
+
+python bench/gallery.py first.rows.json.gz second.rows.json.gz -o gallery.html
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shlex
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from measure import HERE, rewrite
+
+
+def spelled(words: str) -> str:
+    """The words of an experiment as results name it: without the folder in which it ran."""
+    return words.replace("{folder}/", "").replace("{recording}", "recording.json").replace("{known}", "known.json")
+
+
+def listed() -> list[str]:
+    """The experiments' words, in their order."""
+    return [spelled(one["words"]) for one in tomllib.loads((HERE / "experiments.toml").read_text(encoding="utf-8"))["experiment"]]
+
+
+def keep(page_file: Path, infos: Sequence[Any], commands: Sequence[dict[str, Any]]) -> None:
+    """Write what commands gave, their rows too, beside the page."""
+    document = {"devices": [asdict(info) for info in infos], "commands": list(commands)}
+    page_file.with_suffix(".rows.json.gz").write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
+
+
+def kept(files: Sequence[Path]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    """The commands that files hold, each with the devices of its run."""
+    from portatile.records import DeviceInfo, from_json
+
+    for file in files:
+        document = json.loads(gzip.decompress(file.read_bytes()))
+        devices = from_json(json.dumps(document["devices"]).encode(), list[DeviceInfo])
+        yield from ((command, devices) for command in document["commands"])
+
+
+def newest(files: Sequence[Path]) -> list[tuple[dict[str, Any], list[Any]]]:
+    """Of each command that is listed still the run that is shown, in the order of the experiments."""
+    chosen: dict[str, tuple[dict[str, Any], list[Any]]] = {}
+    for command, devices in kept(files):
+        before = chosen.get(command["words"])
+        if before is None or command["complete"] or not before[0]["complete"]:
+            chosen[command["words"]] = command, devices
+    return [chosen[words] for words in listed() if words in chosen]
+
+
+def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
+    """A study's command as a chapter of the page; None for what is none, gave no row, or cannot be drawn."""
+    from portatile.records import from_json
+    from portatile.studies.form import conduct, discover, page
+    from portatile.studies.form.study import StudyRequest
+
+    words = shlex.split(command["command"])[1:]
+    if words[0] != "study" or not command["rows"]:
+        return None
+    try:
+        study = discover.get(words[1])
+        named: Any = tuple(SimpleNamespace(info=info) for info in infos if info.id in command["command"])
+        rows = from_json(json.dumps(command["rows"]).encode(), list[study.row])  # type: ignore[name-defined]
+        ended = conduct.COMPLETE if command["complete"] else conduct.OUT_OF_TIME
+        made = conduct.StudyOutcome(study, StudyRequest(named, study.options()), rows, ended, 0, command["seconds"], command["command"])
+        page.render([made])
+    except Exception as error:  # the others are drawn
+        print(f"         {command['command']} is not on the page: {type(error).__name__}: {error}", flush=True)
+        return None
+    return made
+
+
+def written(page_file: Path, chapters: Sequence[Any]) -> None:
+    """Write the page of these chapters."""
+    from portatile.studies.form import page
+
+    rewrite(page_file, page.render(chapters))
+
+
+def main() -> None:
+    """Draw the page."""
+    commands = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands.add_argument("files", nargs="+", type=Path, help="what runs of experiments.py kept, the oldest first")
+    commands.add_argument("-o", "--output", type=Path, required=True, help="the page")
+    options = commands.parse_args()
+    chapters = [made for command, infos in newest(options.files) if (made := chapter(command, infos)) is not None]
+    written(options.output, chapters)
+    print(f"{len(chapters)} studies on {options.output}, {options.output.stat().st_size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The study of local memory compares devices at one size, the largest that all of them multiplied; nothing here runs on a device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from portatile.studies import memory
+from portatile.studies.memory import MemoryRow
+
+
+def row(device: str, algorithm: str, block: int, size: int, kernel: float | None) -> MemoryRow:
+    blank = MemoryRow(device, device, "1", algorithm, block, size, "float32", *(None,) * 6, "ok", 1, "")
+    return replace(blank, kernel=kernel)
+
+
+def rows(device: str, size: int, missing: str = "") -> list[MemoryRow]:
+    """Products with two blocks; those of the kernel ``missing`` were left out."""
+    kernels = [("global", 1.0), ("local", 0.5)]
+    return [row(device, name, block, size, None if name == missing else seconds / block) for name, seconds in kernels for block in (8, 16)]
+
+
+def test_devices_are_compared_at_a_size_of_all() -> None:
+    done = memory.finish([*rows("a", 64), *rows("a", 128), *rows("b", 64), *rows("b", 128, missing="local")])
+    assert memory.compared_sizes(done) == {"a": 64, "b": 64}
+    over_block, saved = memory.figures(done)
+    assert "at size 64" in over_block.text
+    assert "a (a), 64" in str(saved.draw("x"))
+    assert any(note.startswith("b at 64: local memory saves 50 %") for note in memory.notes(done))
+
+
+def test_without_a_common_size_each_is_shown_at_its_largest() -> None:
+    done = memory.finish([*rows("a", 64), *rows("a", 128), *rows("b", 32)])
+    assert memory.compared_sizes(done) == {"a": 128, "b": 32}
+    assert "at the largest size of each device" in memory.figures(done)[0].text
+    assert memory.compared_sizes([]) == {}
