@@ -56,7 +56,7 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
 
 def _single(point: Gpu) -> bool:
     """Whether no second launch follows."""
-    return point.launches == 1
+    return not point.TAIL and (point.SPLIT_K == 1 or point.JOIN or point.CLUSTER > 1)
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu]:

@@ -13,9 +13,7 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
-SHORT = 1024
-"""Steps of k of a group up to which it pays to leave out those of the last stage that are past the end."""
-
+SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
 _PAIR = 8  # bytes of two float32
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
@@ -321,11 +319,6 @@ class Gpu(Point):
     def gathered(self) -> int:
         """The groups of a cluster that share a tile's k."""
         return self.CLUSTER
-
-    @property
-    def launches(self) -> int:
-        """Launches beside those that pack."""
-        return 1 + (self.TAIL > 0 or (self.SPLIT_K > 1 and not self.JOIN and self.CLUSTER == 1))
 
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
