@@ -153,7 +153,7 @@ def notes(rows: Sequence[ImagesRow]) -> list[str]:
         best = {row.device: row for row in sorted(valid, key=lambda row: row.gflops or 0.0)}
         if len(best) > 1:
             rates = [
-                f"{written(row.gflops)} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
+                f"{written(row.gflops or 0.0)} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
                 for device, row in best.items()
             ]
             lines.append(f"{next(iter(best.values())).name}, {dtype}: at best {', '.join(rates)} Gflop/s")
