@@ -133,12 +133,29 @@ def test_what_overlaps_or_does_not_fit_goes_on_to_the_routine() -> None:
             routine(a, a, out=read_only)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8", "int64", "bool", ">f4"])
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_other_dtypes_are_left_to_the_device(dtype: str) -> None:
     a = np.ones((4, 4), dtype)
     for _ in range(2):
         with pytest.raises(NoDevice):
-            portatile.matmul(a, a)
+            portatile.matmul(a, a, dtype="float32")
+
+
+def test_what_is_converted_first_is_left_to_numpy_too() -> None:
+    rng = np.random.default_rng(new_seed("converted"))
+    a = rng.integers(-9, 9, (5, 5))
+    expected = a.astype(float) @ a
+    for given in (a, a.astype("int16"), a.tolist(), a.astype(">f8"), a.astype(">i4")):
+        for _ in range(2):
+            result = portatile.matmul(given, given)
+            assert result.dtype == np.float64
+            assert np.array_equal(result, expected)
+    for out in (np.empty((5, 5), complex), np.empty((5, 10))[:, ::-2], np.empty((5, 5), "f4")):
+        assert portatile.matmul(a.astype(float), a.tolist(), out=out) is out
+        assert np.array_equal(out, expected)
+    assert np.array_equal(portatile.matmul(a, a[0]), expected[:, 0] * 0 + a.astype(float) @ a[0])
+    with pytest.raises(ArgumentError):
+        portatile.matmul(a.tolist(), a[:3])
 
 
 def test_a_product_that_takes_longer_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,13 @@ def _remember(call: Any) -> None:
     numpy_products.remember(scaled_form(a, b, c, reads_c, trans, call.out), computing(op_a, op_b, None if reads_c else call.out))
 
 
+def converted_product(call: Any) -> Any:
+    """The product of arrays that lists, vectors, integers or arrays with steps were converted to, if it is left to NumPy; else None."""
+    a, b, *rest = call.arrays
+    plain = not rest and call.device is None and call.options[:2] == ("N", "N") and not any(call.options[2:]) and call.factors == (1.0, 0.0)
+    return numpy_products.product(a, b, call.out) if plain and type(a) is np.ndarray and type(b) is np.ndarray else None
+
+
 def follow(call: Any, converted: Any) -> None:
     """Let NumPy compute calls like ``call`` too, if it computes the call that this was ``converted`` to, with the same dtypes."""
     arrays, converted_arrays = (*call.arrays, call.out), (*converted.arrays, converted.out)

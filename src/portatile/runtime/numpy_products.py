@@ -179,7 +179,13 @@ def _matmul(a: _Array, b: _Array, out: _Array | None) -> Any:
 
 def _first(form: tuple[object, ...], a: _Array, b: _Array, out: _Array | None) -> Any:
     """The first product of a form, if NumPy has it for its BLAS and takes less time for it than a launch; else None."""
-    _keep(form, None)
+    compute = _tried(a, b, out)
+    _keep(form, compute)
+    return None if compute is None else compute(a, b, out)
+
+
+def _tried(a: _Array, b: _Array, out: _Array | None) -> Computing | None:
+    """NumPy's function for a product, if it takes less time than a launch; ``out`` is not written."""
     if a.dtype not in DTYPES or b.dtype != a.dtype or (out is not None and out.dtype != a.dtype):
         return None
     k = a.shape[-1] if a.ndim and b.ndim else 0  # of numbers, which dot would multiply, the routine knows nothing
@@ -193,12 +199,11 @@ def _first(form: tuple[object, ...], a: _Array, b: _Array, out: _Array | None) -
         return None
     if seconds >= LEAST_LAUNCH:
         return None
-    _keep(form, compute)
     if a.ndim == b.ndim == 2:
         if len(_seconds_at_first) >= _MOST:
             _seconds_at_first.clear()
         _seconds_at_first[a.shape[0], b.shape[1], k, a.itemsize] = seconds
-    return compute(a, b, out)
+    return compute
 
 
 def _seconds(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> float:

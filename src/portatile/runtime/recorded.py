@@ -128,7 +128,8 @@ class Recorder:
             )
         planned = plan(call)
         if isinstance(planned, Converted):
-            result = planned.finish(self.call(planned.plan, *planned.call))
+            computed = host_blas.converted_product(planned.call) if self._product else None
+            result = planned.finish(self.call(planned.plan, *planned.call) if computed is None else computed)
             if self._product:
                 host_blas.follow(call, planned.call)
             return result
