@@ -200,7 +200,7 @@ def test_a_group_that_goes_through_all_products_takes_each_ones_modulus() -> Non
 
 
 def test_groups_that_make_bytes_follow_how_an_operand_lies() -> None:
-    """With k fast few rows, as long as they may be, which are still near when they are read again; else, and on processors, neighbouring ones."""
+    """With k fast few rows, as long as they may be, which are near when they are read again; else, and on processors, neighbouring ones."""
     sizes = {"m": 4096, "n": 4096, "k": 4096}
     for kind, groups in (("gpu", [(256, 1, 1), (64, 8, 1)]), ("cpu", [(16, 4, 1)] * 2)):
         problem = WORKLOAD.problem(sizes, "float64")

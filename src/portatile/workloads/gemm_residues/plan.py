@@ -178,8 +178,8 @@ class _Steps:
         return [Launch(self._cut(name, lanes, rows), "residues_cut", items, (lanes, rows, 1), args)]
 
     def _group(self, name: str, depth: int) -> tuple[int, int]:
-        """Work-items along k and rows of a group that makes bytes. Where k is fast it has few long rows, which are read again while they are
-        near; else neighbouring rows, which memory reads together.
+        """Work-items along k and rows of a group that makes bytes. Where k is fast it has few long rows, which are still near when they
+        are read again; else neighbouring rows, which memory reads together.
         """
         if not self._along(name) or not self.unrolled:
             return self.lanes, self.rows
