@@ -11,7 +11,6 @@ import pytest
 
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
-from portatile.device.cuda.datasheet import datasheet
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Launch
@@ -197,24 +196,20 @@ def test_a_group_that_goes_through_all_products_takes_each_ones_modulus() -> Non
     plan = WORKLOAD.plan(problem, {**WORKLOAD.default(problem, DEVICES["gpu"]), "REDUCE": 1}, DEVICES["gpu"])
     _, products = (step for step in plan.steps if isinstance(step, Launch) and step.kernel == "gemm")  # leading bits, then all
     assert products.global_size[2] == 1
-    assert "number_before = problem;" in products.source.text
+    assert "reduced(sums[r][c / 2 + e], problem)" in products.source.text
 
 
-@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
-@pytest.mark.parametrize(("n", "k", "halves"), [(4096, 4096, True), (4112, 500, True), (4112, 384, False), (4100, 4096, False)])
-def test_one_half_of_a_tile_is_multiplied_while_the_other_one_is_stored(n: int, k: int, halves: bool) -> None:
-    """Where k has four tiles and rows of remainders consist of whole chunks; compilers let products go on meanwhile."""
-    sizes = {"m": 2000, "n": n, "k": k}
-    hopper = datasheet("sm_90")
-    assert hopper is not None
-    problem = WORKLOAD.problem(sizes, "float64")
-    plan = WORKLOAD.plan(problem, WORKLOAD.default(problem, hopper), hopper)
-    source = [step.source for step in plan.steps if isinstance(step, Launch) and step.kernel == "gemm"][-1]
-    assert ("number_before" in source.text) == halves
-    target = cuda_compiler.target("sm_90")
-    binary = target.compile(*target.lower(source))
-    assert binary.resources["gemm"].spill_stores == 0
-    assert "serialized" not in binary.log
+def test_groups_that_make_bytes_follow_how_an_operand_lies() -> None:
+    """With k fast few rows, as long as they may be, which are near when they are read again; else, and on processors, neighbouring ones."""
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    for kind, groups in (("gpu", [(256, 1, 1), (64, 8, 1)]), ("cpu", [(16, 4, 1)] * 2)):
+        problem = WORKLOAD.problem(sizes, "float64")
+        plan = WORKLOAD.plan(problem, WORKLOAD.default(problem, DEVICES[kind]), DEVICES[kind])
+        assert [step.local_size for step in plan.steps if isinstance(step, Launch) and step.kernel == "residues_cut"] == groups
+    short = WORKLOAD.problem({"m": 512, "n": 512, "k": 100}, "float64")
+    plan = WORKLOAD.plan(short, WORKLOAD.default(short, DEVICES["gpu"]), DEVICES["gpu"])
+    assert isinstance(plan.steps[0], Launch)
+    assert plan.steps[0].local_size == (64, 4, 1)
 
 
 @pytest.mark.drawn(1 / 4)

@@ -23,8 +23,8 @@ class GemmResidues(Product):
     error is at most gamma_(k + 3) |A| |B|, of complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come out
     where they do natively. Sums of more than 16384 terms are added piece by piece.
 
-    Parameters: LANES: work-items along k of a group that makes bytes, of four steps each. ROWS: rows of the group; on GPUs one with more
-    LANES where an operand has k fast.
+    Parameters: LANES: work-items along k of a group that makes bytes, of four steps each. ROWS: rows of the group; on GPUs fewer, of more
+    work-items, where an operand has k fast.
     WGS: work-group that puts sums together. REDUCE: what the products write: 0 sums, of 32 bits; 1 their remainders, a byte each.
     """
 

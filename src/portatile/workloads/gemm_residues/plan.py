@@ -178,15 +178,15 @@ class _Steps:
         return [Launch(self._cut(name, lanes, rows), "residues_cut", items, (lanes, rows, 1), args)]
 
     def _group(self, name: str, depth: int) -> tuple[int, int]:
-        """Work-items along k and rows of a group that makes bytes. Where k is fast it has one long row, which is read again while it is
-        near; else neighbouring rows, which memory reads together.
+        """Work-items along k and rows of a group that makes bytes. Where k is fast it has few long rows, which are still near when they
+        are read again; else neighbouring rows, which memory reads together.
         """
         if not self._along(name) or not self.unrolled:
             return self.lanes, self.rows
         lanes = self.lanes
         while lanes < min(SHARES, self.lanes * self.rows) and 4 * lanes < depth:
             lanes *= 2
-        return lanes, 1
+        return lanes, max(min(self.rows, SHARES // lanes), 1)
 
     def _along(self, name: str) -> bool:
         """Whether rows of op(A) or columns of op(B) lie along k."""
