@@ -47,7 +47,7 @@ def test_a_result_beside_b(gpu: Device, routine: str, dtype: str, case: str) -> 
     np.testing.assert_array_equal(given.numpy(), b)
 
 
-@pytest.mark.parametrize(("routine", "dtype", "case"), [("syrk", "float64", "LN"), ("syr2k", "float64", "UT"), ("syrk", "float32", "UN")])
+@pytest.mark.parametrize(("routine", "dtype", "case"), [("syrk", "float64", "LN"), ("syr2k", "float64", "UT")])
 def test_shared_tiles_of_a_triangle(gpu: Device, routine: str, dtype: str, case: str) -> None:
     """Tiles whose k several groups share, on matrix units where there are some: the wanted triangle, and nothing beside it."""
     rng = np.random.default_rng(3)
@@ -63,12 +63,12 @@ def test_shared_tiles_of_a_triangle(gpu: Device, routine: str, dtype: str, case:
     assert np.all(out.numpy()[~written] == 7)
 
 
-@pytest.mark.parametrize(("uplo", "trans", "lanes"), [("L", "N", 8), ("U", "N", 4), ("U", "T", 8), ("L", "T", 4)])
+@pytest.mark.parametrize(("uplo", "trans", "lanes"), [("L", "N", 8), ("U", "T", 4)])
 def test_matrix_units_share_tiles(gpu: Device, uplo: str, trans: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text comes once for each piece; rows and columns of the instructions in each other's place or not."""
     point = matrix((1, 1), (2, 2), 16, 2, lanes=lanes)
     rng = np.random.default_rng(5)
-    order, terms = 70, 90
+    order, terms = 50, 70
     a = rng.random((order, terms))
     written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
 
