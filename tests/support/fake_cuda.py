@@ -28,7 +28,7 @@ from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
-from portatile.device.cuda.image import Rows
+from portatile.device.cuda.image import LinearTextures
 from portatile.records import DeviceInfo
 from support.devices import on_paper
 
@@ -196,7 +196,7 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     result.graphs = deque()
     result.claimed = result.lent = result._followed = object()
     result.recycled = result._pool_of_freed()
-    result._rows, result._events, result._queues, result._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
+    result._rows, result._events, result._queues, result._foreign = LinearTextures(0), {False: [], True: []}, WeakSet(), WeakSet()
     result.target, result._default = CudaTarget(info.architecture, "ptx"), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((result,), ()))
     monkeypatch.setattr(survey, "ordinal", lambda pointer: 0)
