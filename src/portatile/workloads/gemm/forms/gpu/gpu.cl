@@ -119,8 +119,13 @@
                     if (past {{ ">" if ZEROS in ("a above", "b below") else "<" }}{{ "=" if UNIT }} 0)
                         tiles[{{ base }} + {{ spot(from, pitch, "kk", "i") }}] = {{ "past == 0 ? 1 : 0" if UNIT else "0" }};
                 }
+#ifdef PORTATILE_NVIDIA
                 barrier(CLK_LOCAL_MEM_FENCE);
             }
+#else
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);  // PoCL 5 runs one under a condition wrong
+#endif
 {% endif %}
 {% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
