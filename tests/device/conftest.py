@@ -19,7 +19,7 @@ from portatile.device.base import Device, Queue
 from portatile.device.module import Module
 from portatile.device.opencl.device import ClDevice
 from portatile.records import Binary, Source
-from portatile.runtime import deferred, forecast, perform
+from portatile.runtime import forecast, perform
 from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
@@ -91,8 +91,7 @@ def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     global _unoptimised
     expected = unoptimised.WANTED and request.node.get_closest_marker("unoptimised") is not None
     if expected:
-        monkeypatch.setattr(program, "build", unoptimised.built)
-        monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)  # no binary for other processes
+        unoptimised.use(monkeypatch)
     if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
         usual, more = processes.environment, unoptimised.flags(request.getfixturevalue("tmp_path").parent)
         monkeypatch.setattr(processes, "environment", lambda: usual() | more)

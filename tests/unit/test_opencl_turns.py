@@ -58,13 +58,27 @@ def test_a_first_launch_runs_alone() -> None:
     assert order.several
     assert log == ["finish first"], "what one queue began before there were two"
     log.clear()
-    order.launch(first, first.enqueue("wide"), alone=True)
+    order.launch(first, first.enqueue("wide"), first=True)
     assert log == ["finish second", "wide", "wait wide"]
     log.clear()
-    order.launch(second, second.enqueue("again"), alone=False)
+    order.launch(second, second.enqueue("again"), first=False)
     assert log == ["again"]
     order.leave(second)
     assert not order.several
+
+
+def test_a_build_waits_for_first_launches() -> None:
+    """And for them alone; with one queue nothing else waits."""
+    log: list[str] = []
+    queue, order = Queue(log, "queue"), Turns()
+    order.enter(queue)
+    order.launch(queue, queue.enqueue("first"), first=True)
+    order.launch(queue, queue.enqueue("again"), first=False)
+    assert log == ["first", "again"]
+    for _ in range(2):
+        with order.building():
+            log.append("build")
+    assert log == ["first", "again", "wait first", "build", "build"]
 
 
 def test_another_queues_failure_is_not_this_ones() -> None:
@@ -76,7 +90,7 @@ def test_another_queues_failure_is_not_this_ones() -> None:
     order, failing, queue = Turns(), Failing(log, "failing"), Queue(log, "queue")
     order.enter(failing)
     order.enter(queue)
-    order.launch(queue, queue.enqueue("it"), alone=True)
+    order.launch(queue, queue.enqueue("it"), first=True)
     assert log == ["it", "wait it"]
 
 
@@ -86,7 +100,7 @@ def test_queues_that_were_dropped_are_forgotten() -> None:
     order.enter(Queue(log, "dropped"))
     gc.collect()
     order.enter(queue)
-    order.launch(queue, queue.enqueue("it"), alone=True)
+    order.launch(queue, queue.enqueue("it"), first=True)
     assert "finish dropped" not in log
 
 
