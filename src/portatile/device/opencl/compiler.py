@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from portatile.device import ptx, ptxas, x86
-from portatile.device.opencl import later
+from portatile.device.opencl import declarations, later
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
@@ -119,8 +119,7 @@ class ClTarget(Target):
         if device.nvidia:
             options.append("-cl-nv-verbose")
         text = f'{defines}#line 1 "{source.file}"\n{source.text}'
-        program = cl.Program(device.context, text)
-        construct(program, options, device, f"{source.file} does not build for {device.info.name}", text)
+        program = self._program(text, options, f"{source.file} does not build for {device.info.name}")
         log = log_of(program, device)
         try:
             kernels = program.all_kernels()
@@ -135,6 +134,21 @@ class ClTarget(Target):
         reported = ptxas.parse(log)
         resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
         return program, Binary(b"", "opencl", declared, resources, log)
+
+    def _program(self, text: str, options: list[str], message: str) -> Any:
+        """The ``pyopencl.Program`` of a text, built with no more declarations than it needs where that can be known."""
+        device = self._device
+        head = declarations.declared(text, options, device.info.compiler)
+        if head is not None:
+            program = cl.Program(device.context, head + text)
+            try:
+                construct(program, [*options, declarations.OPTION], device, message, text)
+                return program
+            except CompileError:
+                pass  # the driver says what is wrong, or finds what was left out
+        program = cl.Program(device.context, text)
+        construct(program, options, device, message, text)
+        return program
 
     def _again(self, program: Any, message: str) -> Any:
         """The program of the PTX of ``program``, with the instructions that were comments in it."""
