@@ -105,7 +105,20 @@ def _operand(operand: str, bits: int = 64) -> str | None:
 
 def _assignment(parts: list[str], operands: list[str], at: int, known: dict[str, Any]) -> list[str]:
     """What an arithmetic instruction does; nothing for others."""
-    if operands[0].startswith("{") or parts[0] in ("mapa", "isspacep", "cvta", "ld", "st", "atom", "red", "tex", "cp", "membar", "fence", "prefetch"):
+    if operands[0].startswith("{") or parts[0] in (
+        "mapa",
+        "isspacep",
+        "cvta",
+        "ld",
+        "st",
+        "atom",
+        "red",
+        "tex",
+        "cp",
+        "membar",
+        "fence",
+        "prefetch",
+    ):
         return []
     bits = bits_of(parts[-1]) if parts[-1] != "pred" else 1
     given = [_operand(operand, bits) for operand in operands[1:]]
@@ -129,7 +142,12 @@ def _memory(parts: list[str], operands: list[str], at: int, known: dict[str, Any
     space, size = steps.space_of(parts), bits_of(parts[-1]) // 8
     place, held = (operands[1], operands[0]) if parts[0] == "ld" else (operands[0], operands[1])
     match = re.fullmatch(r"\[(%\w+)(?:\s*([+-])\s*(-?\w+))?\]", place)
-    if space not in ("global", "shared") or match is None or size not in _FORMATS or (parts[-1][0] == "s" and size < 8 and parts[0] == "ld"):
+    if (
+        space not in ("global", "shared")
+        or match is None
+        or size not in _FORMATS
+        or (parts[-1][0] == "s" and size < 8 and parts[0] == "ld")
+    ):
         return []
     names = steps.split(held[1:-1]) if held.startswith("{") else [held]
     whole = size * len(names)
