@@ -1,7 +1,7 @@
 """What PoCL compiles in turn: a launch is the first of its sizes through one queue alone, and while no program is built.
 
-Before version 6 PoCL has a kernel loaded several times, for wider and wider launches, and counts who runs it; but it gives back by kernel and
-work-group size alone, whichever was loaded last. Where a kernel is loaded again while another queue runs it, the process is ended by an
+Before version 6 PoCL has a kernel loaded several times, for wider and wider launches, and counts who runs it; but it gives back, by kernel
+and work-group size alone, whichever was loaded last. Where a kernel is loaded again while another queue runs it, the process is ended by an
 assertion, or machine code unloaded that still runs. And processes died where threads built programs while a launch had its kernel compiled.
 """
 
@@ -52,7 +52,7 @@ class Turns:
             self.several = len(self._queues) > 1
 
     def launch(self, queue: Finishing, enqueue: Callable[[], Any], first: bool) -> Any:
-        """What ``enqueue`` gives, an event; ``first``: the kernel has not run in these sizes, and other queues launch nothing until it has."""
+        """What ``enqueue`` gives, an event; ``first``: the kernel has not run in these sizes, and no other queue launches until it has."""
         with self._lock:
             if first and self.several:
                 self._finish_others(queue)
