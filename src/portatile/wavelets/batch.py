@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import device as devices
+from portatile.arguments import foreign
 from portatile.arguments.axes import AXES
 from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
@@ -51,8 +52,9 @@ def _largest(psi: NDArray[Any]) -> int:
 
 
 def stays(orbitals: Any, device: str | None) -> bool:
-    """Whether the orbitals are a Buffer, on the requested device if one is named."""
-    return isinstance(orbitals, Buffer) and (device is None or devices.get(device) is orbitals.device)
+    """Whether the orbitals lie on a device, the requested one if one is named: a Buffer, or another library's CUDA array."""
+    lies = isinstance(orbitals, Buffer) or foreign.is_foreign(orbitals)
+    return lies and (device is None or devices.get(device) is Buffer.wrap(orbitals).device)
 
 
 def on_device(array: Any, device: str | None) -> Any:

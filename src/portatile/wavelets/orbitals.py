@@ -59,7 +59,7 @@ def apply_potential(
 
     others = foreign.is_foreign(psi), foreign.is_foreign(potential)
     if any(others):
-        done = on_grid.times_field(psi, potential, there, back_again, check) if all(others) and device is None else None
+        done = on_grid.times_field(psi, potential, there, back_again, check) if all(others) and batch.stays(psi, device) else None
         if done is None:
             done = foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential)
         return cast(Array, done)
@@ -144,7 +144,7 @@ def density(
         return cast(Array, over_devices(given, device, part, "orbitals density", add=True))
     device = batch.one_device(device)
     if others:
-        done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if device is None else None
+        done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if batch.stays(psi, device) else None
         if done is None:
             done = foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi)
         return cast(Array, done)
