@@ -75,26 +75,6 @@ def test_syrk(joining: Device, uplo: str, trans: str, slots: int, place: int, mo
         assert verdict.ok, f"{problem}: {verdict.message}"
 
 
-@pytest.mark.parametrize("place", range(len(TILED)))
-@pytest.mark.parametrize(("uplo", "trans"), list(itertools.product("LU", "NT")))
-def test_syr2k(device: Device, uplo: str, trans: str, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both products in one launch of whole tiles, the second with the operands in each other's place."""
-    rng = np.random.default_rng(new_seed(f"{uplo}{trans}{place}"))
-    syr2k, config = workloads.get("syr2k"), {"JOIN": True, "NB": 0, "WGS": 32}
-    point = replace(TILED[place], PACK_A=False, PACK_B=False)
-    monkeypatch.setattr(zeros, "paired", lambda *_: point.lowered(device.info))
-    for sizes in ({"n": int(rng.integers(65, 130)), "k": int(rng.integers(70, 150))}, {"n": 64, "k": 128}, {"n": 20, "k": 3}):
-        bare = syr2k.problem(sizes, "float32", {"uplo": uplo, "trans": trans})
-        pad = int(rng.integers(3))
-        layout = {name: operands.padded(shape, pad + 4 * (name == "b"), pad) for name, shape in syr2k.shapes(bare).items()}
-        problem = syr2k.problem(sizes, "float32", bare.options, layout)
-        plan = syr2k.plan(problem, config, replace(device.info, kind="gpu"))
-        with monkeypatch.context() as patched:
-            patched.setattr(type(syr2k), "plan", lambda *_, plan=plan: plan)
-            verdict = check(device, syr2k, problem, config, rng)
-        assert verdict.ok, f"{problem}: {verdict.message}"
-
-
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.0, 0.0), (0.0, 1.25), (-2.5, 1.0)])
 def test_the_same_bits_every_time(joining: Device, alpha: float, beta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of many parts do not depend on which of their groups was the last; alpha = 0 does not read A."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
 from portatile import workloads
-from portatile.records import Call, Launch, Problem
+from portatile.records import Call, Problem
 from portatile.workloads.gemm.forms.gpu import stream
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from support.devices import on_paper
@@ -40,13 +39,6 @@ def test_shares_are_those_of_the_tiles_that_are_wanted(point: Gpu, zeros: str, o
         assert shared.groups - shared.sharing == (len(wanted) // slots - 1) * slots or shared.tiles == len(wanted)
 
 
-def launches(problem: Problem) -> list[str]:
-    """The kernels of the default, and the workloads that it calls."""
-    workload = workloads.get(problem.workload)
-    steps = workload.plan(problem, workload.default(problem, GPU), GPU).steps
-    return [step.kernel if isinstance(step, Launch) else step.problem.workload for step in steps]
-
-
 def text(problem: Problem) -> str:
     workload = workloads.get(problem.workload)
     last = workload.plan(problem, workload.default(problem, GPU), GPU).steps[-1]
@@ -58,13 +50,3 @@ def text(problem: Problem) -> str:
 def test_a_last_wave_of_few_tiles_is_shared(dtype: str) -> None:
     syrk = workloads.get("syrk")
     assert "const int share" in text(syrk.problem({"n": 2048, "k": 2048}, dtype, {"trans": "T"}))
-
-
-def test_syr2k_is_one_launch_where_both_operands_are_read_alike() -> None:
-    syr2k = workloads.get("syr2k")
-    problem = syr2k.problem({"n": 4096, "k": 4096}, "float64")
-    assert launches(problem) == ["gemm"]
-    unaligned = replace(problem, layout={**problem.layout, "b": replace(problem.layout["b"], offset=1)})
-    assert launches(unaligned) == ["gemm", "syr2k_fold"]
-    assert launches(syr2k.problem({"n": 4096, "k": 4096}, "float64", {"trans": "NT"})) == ["gemm", "syr2k_fold"]
-    assert syr2k.space(unaligned, GPU).violated({"JOIN": True, "NB": 0, "WGS": 64})

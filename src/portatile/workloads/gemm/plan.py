@@ -76,14 +76,12 @@ def build(
     triangle: Triangle | None = None,
     added: Layout | None = None,
     stream: Stream | None = None,
-    paired: bool = False,
 ) -> Plan:
     """The plan of a product in the configuration ``point``. Raises ArgumentError where the configuration contradicts the problem.
 
     With ``batch``, ``problem`` is the first one, and every step works on all of them. ``triangle`` is what the product may skip. With
     ``added``, which asks for the gpu form and for one launch, C = alpha op(A) op(B) + beta D for a D of this layout, the operand ``d``.
-    ``stream``, for a triangle of C in the gpu form, is how its groups share the tiles. ``paired``, in the gpu form too, adds a second
-    product, with A and B in each other's place.
+    ``stream``, for a triangle of C in the gpu form, is how its groups share the tiles.
     """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -98,7 +96,7 @@ def build(
         return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
     cut = point.cut(view, device) if batch is None and triangle is None and added is None else None
-    return _Steps(view, point, device, batch, triangle, added, stream, paired).plan() if cut is None else _both(view, point, device, cut)
+    return _Steps(view, point, device, batch, triangle, added, stream).plan() if cut is None else _both(view, point, device, cut)
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
@@ -178,9 +176,8 @@ class _Steps:
         triangle: Triangle | None = None,
         added: Layout | None = None,
         stream: Stream | None = None,
-        paired: bool = False,
     ) -> None:
-        self.triangle, self.added, self.stream, self.paired = triangle, added, stream, paired
+        self.triangle, self.added, self.stream = triangle, added, stream
         self.whole, self.names = problem, {"a": "a", "b": "b"}
         if point.transposes:
             problem, batch = transposed(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
@@ -386,9 +383,9 @@ class _Steps:
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         facts["ADDED"] = self.added is not None
-        facts["STREAMED"], facts["PAIRED"] = self.stream is not None, self.paired
+        facts["STREAMED"] = self.stream is not None
         facts["LOOPED"] = self.stream is not None and self.stream.looped
-        facts["PIECES"] = 2 if self.paired else 1 if self.stream is None or self.stream.looped else self.stream.pieces
+        facts["PIECES"] = 1 if self.stream is None or self.stream.looped else self.stream.pieces
         if self.added is not None:
             facts["C_VECTORS"] = facts["C_VECTORS"] and self.added.vector_width(self.problem.itemsize) >= int(values["VL"])
         defines = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.cpu.default import panels
 from portatile.workloads.gemm.forms.gpu import stream
@@ -12,7 +10,6 @@ from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import Stream
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
 
 def skips_zeros(device: DeviceInfo) -> bool:
@@ -32,17 +29,3 @@ def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Po
         return whole, None
     found = stream.shared(problem, device, triangle.zeros, whole)
     return (whole, None) if found is None else found
-
-
-def paired(problem: Problem, device: DeviceInfo, fold: float) -> Point | None:
-    """The point of one launch that adds a second product, of A and B in each other's place, to a triangle of C, where that is estimated to
-    be faster than one product and ``fold`` microseconds; None too where the two lie in ways that are copied differently.
-    """
-    a, b = problem.layout["a"], problem.layout["b"]
-    other = replace(problem, layout={**problem.layout, "a": b, "b": a})
-    return stream.paired(problem, device, fold) if _copied(problem) == _copied(other) else None
-
-
-def _copied(problem: Problem) -> tuple[bool, ...]:
-    """How A and B can be copied."""
-    return tuple(takes(problem, name) for takes in (takes_vectors, takes_vectors_along_k) for name in "ab")

@@ -312,20 +312,16 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% for piece in range(PIECES) %}
 {% if STREAMED %}
 {% include "streamed_piece.cl" %}
-{% elif PAIRED and piece %}
-{% include "paired.cl" %}
 {% endif %}
 {{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
-{% if not STREAMED and piece == 0 %}
+{% if not STREAMED %}
     {{ real }} acc[{{ rows }}][{{ cols }}];
 {% endif %}
-{% if STREAMED or piece == 0 %}
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r)
 #pragma unroll
         for (int c = 0; c < {{ cols }}; ++c)
             acc[r][c] = 0;
-{% endif %}
     {{ real }} {{ x }}[{{ 2 if DOUBLE == 2 else 1 }}][{{ xs * depth * halves }}], {{ y }}[{{ 2 if DOUBLE else 1 }}][{{ ys * depth * halves }}];
 
     int k_next = k0, read = 0, write = 0;
@@ -419,9 +415,6 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     }
 
-{% if PAIRED and piece == 0 %}
-    barrier(CLK_LOCAL_MEM_FENCE);  // nobody reads the first product's tiles any more
-{% else %}
 {% if KG > 1 %}
 #pragma unroll
     for (int other = 1; other < {{ KG }}; ++other) {
@@ -523,11 +516,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
     }
 {% endif %}
-{% endif %}
 {% if STREAMED %}
 {% include "streamed_end.cl" %}
-{% elif PAIRED and piece %}
-    }
 {% endif %}
 {% endfor %}
 }

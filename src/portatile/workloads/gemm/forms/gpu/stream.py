@@ -1,4 +1,4 @@
-"""Triangles of C whose tiles all groups share evenly, so that no last wave leaves multiprocessors idle; and two products in one launch.
+"""Triangles of C whose tiles all groups share evenly, so that no last wave leaves multiprocessors idle.
 
 Known as stream-K (Osama et al., 2023): the steps of k of all tiles lie in a row, and each group has as many of them. Of a triangle of
 several waves so many tiles are shared that one to two are left for each group; the others have a group each.
@@ -21,12 +21,12 @@ from portatile.workloads.gemm.reals import plain
 _LEAST = 64  # steps of k that a group has, at least
 _PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
 _SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
-_SLOWER = {True: 1.03, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
+_SLOWER = {True: 1.02, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
+_CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
 _TOGETHER = 0.5  # how much of a last round shares few multiprocessors
-_FEW = 2  # waves of whole products up to which what is left of the last one is idle
 _INT_MAX = 2**31 - 1
 
 
@@ -98,31 +98,6 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
     return found
 
 
-def paired(problem: Problem, device: DeviceInfo, fold: float) -> Gpu | None:
-    """The tile with which two products' sums in each tile of a triangle take less time than one whole product and ``fold`` microseconds;
-    None where none does, or nothing is known of the device.
-    """
-    costs = _costs(problem, device)
-    if costs is None:
-        return None
-    order, k, units = problem.sizes["n"], problem.sizes["k"], max(device.compute_units, 1)
-    best, found = math.inf, None
-    for tile, rate in _known(problem, costs):
-        if not tile.point.MMA or not _fits(tile.point, problem, device):
-            continue  # other tiles want operands packed
-        tiles_of_all = ceil_div(order, tile.point.rows) * ceil_div(order, tile.point.columns)
-        full = _whole(tile, rate, costs, tiles_of_all, k, units, itemsize=problem.itemsize)
-        if tiles_of_all > _FEW * tile.groups * units:  # its last wave is shared
-            full = min(full, _wave(tile, rate, costs, k, problem.itemsize) * tiles_of_all / (tile.groups * units))
-        best = min(best, full + fold)
-    for tile, rate in _known(problem, costs):
-        if tile.point.MMA and _fits(tile.point, problem, device):
-            took = _whole(tile, rate, costs, count(order, "above", tile.point), 2 * k, units, itemsize=problem.itemsize)
-            if took < best:
-                best, found = took, tile.point
-    return found
-
-
 def _known(problem: Problem, costs: Costs) -> Iterator[tuple[Tile, float]]:
     """The tiles without a cut last wave, and their rates."""
     return ((tile, rate) for tile, rate in zip(tiles(problem), costs.rates, strict=True) if not tile.tail)
@@ -179,7 +154,7 @@ def _whole(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: in
     took = rounds * _wave(tile, rate, costs, steps, itemsize) + (_round(tile, rate, costs, steps, itemsize, rest) if rest else 0.0)
     uneven = ceil_div(wanted * parts, units * tile.groups) * tile.groups / each
     joined = (_PIECE + parts * 1e-6 * tile.point.rows * tile.point.columns * itemsize / _SUMS) if parts > 1 else 0.0
-    return took * (1 + _TOGETHER * (uneven - 1)) + joined
+    return took * (1 + _TOGETHER * (uneven - 1)) * (_CROWDED if tile.groups > 1 else 1.0) + joined
 
 
 def _shared(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: int, itemsize: int, stream: Stream) -> float:
