@@ -168,6 +168,7 @@ def evaluated(suggested: Sequence[Config], times: Mapping[str, float]) -> list[s
         waiting = list("abcdef")
         while waiting:
             finished = yield [{"name": name} for name in waiting]
+            assert {str(outcome.config["name"]) for outcome in finished} <= set(waiting), "it is told of what it asked for"
             waiting = [name for name in waiting if name not in {outcome.config["name"] for outcome in finished}]
 
     def measure(config: Config) -> Outcome:

@@ -110,25 +110,32 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
 def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
     """Serve a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
 
-    Two are tried; each later one only while a suggestion is the fastest of all that was evaluated, so that those that do not fit cost
-    little. The search learns from each as from its own, but does not begin with them: where they lie beside the best, an opening that
-    keeps away from them misses it, and a model of little else looks for it among them.
+    Two are tried; each later one only while a suggestion is the fastest of all that was evaluated. The search is told of one only when it
+    asks for it: suggestions lie near to each other, and a model of little else looks for the best among them. So those that do not
+    fit cost their own evaluations and nothing more.
     """
-    waiting, own_turn = {canonical(config): config for config in suggested}, False
+    waiting, own_turn, untold = {canonical(config): config for config in suggested}, False, dict[str, Finished]()
     names, best, leads = frozenset(waiting), math.inf, False
     try:
         requests = next(search)
         while True:
+            while asked := [untold.pop(key) for config in requests if (key := canonical(config)) in untold]:
+                requests = search.send(asked)
             pays = leads or len(names) - len(waiting) < _TRIED
             first = list(waiting.values())[:1] if pays and not own_turn else []
             finished: Sequence[Finished] = yield [*first, *requests]
+            wanted, told = {canonical(config) for config in requests}, list[Finished]()
             for outcome in finished:
                 key = canonical(outcome.config)
                 own_turn = key in names
                 waiting.pop(key, None)
                 if outcome.median < best:
                     best, leads = outcome.median, own_turn
-            requests = search.send(finished)
+                if own_turn and key not in wanted:
+                    untold[key] = outcome
+                else:
+                    told.append(outcome)
+            requests = search.send(told)
     except StopIteration:
         return
     finally:
