@@ -278,7 +278,10 @@ class Executable:
         slots = [_slot(arg) for arg in step.args]
         settled: list[Any] = [constant for _, _, constant in slots]
         unsettled = tuple((place, name, kind, form) for place, (name, kind, form) in enumerate(slots) if kind is not None)
-        return module.kernel(step.kernel), step.global_size, step.local_size, settled, unsettled
+        kernel = module.kernel(step.kernel)
+        if kernel.name not in self.resources and kernel.resources.registers >= 0:  # its driver assembled it
+            self.resources[kernel.name] = kernel.resources
+        return kernel, step.global_size, step.local_size, settled, unsettled
 
     @contextmanager
     def _in_graph(self, queue: Queue) -> Iterator[dict[str, Memory]]:

@@ -114,7 +114,7 @@ def test_a_difference_is_explained_to_the_last() -> None:
     assert parts == pytest.approx({"b": 0.75, REST: 0.25, "a": 0.0, "c": 0.0})
     result = "\n".join(gap_figures.notes(done))
     assert "the optimisations explain 75 % of the difference, 25 % is there without any" in result
-    assert "an empty launch takes 1 us on one" in result
+    assert "a launch of nothing: 1 us on one" in result
     assert [row for row in gap_rows.finish([*one, *other]) if row.order == BETWEEN] == []  # two devices side by side are no comparison
     equal = gap_rows.finish([*one, launch, *rows("two", {"a": 2.0, "b": 8.0, "c": 1.0})])
     assert "no difference" in gap_figures.notes(equal)[-1]

@@ -86,7 +86,7 @@ def _loaded(build: Build) -> Iterator[tuple[GapRow, Callable[[], object]]]:
     row, ready, side = build.row, build.ready, build.side
     origin = side
     if row.on == EMPTY_LAUNCH:
-        with runs.loaded_plan(side.device, _empty()) as executable:
+        with runs.loaded_plan(side.device, _empty(row.launches)) as executable:
             yield row, lambda: executable.run(ready.queue, {}, {})
         return
     if row.on in TAKEN_OVER:
@@ -127,9 +127,9 @@ def built_plan(side: Side, row: GapRow) -> Plan:
     return optimisations.with_options(plan, (RELAXED,)) if row.on == RELAXED_TOO else plan
 
 
-def _empty() -> Plan:
-    """A launch of nothing."""
-    return Plan((Launch(_NOTHING_TO_DO, "empty", (1, 1, 1), (1, 1, 1), (Arg("nothing", "scalar", dtype="int32", value=0),)),))
+def _empty(count: int) -> Plan:
+    """So many launches of nothing."""
+    return Plan((Launch(_NOTHING_TO_DO, "empty", (1, 1, 1), (1, 1, 1), (Arg("nothing", "scalar", dtype="int32", value=0),)),) * count)
 
 
 def _with_code(row: GapRow, made: Code) -> GapRow:

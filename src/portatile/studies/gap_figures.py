@@ -191,20 +191,21 @@ def _averaged(between: Sequence[GapRow], one: GapRow, other: GapRow) -> list[str
 
 
 def _launches(empty: Sequence[GapRow], complete: Sequence[GapRow]) -> list[str]:
-    """What launches alone cost each side, beside the time of its finished build, and what they can make of the difference."""
+    """What as many launches of nothing cost each side, beside the time of its finished build, and what they can make of the difference."""
     lines, all_of = [], {}
     for row in empty:
-        each, build = row.seconds or 0.0, next((mine for mine in complete if mine.side == row.side), None)
-        text = f"an empty launch takes {duration(each)} on {row.side}, which has {row.launches} of its own"
+        took, build = row.seconds or 0.0, next((mine for mine in complete if mine.side == row.side), None)
+        count = "a launch" if row.launches == 1 else f"{row.launches} launches"
+        text = f"{count} of nothing: {duration(took)} on {row.side}"
         if build is None or not build.seconds:
             lines.append(text)
             continue
-        lines.append(f"{text}: {percent(each * row.launches / build.seconds)} of its time at most")
-        all_of[row.side] = each * row.launches, build.seconds
+        lines.append(f"{text}, {percent(took / build.seconds)} of its time at most")
+        all_of[row.side] = took, build.seconds
     if len(all_of) == 2:
-        (launches, took), (others, other_took) = all_of.values()
-        if took != other_took and 0 < (share := (launches - others) / (took - other_took)) < 1:
-            lines.append(f"launches can make {percent(share)} of the difference at most")
+        (launches, whole), (others, other_whole) = all_of.values()
+        if whole != other_whole and (share := (launches - others) / (whole - other_whole)) > 0:
+            lines.append(f"launches can make {percent(min(share, 1.0))} of the difference at most")
     return lines
 
 

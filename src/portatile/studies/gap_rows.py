@@ -12,7 +12,7 @@ from portatile.studies.form.attribution import Step
 
 NOTHING = "nothing"
 RELAXED_TOO = "all, relaxed"
-EMPTY_LAUNCH = "an empty launch"
+EMPTY_LAUNCH = "launches of nothing"
 SWAPPED = "the other's code"
 OTHERS_PLAN = "the other's launches"
 DRIVERS_OWN = "its own code by the driver's assembler"
