@@ -73,7 +73,7 @@ def _pair(row: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def _explained(device: str, row: dict[str, Any], compared: bool) -> Iterator[list[str]]:
-    """A line for each side with what explains its speed, where that was measured, and one for the difference of two if it is ``compared``."""
+    """A line for each side with what explains its speed, where that was measured; one for the difference if the sides are ``compared``."""
     gap, kernel = row["gap"], row["words"].removeprefix("study gap ")
     for side, times in gap["sides"].items():
         shares = {name.removeprefix(f"{side}: "): share for name, share in gap["all orders"].items() if name.startswith(f"{side}: ")}
