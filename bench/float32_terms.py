@@ -1,7 +1,8 @@
 """Emulated float32 products beside native ones: gemm_terms, portatile's native default and cuBLAS; bursts, sustained runs, errors.
 
-Needs a CUDA device and PyTorch. Every participant runs in a child that is killed where it hangs. Errors are in units of 2^-24 sum |a b|, of
-sampled rows against float64, largest and mean. Operands are normal, uniform in [0, 1), or graded by powers of two along m, n and k.
+Needs a CUDA device and PyTorch. `OpenCL` is the default through the GPU's OpenCL, with `--opencl`. Every participant runs in a child that
+is killed where it hangs. Errors are in units of 2^-24 sum |a b|, of sampled rows against float64, largest and mean. Operands are normal,
+uniform in [0, 1), or graded by powers of two along m, n and k.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+import in_opencl
 import in_torch
 from measure import facts, parser, save, slug
 from portatile import workloads
 from portatile.execute import flatten
 from portatile.records import Binary, DeviceInfo, Launch, Plan, Problem
+from portatile.workload import Inputs
 from portatile.workloads.gemm_terms import choice, points
 
 TERMS, NATIVE = workloads.get("gemm_terms"), workloads.get("gemm")
@@ -69,6 +72,7 @@ def main() -> None:
     options.add_argument("--trans", default="NN,TN")
     options.add_argument("--data", default="normal,uniform,graded")
     options.add_argument("--names", default=",".join(PARTICIPANTS))
+    options.add_argument("--opencl", action="store_true", help="defaults through OpenCL too")
     options.add_argument("--sustained", type=float, default=0.25, help="seconds")
     options.add_argument("--limit", type=float, default=280.0, help="seconds")
     asked = options.parse_args()
@@ -83,6 +87,10 @@ def main() -> None:
     for row in _measured(jobs, built, begin + asked.limit, asked.sustained):
         rows.append(row)
         _show(row, rows)
+    if asked.opencl:
+        for row in _through_opencl(jobs, begin + asked.limit, asked.sustained):
+            rows.append(row)
+            _show(row, rows)
     document = {"bench": "float32_terms", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
     print(save(f"float32_terms-{slug(info.name)}", document, asked.out))
 
@@ -108,6 +116,67 @@ def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float, sustai
             print("wrong:", job, answer, flush=True)
         else:
             yield {**asdict(job), **answer}
+
+
+def _through_opencl(jobs: list[Job], deadline: float, sustained: float) -> Iterator[dict[str, Any]]:
+    """A row of each product by default, through the GPU's OpenCL; none where it has no OpenCL."""
+    found = in_opencl.opened()
+    if found is None:
+        print("no GPU through OpenCL")
+        return
+    defaults = [replace(job, name="OpenCL") for job in jobs if job.name == "default"]
+    print(*in_opencl.compiled([job.problem() for job in defaults], found.info), sep="\n")
+    for job, answer in in_torch.answers(defaults, serve_opencl, (sustained,), deadline, patience=40):
+        if isinstance(answer, str):
+            print("wrong:", job, answer, flush=True)
+        else:
+            yield {**asdict(job), **answer}
+
+
+def serve_opencl(end: Any, sustained: float, kind: str = "gpu") -> None:
+    """The child that answers for OpenCL."""
+    found = in_opencl.opened(kind)
+    assert found is not None
+    products = in_opencl.Products(found)
+    in_torch.served(end, lambda job: _in_opencl(products, job, sustained))
+
+
+def _in_opencl(products: in_opencl.Products, job: Job, sustained: float) -> dict[str, Any]:
+    a, b = _arrays(job)
+    stored = {name: np.ascontiguousarray(x.T if how == "T" else x) for name, x, how in zip("ab", (a, b), job.trans, strict=True)}
+    c = np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
+    errors: dict[str, float] = {}
+
+    def check(got: Any) -> None:
+        rows = np.random.default_rng(1).integers(0, a.shape[0], min(a.shape[0], SAMPLED))
+        x, y = a[rows].astype(float), b.astype(float)
+        errors.update(_errors(np.abs(got[rows] - x @ y) / (np.abs(x) @ np.abs(y)), job.sizes[2]))
+
+    inputs = Inputs({**stored, "c": c}, {"alpha": 1.0, "beta": 0.0})
+    burst, long = products.seconds(job.problem(), inputs, check, sustained)
+    return {"burst": burst, "sustained": long, **errors}
+
+
+def _arrays(job: Job) -> tuple[Any, Any]:
+    """op(A) and op(B) as NumPy arrays, of the distributions of ``_operands``."""
+    m, n, k = job.sizes
+    rng = np.random.default_rng(m + n + k)
+    draw = rng.random if job.data == "uniform" else rng.standard_normal
+    a, b = draw((m, k), np.float32), draw((k, n), np.float32)
+    if job.data == "graded":
+        a *= 2.0 ** rng.integers(-20, 21, (m, 1)) * 2.0 ** rng.integers(-5, 6, (1, k))
+        b *= 2.0 ** rng.integers(-20, 21, (1, n)) * 2.0 ** rng.integers(-5, 6, (k, 1))
+    return a, b
+
+
+def _errors(off: Any, k: int) -> dict[str, float]:
+    """The largest and the mean of relative errors, in units; raises ValueError where one is not finite or far too large."""
+    off = off / UNIT
+    if not np.isfinite(off).all():
+        raise ValueError(f"{int((~np.isfinite(off)).sum())} elements are NaN or infinite")
+    if off.max() > 2 * k + 64:
+        raise ValueError(f"an error of {off.max():.3g}")
+    return {"largest": float(off.max()), "mean": float(off.mean())}
 
 
 def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
@@ -140,13 +209,9 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> di
     torch.cuda.synchronize()
     rows = torch.randint(0, m, (min(m, SAMPLED),), device="cuda")
     x, y = a[rows].double(), b.double()
-    off = ((c[rows].double() - x @ y).abs() / (x.abs() @ y.abs())).cpu().numpy() / UNIT
-    if not np.isfinite(off).all():
-        raise ValueError(f"{int((~np.isfinite(off)).sum())} elements are NaN or infinite")
-    if off.max() > 2 * k + 64:
-        raise ValueError(f"an error of {off.max():.3g}")
+    errors = _errors(((c[rows].double() - x @ y).abs() / (x.abs() @ y.abs())).cpu().numpy(), k)
     burst, long = _seconds(torch, call, 2.0 * m * n * k, sustained)
-    return {"burst": burst, "sustained": long, "largest": float(off.max()), "mean": float(off.mean())}
+    return {"burst": burst, "sustained": long, **errors}
 
 
 def _launches(torch: Any, job: Job, operands: tuple[Any, Any, Any], built: dict[str, Binary]) -> Callable[[], None]:

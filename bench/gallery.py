@@ -59,7 +59,7 @@ def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
     """A study's command as a chapter of the page; None for what is none, gave no row, or cannot be drawn."""
     from portatile.records import from_json
     from portatile.studies.form import conduct, discover, page
-    from portatile.studies.form.study import Asked
+    from portatile.studies.form.study import StudyRequest
 
     words = shlex.split(command["command"])[1:]
     if words[0] != "study" or not command["rows"]:
@@ -69,7 +69,7 @@ def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
         named: Any = tuple(SimpleNamespace(info=info) for info in infos if info.id in command["command"])
         rows = from_json(json.dumps(command["rows"]).encode(), list[study.row])  # type: ignore[name-defined]
         ended = conduct.COMPLETE if command["complete"] else conduct.OUT_OF_TIME
-        made = conduct.StudyOutcome(study, Asked(named, study.options()), rows, ended, 0, command["seconds"], command["command"])
+        made = conduct.StudyOutcome(study, StudyRequest(named, study.options()), rows, ended, 0, command["seconds"], command["command"])
         page.render([made])
     except Exception as error:  # the others are drawn
         print(f"         {command['command']} is not on the page: {type(error).__name__}: {error}", flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -19,7 +19,9 @@ from portatile.dtypes import product
 from portatile.records import DeviceInfo, Launch, Plan, Problem, Source
 from portatile.workload import Inputs
 
-_LONG = 4 << 30  # bytes of the copy, a millisecond at least
+LONG = 4 << 30
+"""Bytes of the copy, a millisecond at least."""
+
 _MOST = 100  # launches that are queued meanwhile
 _DRAWN = 1 << 22  # random numbers, which come again in large operands
 _BURSTS = 7
@@ -42,6 +44,11 @@ def compiled(problems: Iterable[Problem], info: DeviceInfo, kind: str = "gpu") -
     count = max(1, min(12, (os.cpu_count() or 2) // 2))
     with ProcessPoolExecutor(count, mp_context=mp.get_context("spawn")) as pool:
         return [said for each in pool.map(_compile, [texts[first::count] for first in range(count)], [kind] * count) for said in each]
+
+
+def launches(flops: float) -> int:
+    """Runs of so many operations in a burst."""
+    return int(max(2, min(_MOST, 4e-3 / max(flops / 5e14, 5e-6))))
 
 
 def _compile(texts: list[Source], kind: str) -> list[str]:
@@ -68,12 +75,25 @@ class Products:
 
     def __init__(self, opened: Device) -> None:
         self.device, self.queue, self.clock = opened, opened.default_queue(), opened.queue(profiling=True)
-        self.long = [opened.allocate(_LONG if opened.info.kind == "gpu" else 1 << 20) for _ in range(2)]
+        self.long = [opened.allocate(LONG if opened.info.kind == "gpu" else 1 << 20) for _ in range(2)]
 
     def rate(self, problem: Problem) -> float:
         """Operations in a second / 10^12 of the problem's default, which is checked first; raises ValueError where it is wrong."""
-        workload = workloads.get(problem.workload)
-        inputs = _inputs(problem)
+        workload, inputs = workloads.get(problem.workload), _inputs(problem)
+
+        def check(got: Any) -> None:
+            expected = workload.reference(problem, inputs, np.random.default_rng(1))["c"]
+            verdict = verify.compare(got, expected, workload.bound(problem, workload.default(problem, self.device.info)), "c")
+            if not verdict.ok:
+                raise ValueError(verdict.message)
+
+        burst, _ = self.seconds(problem, inputs, check)
+        return workload.flops(problem) / burst / 1e12
+
+    def seconds(self, problem: Problem, inputs: Inputs, check: Callable[[Any], None], sustained: float = 0.0) -> tuple[float, float]:
+        """Device seconds of a run of the problem's default, whose C ``check`` sees first: of bursts, and of runs for ``sustained`` seconds
+        without a rest, 0 where these are 0.
+        """
         memory: dict[str, Memory] = {}
         for name, array in inputs.operands.items():
             memory[name] = self.device.allocate(array.nbytes)
@@ -89,18 +109,19 @@ class Products:
             run()
             got = np.empty_like(inputs.operands["c"])
             self.queue.download(got, memory["c"])
-            expected = workload.reference(problem, inputs, np.random.default_rng(1))["c"]
-            verdict = verify.compare(got, expected, workload.bound(problem, workload.default(problem, self.device.info)), "c")
-            if not verdict.ok:
-                raise ValueError(verdict.message)
-            return workload.flops(problem) / self._seconds(run, workload.flops(problem)) / 1e12
+            check(got)
+            burst = self._seconds(run, workloads.get(problem.workload).flops(problem))
+            for length in (sustained / 2, sustained) if sustained else ():
+                last = back_to_back(self.queue, self.clock, run, max(1, int(length / burst)))
+            return burst, last if sustained else 0.0
         finally:
-            for held in (executable, *memory.values()):
+            executable.release()
+            for held in memory.values():
                 held.release()
 
     def _seconds(self, run: Any, flops: float) -> float:
         """Median device seconds of one run, of bursts after a rest."""
-        count = int(max(2, min(_MOST, 4e-3 / max(flops / 5e14, 5e-6))))
+        count = launches(flops)
         samples = []
         for _ in range(_BURSTS):
             self.queue.finish()

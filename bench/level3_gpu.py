@@ -1,10 +1,14 @@
-"""TRSM, TRMM, SYMM, SYRK and SYR2K of PyTorch arrays on a CUDA device, beside cuBLAS called directly, by turns.
+"""TRSM, TRMM, SYMM, SYRK and SYR2K on an NVIDIA GPU through CUDA or OpenCL, beside cuBLAS called directly, by turns.
 
     python bench/level3_gpu.py --sizes 1000,2048,4096,8192,10240x128 --limit 60
+    python bench/level3_gpu.py --through opencl --precision native --limit 60
+
+Through CUDA portatile is given PyTorch's arrays, in PyTorch's stream; through OpenCL, Buffers of the same numbers on the same GPU.
 
 cuBLAS is the one that PyTorch brings, by ctypes, on PyTorch's stream; row-major arrays are transposed column-major ones to it. Of TRSM the
 peer is the fastest of three calls: cuBLAS on these arrays, cuBLAS on column-major ones, and torch.linalg.solve_triangular. Samples are
-seconds of a call in bursts, with the host's part of them, by events of the device. Results are compared with float64 first.
+seconds of a call in bursts, by events of the device: with the host's part of them, but for OpenCL's, which wait behind a long copy until
+all are queued. Results are compared with float64 first.
 ``--precision`` names those of portatile that are measured: native, emulated, or what a call takes by itself (default).
 """
 
@@ -14,18 +18,23 @@ import ctypes
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from typing import Any
 
 import in_torch
 import portatile
+from in_opencl import opened
 from level3 import UPDATES, flops
 from measure import facts, parser, print_table, save, slug, until_stopped
+from portatile import Buffer
+from portatile.device.clock import back_to_back
 
 CASES = {"trsm": ("LLN", "LUT", "RLN"), "trmm": ("LLN", "RUN"), "symm": ("LL", "RU"), "syrk": ("LN", "UT"), "syr2k": ("LN", "UT")}
 """Side, triangle and transposition; of syrk and syr2k the last two."""
 ROUNDS = 7
 _BURST = 4e-3  # seconds
+_LONG = 2 << 30  # bytes of the copy that OpenCL's launches wait behind
 _LEFT, _RIGHT, _LOWER, _UPPER = 0, 1, 0, 1  # of cublas_api.h
 
 
@@ -52,6 +61,65 @@ class Cublas:
     def _done(status: int) -> None:
         if status:
             raise RuntimeError(f"cuBLAS: status {status}")
+
+
+class Cuda:
+    """PyTorch's arrays as they are, in its stream."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.name = torch, in_torch.info().name
+
+    def given(self, arrays: list[Any]) -> list[Any]:
+        """What portatile is given of the arrays, of which the last is the result."""
+        return arrays
+
+    def result(self, arrays: list[Any]) -> Any:
+        """The result, as an array of PyTorch's."""
+        self.torch.cuda.synchronize()
+        return arrays[-1]
+
+    def burst(self, call: Callable[[], Any], count: int) -> float:
+        """Seconds of a call."""
+        return burst(self.torch, call, count)
+
+
+class OpenCl:
+    """Buffers on the GPU's OpenCL device, and its clock."""
+
+    def __init__(self, torch: Any) -> None:
+        found = opened()
+        if found is None:
+            raise SystemExit("there is no OpenCL device that is a GPU")
+        self.torch, self.device, self.name = torch, found, found.info.name
+        self.queue, self.clock = found.default_queue(), found.queue(profiling=True)
+        self.long = [found.allocate(_LONG) for _ in range(2)]
+
+    def given(self, arrays: list[Any]) -> list[Any]:
+        """Copies of the arrays."""
+        return [Buffer.from_numpy(array.cpu().numpy(), self.device) for array in arrays]
+
+    def result(self, arrays: list[Any]) -> Any:
+        """The result, as an array of PyTorch's."""
+        return self.torch.from_numpy(arrays[-1].numpy()).cuda()
+
+    def burst(self, call: Callable[[], Any], count: int) -> float:
+        """Seconds of a call, queued behind a long copy."""
+        self.queue.copy(self.long[0], self.long[1], _LONG)
+        copied = self.queue.marker()
+        self.queue.flush()
+        self.clock.wait_for(copied)
+        return back_to_back(self.queue, self.clock, call, count)
+
+
+def burst(torch: Any, call: Callable[[], Any], count: int) -> float:
+    """Seconds of a call in PyTorch's stream."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1e3 / count
 
 
 def _as_c(argument: Any, dtype: str) -> Any:
@@ -138,55 +206,54 @@ def expected(torch: Any, routine: str, case: str, given: list[Any]) -> Any:
     return whole @ rest[0] if case[0] == "L" else rest[0] @ whole
 
 
-def measured(torch: Any, cublas: Cublas, routine: str, case: str, m: int, n: int, dtype: str, precisions: list[str]) -> Iterator[Any]:
+def measured(
+    through: Cuda | OpenCl, cublas: Cublas, routine: str, case: str, m: int, n: int, dtype: str, asked: list[str]
+) -> Iterator[Any]:
     """A row for each precision: seconds of a call of each participant, by turns."""
+    torch, precisions = through.torch, [one for one in asked if one != "emulated" or dtype == "float32"]
     given = operands(torch, routine, case, m, n, dtype)
-    calls = {precision: own(routine, case, given, precision) for precision in precisions if precision != "emulated" or dtype == "float32"}
     wide = expected(torch, routine, case, given)
     mask = (torch.tril if case[0] == "L" else torch.triu) if routine in UPDATES else (lambda array: array)
     allowed = 8 * torch.finfo(given[-1].dtype).eps * math.sqrt(max(m, n)) * float(wide.abs().max())
 
-    def check(name: str) -> None:
+    def check(name: str, result: Any) -> None:
         torch.cuda.synchronize()
-        if not (error := float((mask(given[-1]).double() - wide).abs().max())) <= allowed:
+        if not (error := float((mask(result).double() - wide).abs().max())) <= allowed:
             raise ValueError(f"{name} is wrong by {error:.1e}, allowed {allowed:.1e}")
 
-    for precision, call in calls.items():
-        given[-1].fill_(float("nan"))
-        if routine in UPDATES:
-            given[-1].zero_()
-        call()
-        check(f"portatile, {precision}")
+    calls = {}
+    for precision in precisions:
+        given[-1].fill_(0 if routine in UPDATES else float("nan"))
+        mine = through.given(given)
+        calls[precision] = own(routine, case, mine, precision)
+        calls[precision]()
+        check(f"portatile, {precision}", through.result(mine))
     rivals = peers(torch, cublas, routine, case, given)
     next(iter(rivals.values()))()
-    check("cuBLAS")
-    samples = _by_turns(torch, {**calls, **rivals})
+    check("cuBLAS", given[-1])
+    samples = _by_turns(
+        {
+            **{name: (through.burst, call) for name, call in calls.items()},
+            **{name: (partial(burst, torch), call) for name, call in rivals.items()},
+        }
+    )
     best = min(median(samples[name]) for name in rivals)
     for precision in calls:
         taken = median(samples[precision])
         task = {"routine": routine, "case": case, "m": m, "n": n, "dtype": dtype}
         rate = {"portatile": flops(**task) / taken / 1e9, "BLAS": flops(**task) / best / 1e9}
-        mine = {name: samples[name] for name in (precision, *rivals)}
-        yield {**task, "precision": precision, "samples": mine, "gflops": rate, "ratio": best / taken}
+        kept = {name: samples[name] for name in (precision, *rivals)}
+        yield {**task, "precision": precision, "samples": kept, "gflops": rate, "ratio": best / taken}
 
 
-def _by_turns(torch: Any, calls: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
-    """Seconds of a call of each, in bursts that take turns."""
-
-    def burst(call: Callable[[], Any], count: int) -> float:
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        for _ in range(count):
-            call()
-        end.record()
-        end.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / count
-
-    counts = {name: max(2, min(60, round(_BURST / min(burst(call, 2) for _ in range(2))))) for name, call in calls.items()}
+def _by_turns(calls: dict[str, tuple[Callable[[Callable[[], Any], int], float], Callable[[], Any]]]) -> dict[str, list[float]]:
+    """Seconds of a call of each, in bursts that take turns; each with what times its bursts."""
+    counts = {name: max(2, min(60, round(_BURST / min(timed(call, 2) for _ in range(2))))) for name, (timed, call) in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for round_ in range(ROUNDS):
         for name in list(calls)[:: 1 if round_ % 2 else -1]:
-            samples[name].append(burst(calls[name], counts[name]))
+            timed, call = calls[name]
+            samples[name].append(timed(call, counts[name]))
     return samples
 
 
@@ -197,6 +264,7 @@ def main() -> None:
         "--sizes", default="1000,2048,4096,8192", help="N or MxN, of the result (of syrk and syr2k N x K), separated by commas"
     )
     commands.add_argument("--solves", default="10240x128", help="more sizes for trsm")
+    commands.add_argument("--through", choices=("cuda", "opencl"), default="cuda", help="portatile's back end")
     commands.add_argument("--routines", default=",".join(CASES), help="separated by commas")
     commands.add_argument("--dtype", default="float32,float64", help="separated by commas")
     commands.add_argument("--precision", default="native,default", help="separated by commas")
@@ -206,11 +274,12 @@ def main() -> None:
 
     torch.backends.cuda.matmul.allow_tf32 = False
     cublas, began = Cublas(torch), time.monotonic()
+    through = OpenCl(torch) if options.through == "opencl" else Cuda(torch)
     rows: list[dict[str, Any]] = []
     lines = []
     tasks = [
         (routine, case, *map(int, (text.split("x") * 2)[:2]), dtype)
-        for text in (*options.sizes.split(","), *filter(None, options.solves.split(",")))
+        for text in dict.fromkeys((*options.sizes.split(","), *filter(None, options.solves.split(","))))
         for dtype in options.dtype.split(",")
         for routine in options.routines.split(",")
         for case in CASES[routine]
@@ -222,17 +291,23 @@ def main() -> None:
                 print(f"{len(tasks) - tasks.index(task)} of {len(tasks)} left out for want of time")
                 break
             try:
-                for row in measured(torch, cublas, *task, options.precision.split(",")):  # type: ignore[arg-type]
+                for row in measured(through, cublas, *task, options.precision.split(",")):  # type: ignore[arg-type]
                     rows.append(row)
                     rates = [f"{row['gflops'][who] / 1e3:.1f}" for who in ("portatile", "BLAS")]
                     lines.append(["{routine} {case} {m} x {n} {dtype} {precision}".format(**row), *rates, f"{row['ratio']:.2f}"])
                     print("  ".join(lines[-1]), flush=True)
             except (ValueError, RuntimeError, portatile.PortatileError) as error:
                 print("wrong:", *task, error, flush=True)
-    name = in_torch.info().name
-    print_table([name, "Tflop/s", "best peer", "ratio"], lines)
-    document = {"bench": "level3", **facts(options.commit), "blas": {"name": f"cuBLAS of {in_torch.peer()}"}, "device": name, "rows": rows}
-    print(f"\nwritten to {save(f'level3-{slug(name)}', document, options.out)}")
+    print_table([f"{through.name}, {options.through}", "Tflop/s", "best peer", "ratio"], lines)
+    document = {
+        "bench": "level3",
+        **facts(options.commit),
+        "blas": {"name": f"cuBLAS of {in_torch.peer()}"},
+        "device": through.name,
+        "rows": rows,
+    }
+    document["through"] = options.through
+    print(f"\nwritten to {save(f'level3-{slug(through.name)}-{options.through}', document, options.out)}")
 
 
 if __name__ == "__main__":

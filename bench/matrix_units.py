@@ -1,7 +1,8 @@
 """Products on matrix units beside cuBLAS: points of the forms, compiled in parallel, checked against PyTorch, timed by replayed graphs.
 
 Needs a CUDA device and PyTorch. Every point runs in a child that is killed where it hangs. `default` is what a user gets without tuning,
-`OpenCL` the same through the GPU's OpenCL, with `--opencl`.
+`OpenCL` the same through the GPU's OpenCL, with `--opencl`. OpenCL has no graphs: its launches are queued behind a long copy, and so are
+those of `cuBLAS queued`.
 Beside floats of eight bits runs `torch._scaled_mm` with precise sums; beside int8 with scales `_int_mm` and the scaling in PyTorch; beside
 bfloat16 with bias and GELU `addmm` and `gelu`.
 """
@@ -64,6 +65,9 @@ PROMOTED: dict[str, Point] = {
 """Points for floats of eight bits."""
 
 
+PEERS = ("cuBLAS", "cuBLAS queued")
+
+
 @dataclass(frozen=True)
 class Kind:
     """What is multiplied: the problem's dtype, what PyTorch's operands and result hold, the epilogue and the workload that has it."""
@@ -94,7 +98,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Job:
-    """A shape of a kind in KINDS, and the point that multiplies it: a name in POINTS or PROMOTED, ``default``, ``OpenCL``, or ``cuBLAS``.
+    """A shape of a kind in KINDS, and who multiplies it: a point of POINTS or PROMOTED, ``default``, ``OpenCL``, or one of PEERS.
 
     ``sizes``: m, n and k, of a stack behind the number of its problems. ``pad``: elements past each row, none in a stack.
     """
@@ -142,7 +146,7 @@ def main() -> None:
     begin = time.perf_counter()
     info = in_torch.info()
     jobs = list(_jobs(asked))
-    texts = {step.source for job in jobs if job.name != "cuBLAS" for step in job.plan(info).steps if isinstance(step, Launch)}
+    texts = {step.source for job in jobs if job.name not in PEERS for step in job.plan(info).steps if isinstance(step, Launch)}
     built = in_torch.compiled(texts, info.architecture)
     slow = sum("serialized" in binary.log or any(r.spill_stores > 0 for r in binary.resources.values()) for binary in built.values())
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
@@ -157,7 +161,7 @@ def main() -> None:
 
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
     """Checks on edges first, then squares, then awkward shapes."""
-    names = asked.points.split(",")
+    names, peers = asked.points.split(","), PEERS if asked.opencl else PEERS[:1]
     for kind in asked.kinds.split(","):
         for trans in asked.trans.split(","):
             if (KINDS[kind].workload != "gemm" or kind == "float8") and trans != "NT":
@@ -171,7 +175,7 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
                 for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):
                     yield Job(name, kind, trans, sizes, timed=False, pad=(0, 8, 16, 3)[place])
             for size in map(int, asked.sizes.split(",")):
-                for name in ("cuBLAS", "default", *chosen):
+                for name in (*peers, "default", *chosen):
                     least = size <= (1024 if "64x64" in name else 2048 if " m " in f" {name}" else size)  # what small tiles are for
                     if least and _peer(name, kind, (size, size, size)):
                         yield Job(name, kind, trans, (size, size, size))
@@ -179,7 +183,7 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
         bytewise = KINDS[kind].held in ("int8", "float8_e4m3fn")
         for shape in filter(None, asked.shapes.split(",")):
             sizes = tuple(map(int, shape.split("x")))
-            for name in ("cuBLAS", "default"):
+            for name in (*peers, "default"):
                 if (len(sizes) == 3 or not (bytewise or KINDS[kind].epilogue)) and _peer(name, kind, sizes):
                     yield Job(name, kind, "NT" if bytewise else "NN", sizes)
 
@@ -187,7 +191,7 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
 def _peer(name: str, kind: str, sizes: tuple[int, ...]) -> bool:
     """Whether cuBLAS, asked by PyTorch, takes a shape; our own points take all."""
     multiple = {"int8": 8, "float8_e4m3fn": 16}.get(KINDS[kind].held, 1)
-    return name != "cuBLAS" or multiple == 1 or (sizes[0] > 16 and not any(size % multiple for size in sizes))
+    return name not in PEERS or multiple == 1 or (sizes[0] > 16 and not any(size % multiple for size in sizes))
 
 
 def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float) -> dict[Job, float]:
@@ -234,8 +238,9 @@ def _run(torch: Any, job: Job, built: dict[str, Binary]) -> float:
     m, n = int(np.prod(job.sizes[:-2])), job.sizes[-2]
     operands = {name: _operand(torch, job, problem, name) for name in problem.layout if name != "c"}
     result = getattr(torch, KINDS[job.kind].result)
-    if job.name == "cuBLAS":
-        return flops / _seconds(torch, _theirs(torch, job, operands), flops) / 1e12
+    if job.name in PEERS:
+        seconds = _seconds if job.name == "cuBLAS" else _queued
+        return flops / seconds(torch, _theirs(torch, job, operands), flops) / 1e12
     pitch = problem.layout["c"].strides[-2]
     for alpha, beta in ((1, 0),) if job.timed else ((1, 0), (2, -1)):
         kept = torch.randint(-90, 90, (m * pitch + 4096,), device="cuda").to(result)
@@ -342,6 +347,24 @@ def _seconds(torch: Any, call: Callable[[], Any], flops: float) -> float:
     return float(np.median(times[1:]))
 
 
+def _queued(torch: Any, call: Callable[[], Any], flops: float) -> float:
+    """Median device time of one call, of calls that are queued one by one behind a long copy."""
+    call()
+    long = [torch.empty(in_opencl.LONG, device="cuda", dtype=torch.uint8) for _ in range(2)]
+    times = []
+    for _ in range(6):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        long[0].copy_(long[1])
+        begin.record()
+        for _ in range(count := in_opencl.launches(flops)):
+            call()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / 1e3 / count)
+        time.sleep(0.002)
+    return float(np.median(times[1:]))
+
+
 def _show(results: dict[Job, float]) -> None:
     print("checks passed:", sum(not job.timed for job in results))
     timed = {job: value for job, value in results.items() if job.timed}
@@ -356,9 +379,11 @@ def _show(results: dict[Job, float]) -> None:
         for label, names in (
             ("default/cuBLAS", ["default"]),
             ("OpenCL/cuBLAS", ["OpenCL"]),
-            ("best/cuBLAS", list(dict.fromkeys(name for name, _ in these if name != "cuBLAS"))),
+            ("OpenCL/cuBLAS queued", ["OpenCL"]),
+            ("best/cuBLAS", list(dict.fromkeys(name for name, _ in these if name not in PEERS))),
         ):
-            best = [max(these.get((name, size), 0.0) for name in names) / these.get(("cuBLAS", size), float("inf")) for size in sizes]
+            peer = label.partition("/")[2]
+            best = [max(these.get((name, size), 0.0) for name in names) / these.get((peer, size), float("inf")) for size in sizes]
             print(f"  {label}".ljust(18), *(f"{value:6.2f}" for value in best))
     for job, value in timed.items():
         if job not in squares:

@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from itertools import cycle
+from itertools import count as count_up
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +26,9 @@ import numpy as np
 import portatile
 from measure import facts, save, slug
 from portatile import program
-from portatile.device.base import Device, Memory, Queue, ReadyLaunch, Slot
+from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
 from portatile.device.buffer import Buffer
-from portatile.device.cuda import packed
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.packed import PackedLaunches
 from portatile.records import Source
 
 BATCH = 20  # calls of a round: fewer than any queue holds
@@ -161,7 +160,7 @@ def numpy_cases(size: int, device: Device) -> Iterator[Case]:
 
 
 def launch_cases(size: int, device: Device) -> Iterator[Case]:
-    """Launches of a small kernel, so many for a call: one by one, as a graph, and as a graph that is told of other arguments each time."""
+    """Launches of a small kernel, so many for a call: one by one, as with a number that always changes, and as a graph."""
     text = "kernel void put(global float *x, float value) { x[get_global_id(0)] = value; }"
     if not isinstance(device, CudaContext):
         raise RuntimeError(f"{device.info.id} packs no launches")
@@ -171,13 +170,13 @@ def launch_cases(size: int, device: Device) -> Iterator[Case]:
         launches = [ReadyLaunch(put, (256, 1, 1), (256, 1, 1), [Slot(0, Memory), Slot(1, np.float32)])] * count
         for name in ("one by one", "as a graph"):
             ready = device.ready(launches)
-            assert isinstance(ready, PackedLaunches)
-            ready.exactly = packed.exactly(launches) if name == "as a graph" else None
-            values = cycle([(memory.handle, 1.0) for memory in memories])
+            assert ready is not None
+            numbers = count_up() if name == "one by one" else repeat(1.0)
+            values = zip(cycle([memory.handle for memory in memories]), map(float, numbers))
             yield Case("launches", f"{count} {name}", partial(_run, ready, queue, values), queue.finish)
 
 
-def _run(ready: PackedLaunches, queue: Queue, values: Iterator[tuple[int, float]]) -> None:
+def _run(ready: Ready, queue: Queue, values: Iterator[tuple[int, float]]) -> None:
     ready.run(queue, next(values), True)
 
 

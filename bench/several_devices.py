@@ -8,15 +8,18 @@ python3 bench/several_devices.py --device cuda:0 --device opencl:0:0        one 
 python3 bench/several_devices.py --only "matmul float64"                    one of the cases: also "matmul float32", magicfilter3d,
                                                                             coulomb_potential, mri_q, copies, tuning
 python3 bench/several_devices.py --size 128 --grid 8 --repeat 1 --bytes 1000 --tune 0     whether it runs, in seconds
+python3 bench/several_devices.py --only tuning --tune 12 --searches 5                      searches on one GPU and on all, by turns
 
 Ways: ``host`` and ``device`` say where the operands lie, on the first device; ``GPUs`` are all devices but CPUs. ``halves`` is one call on
 each GPU, of the part that lies there. A CPU alone computes a part of the problem, for its rate. ``of the sum`` is the rate over the sum of
-the rates that the devices of a way show alone from the same place.
+the rates that the devices of a way show alone from the same place. Each case runs in a process of its own, so that a driver which ends
+that process takes no other case with it; ways with a CPU come last.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -36,8 +39,9 @@ from portatile import wavelets
 from portatile.runtime import splits
 
 _COPY = 1 << 28  # bytes
-_READY = 14  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone
-_FEW, _SOON = 5, 2.5  # of them at least, and seconds after which there are no more than those
+_READY = 16  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone
+_FEW, _SOON = 5, 2.0  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
+_DRAWN = 512  # rows of a matrix
 _CPU_PART = 16  # a CPU alone computes the problem divided by this
 _LONG = 20.0  # seconds of one way, after which no further sample is taken
 _OF_BEST = 1.02  # times the best known time, within which a search has found it
@@ -95,9 +99,14 @@ def cases(n: int, grid: int) -> Iterator[Case]:
     yield Case("coulomb_potential", lambda rng: ((rng.random((4000, 4)) * grid).astype(np.float32), range(points)), potential, slab)
     yield Case("mri_q", lambda rng: tuple(rng.random(count, np.float32) for count in [2048] * 5 + [grid**3] * 3), portatile.mri_q, voxels)
     for dtype in ("float64", "float32"):
-        yield Case(
-            f"matmul {dtype}", lambda rng, d=dtype: tuple(rng.random((n, n), np.dtype(d).type) for _ in "ab"), portatile.matmul, first_axis
-        )
+        yield Case(f"matmul {dtype}", lambda rng, d=dtype: (matrix(rng, n, d), matrix(rng, n, d)), portatile.matmul, first_axis)
+
+
+def matrix(rng: np.random.Generator, n: int, dtype: str) -> Any:
+    """Random rows, the same ones again and again: to draw all of a large matrix takes longer than to multiply it."""
+    rows = min(n, _DRAWN)
+    drawn = rng.random((rows, n), np.dtype(dtype).type)
+    return np.concatenate([drawn] * (n // rows) + [drawn[: n % rows]])
 
 
 def placed(operands: tuple[Any, ...], where: Any) -> tuple[Any, ...]:
@@ -117,7 +126,7 @@ def finish(result: Any) -> None:
 def timed(way: Way, run: Callable[[], Any], repeat: int, until: float) -> Way:
     """Seconds of each run after those that make it ready, to the end of what it queued; one at least."""
     began, together = time.monotonic(), len(way.on) > 1 and way.part == 1
-    for number in range(_READY if together else 2):
+    for number in range(_READY if together else _FEW):
         finish(run())
         if time.monotonic() > min(began + (_SOON if number >= _FEW else _LONG), until):
             break
@@ -134,7 +143,6 @@ def ways(case: Case, chosen: Sequence[Any], repeat: int, until: float) -> Iterat
     """The times of a case: each device alone, the GPUs, all devices; from the host and from devices."""
     operands = case.make(np.random.default_rng(0))
     gpus = [one for one in chosen if one.info.kind != "cpu"] or list(chosen)
-    names = {one.info.id: one for one in chosen}
 
     def shared(on: Sequence[Any], place: str, given: tuple[Any, ...]) -> Way:
         ids = [one.info.id for one in on]
@@ -145,27 +153,38 @@ def ways(case: Case, chosen: Sequence[Any], repeat: int, until: float) -> Iterat
             way.shares, way.split = {share.device: share.steps / steps for share in split.shares}, str(split)
         return way
 
-    sets = {"GPUs": gpus, "all": list(chosen)} if len(gpus) > 1 else {"all": list(chosen)}
-    sets = {name: on for name, on in sets.items() if len(on) > 1 and (name == "GPUs" or on != gpus or "GPUs" not in sets)}
-    for name, one in names.items():
-        count = _CPU_PART if one.info.kind == "cpu" and one not in gpus else 1
+    def alone(one: Any) -> tuple[str, Way]:
+        name, count = one.info.id, _CPU_PART if one not in gpus else 1
         given = operands if count == 1 else case.part(operands, count, 0)
-        yield f"host, {name} alone", timed(Way([name], "host", 1 / count), lambda g=given, d=name: case.call(*g, device=d), repeat, until)
-    for name, on in sets.items():
-        yield f"host, {name}", shared(on, "host", operands)
+        return f"host, {name} alone", timed(Way([name], "host", 1 / count), lambda: case.call(*given, device=name), repeat, until)
+
+    several, others = len(gpus) > 1, [one for one in chosen if one not in gpus]
     for one in gpus:
-        there = placed(operands, one)
-        yield f"device, {one.info.id} alone", timed(Way([one.info.id], "device"), lambda g=there: case.call(*g), repeat, until)
-        del there
+        yield alone(one)
+    if several:
+        yield "host, GPUs", shared(gpus, "host", operands)
+    yield from on_devices(case, operands, gpus, repeat, until)
     there = placed(operands, gpus[0])
-    for name, on in sets.items():
-        yield f"device, {name}", shared(on, "device", there)
-    if len(there) > 1 and case.call is portatile.matmul and len(gpus) > 1:
+    if several:
+        yield "device, GPUs", shared(gpus, "device", there)
+    if len(there) > 1 and case.call is portatile.matmul and several:
         crossed = there[0], portatile.Buffer.from_numpy(operands[1], gpus[-1])
         yield "device, b on the last GPU", shared(gpus, "device", crossed)
         yield "device, b on the last GPU, one", timed(Way([gpus[0].info.id], "device"), lambda: _fetched(case, crossed), repeat, until)
         del crossed
-    del there
+    for one in others:
+        yield alone(one)
+    if others:
+        yield "host, all", shared(chosen, "host", operands)
+        yield "device, all", shared(chosen, "device", there)
+
+
+def on_devices(case: Case, operands: tuple[Any, ...], gpus: Sequence[Any], repeat: int, until: float) -> Iterator[tuple[str, Way]]:
+    """Each GPU alone with operands of its own; a part on each of several."""
+    for one in gpus:
+        there = placed(operands, one)
+        yield f"device, {one.info.id} alone", timed(Way([one.info.id], "device"), lambda g=there: case.call(*g), repeat, until)
+        del there
     if len(gpus) > 1:
         halves = [placed(case.part(operands, len(gpus), which), one) for which, one in enumerate(gpus)]
         way = Way([one.info.id for one in gpus], "device", 1.0)
@@ -188,7 +207,17 @@ def copied(one: Any, other: Any, nbytes: int, repeat: int) -> list[float]:
 
 
 def child(task: Mapping[str, Any]) -> None:
-    """A search with an empty store: for each device the seconds at which each better configuration was known."""
+    """A search with an empty store, or a case of which each way is a line."""
+    if "case" in task:
+        case = next(one for one in cases(task["size"], task["grid"]) if one.name == task["case"])
+        for name, way in ways(case, devices.several(task["devices"]), task["repeat"], task["until"]):
+            print(json.dumps({"name": name, "way": vars(way)}), flush=True)
+    else:
+        print(json.dumps(searched(task)))
+
+
+def searched(task: Mapping[str, Any]) -> dict[str, Any]:
+    """For each device the seconds at which each better configuration was known, the best one, and the finalists of the comparison."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in task["devices"]}
 
     def listen(progress: Any) -> None:
@@ -198,13 +227,36 @@ def child(task: Mapping[str, Any]) -> None:
 
     results = portatile.tune("gemm", budget=task["budget"], device=task["devices"], listen=listen, **dict.fromkeys("mnk", task["size"]))
     best = {one.device.id: [one.best.comparable, one.best.config] for one in results}
-    print(json.dumps({"steps": found, "best": best, "trials": {one.device.id: len(one.trials) for one in results}}))
+    finalists = {
+        one.device.id: [
+            [trial.standing.seconds, *trial.standing.interval, trial.config] for trial in one.trials if trial.standing is not None
+        ]
+        for one in results
+    }
+    return {"steps": found, "best": best, "finalists": finalists, "trials": {one.device.id: len(one.trials) for one in results}}
 
 
-def tuned(chosen: Sequence[Any], size: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Searches on the first GPU, and on all at once, each afresh."""
+def in_child(task: Mapping[str, Any]) -> Iterator[tuple[str, Way]]:
+    """The ways of a case, as a process of its own gives them; raises ChildError where it ends before the last."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", json.dumps(task)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if line.startswith("{"):
+                    answer = json.loads(line)
+                    yield answer["name"], Way(**answer["way"])
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode:
+        raise ChildError(f"{task['case']} ended with {process.returncode} before its last way")
+
+
+def tuned(chosen: Sequence[Any], size: int, seconds: float, searches: int) -> Iterator[dict[str, Any]]:
+    """Searches on the first GPU, and on all at once, by turns and each afresh."""
     ids = [one.info.id for one in chosen if one.info.kind != "cpu"] or [chosen[0].info.id]
-    for on in [ids[:1], ids] if len(ids) > 1 else [ids]:
+    for on in ([ids[:1], ids] if len(ids) > 1 else [ids]) * searches:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 yield {"devices": on, **afresh(__file__, {"devices": on, "budget": f"{seconds:.0f}s", "size": size}, folder)}
@@ -252,12 +304,13 @@ def main() -> None:
     commands.add_argument("--bytes", type=int, default=_COPY, help=f"bytes of a copy between devices; default {_COPY}")
     commands.add_argument("--seconds", type=float, default=450.0, help="begin nothing more after so many; default 450")
     commands.add_argument("--tune", type=float, default=45.0, help="seconds of each search, 0 for none; default 45")
+    commands.add_argument("--searches", type=int, default=1, help="searches on one GPU, and on all; default 1")
     commands.add_argument("--tune-size", type=int, default=4096, help="rows and columns of the tuned product; default 4096")
     commands.add_argument("--only", action="append", default=[], help="one of the cases, copies or tuning; repeat; default: all")
     options = commands.parse_args()
     chosen = list(devices.several(options.device or devices.EVERY))
     searching = options.tune > 0 and (not options.only or "tuning" in options.only)
-    until = time.monotonic() + options.seconds - (2.5 * options.tune if searching else 0.0)
+    until = time.monotonic() + options.seconds - (2.5 * options.searches * options.tune if searching else 0.0)
     found: dict[str, dict[str, Way]] = {}
     copies: list[dict[str, Any]] = []
     searches: list[dict[str, Any]] = []
@@ -290,19 +343,26 @@ def main() -> None:
             if time.monotonic() > until:
                 left.append(case.name)
                 continue
-            for way_name, way in ways(case, chosen, options.repeat, until):
-                found.setdefault(case.name, {})[way_name] = way
-                write()
-                print(f"{case.name}: {way_name}: {median(way.seconds):.4g} s {way.split}", flush=True)
+            task = {"case": case.name, "devices": [one.info.id for one in chosen], "until": until}
+            try:
+                for way_name, way in in_child({**task, **{name: getattr(options, name) for name in ("size", "grid", "repeat")}}):
+                    found.setdefault(case.name, {})[way_name] = way
+                    write()
+                    print(f"{case.name}: {way_name}: {median(way.seconds):.4g} s {way.split}", flush=True)
+            except ChildError as error:
+                left.append(str(error))
         if searching:
-            searches.extend(tuned(chosen, options.tune_size, options.tune))
+            for search in tuned(chosen, options.tune_size, options.tune, options.searches):
+                searches.append(search)
+                write()
+                told(searches[-1:])
     path = write()
     print(f"\nwritten to {path}\n")
     for copy in copies:
         print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
     told(searches)
     if left:
-        print(f"no time was left for {', '.join(left)}")
+        print(f"not measured: {'; '.join(left)}")
     table(found)
 
 

@@ -26,7 +26,7 @@ from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
 from portatile.device import staging
 from portatile.device.base import Device, Memory
-from portatile.runtime import perform, slabs
+from portatile.runtime import lanes, perform, slabs, tasks
 from portatile.runtime.engine import Engine
 from portatile.workload import Cut
 
@@ -62,7 +62,7 @@ def cases(small: bool) -> Iterator[Case]:
     yield Case("convolution", sizes, psi.nbytes, lambda device: portatile.convolve1d(psi, taps, lower=-8, device=device))
 
 
-def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, int, Iterable[tuple[int, int]]], None]:
+def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, tasks.Task, Cut, int, Iterable[tuple[int, int]]], None]:
     """What stands in for the pipeline: the same slabs through one lane, each stage waited for and its ``seconds`` added up."""
 
     @contextmanager
@@ -71,36 +71,36 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
         yield
         seconds[stage] += time.perf_counter() - start
 
-    def pipeline(engine: Engine, task: slabs.Task, cut: Cut, width: int, ranges: Iterable[tuple[int, int]]) -> None:
+    def pipeline(engine: Engine, task: tasks.Task, cut: Cut, width: int, ranges: Iterable[tuple[int, int]]) -> None:
         size, own = task.problem.sizes[cut.size], list[Memory]()
         read = [name for name in cut.pieces if task.matrices[name].read]
         with charged("buffers"):
-            lane = slabs._lane(engine.device, slabs.part(task, cut, 0, min(width, size)), cut, 0)
+            lane = lanes._lane(engine.device, tasks.part(task, cut, 0, min(width, size)), cut, 0)
         queue = lane.queue
         try:
             with charged("upload"):
-                shared = slabs._place(queue, task, cut, own)
+                shared = lanes._place(queue, task, cut, own)
                 queue.finish()
             for low, high in ranges:
-                part = slabs.part(task, cut, low, high)
-                prepared = slabs._prepared(engine, part)
+                part = tasks.part(task, cut, low, high)
+                prepared = tasks.prepared(engine, part)
                 seconds["slabs"] += 1
                 with charged("stage"):
                     for name in read:
-                        staging.copied(slabs._staged(lane, part, name), part.matrices[name].array)
+                        staging.copied(lane.staged(part, name), part.matrices[name].array)
                 with charged("upload"):
                     for name in read:
-                        queue.upload(lane.device[name], slabs._staged(lane, part, name), blocking=False)
+                        queue.upload(lane.device[name], lane.staged(part, name), blocking=False)
                     queue.finish()
                 with charged("kernel"):
                     prepared.run(queue, {**shared, **lane.device}, part.scalars)
                     queue.finish()
                 with charged("download"):
-                    done = queue.download(slabs._staged(lane, part, task.output), lane.device[task.output], blocking=False)
+                    done = queue.download(lane.staged(part, task.output), lane.device[task.output], blocking=False)
                     queue.finish()
                 with charged("collect"):
-                    lane.pending = part, done
-                    slabs._collect(lane)
+                    lane.pending = part, done, lane.staged(part, task.output)
+                    lanes._collect(lane)
         finally:
             queue.finish()
             with charged("buffers"):

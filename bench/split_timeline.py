@@ -22,24 +22,24 @@ import numpy as np
 from measure import parser, print_table
 from portatile import device as devices
 from portatile.device import staging
-from portatile.runtime import engine, forecast, perform, slabs, splits
+from portatile.runtime import engine, forecast, lanes, perform, splits
 from portatile.runtime.pieces import Pieces
-from portatile.wavelets import batch
+from portatile.wavelets import over_devices
 from several_devices import Case, cases
 
 _STEPS = (  # the kind of step, and the function that does it
     ("wait for a piece", Pieces, "take"),
     ("prepare", engine.Engine, "prepare"),
-    ("lanes", slabs, "_lane"),
-    ("whole operands", slabs, "_place"),
-    ("send", slabs, "_send"),
+    ("lanes", lanes, "_lane"),
+    ("whole operands", lanes, "_place"),
+    ("send", lanes, "_send"),
     ("launch", engine.Assembled, "run"),
-    ("collect", slabs, "_collect"),
+    ("collect", lanes, "_collect"),
     ("kernels in place", perform, "start"),
     ("upload", staging, "upload"),
     ("fetch", staging, "download"),
     ("copy", staging, "copied"),
-    ("take a part", batch._Result, "take"),
+    ("take a part", over_devices._Result, "take"),
 )
 _READY = 6  # calls before those that count
 

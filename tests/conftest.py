@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,7 +38,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(pytest_report_header(config))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every function with cases runs one of them on each device; then a shard is what it is of all."""
+    cases = defaultdict[tuple[str, str], list[str]](list)
+    for item in items:
+        if (spec := getattr(item, "callspec", None)) is not None:
+            cases[item.nodeid.partition("[")[0], str(spec.params.get("device", ""))].append(item.nodeid)
+    seeds.keep_one_of_each(cases.values())
     shard = config.getoption("shard")
     if not shard:
         return

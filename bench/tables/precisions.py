@@ -40,11 +40,11 @@ def _of(recorded: list[Run], rows_of: Any, name: str, title: str) -> Iterator[Ta
         yield Table(f"{name}-{'-'.join(device.lower().split())}", f"cuBLAS by {peers}.\n\n{text}", files, f"{title}, {device}")
 
 
-_UNITS = ("type", "m x n x k", "stored", "Top/s", "cuBLAS", "over cuBLAS", "OpenCL", "over cuBLAS")
+_UNITS = ("type", "m x n x k", "stored", "Top/s", "cuBLAS", "over cuBLAS", "OpenCL", "over cuBLAS", "over cuBLAS queued")
 
 
 def _units(run: Run) -> dict[Key, list[str]]:
-    """By type, shape and transposition: portatile's rate, cuBLAS's, and their ratio; the same through OpenCL."""
+    """By type, shape and transposition: portatile's rate, cuBLAS's, their ratio; that through OpenCL, also over cuBLAS without graphs."""
     rates: dict[Key, dict[str, float]] = {}
     for row in run.document["rows"]:
         key = KINDS.get(row["kind"], row["kind"]), _shape(row["sizes"]), row["trans"]
@@ -54,7 +54,8 @@ def _units(run: Run) -> dict[Key, list[str]]:
         if "default" in rate:
             peer = rate.get("cuBLAS")
             ours, other = ((f"{rate[name]:.0f}", _over(rate[name], peer)) if name in rate else ("", "") for name in ("default", "OpenCL"))
-            cells[key] = [ours[0], f"{peer:.0f}" if peer else "", ours[1], *other]
+            queued = _over(rate["OpenCL"], rate.get("cuBLAS queued")) if "OpenCL" in rate else ""
+            cells[key] = [ours[0], f"{peer:.0f}" if peer else "", ours[1], *other, queued]
     return cells
 
 
@@ -62,7 +63,10 @@ def _over(rate: float, peer: float | None) -> str:
     return f"{rate / peer:.2f}" if peer else ""
 
 
-_EMULATED = ("type", "m x n x k", "operands", "emulated, Tflop/s", "native", "cuBLAS", "over cuBLAS", "largest error", "native", "cuBLAS")
+_EMULATED = (
+    *("type", "m x n x k", "operands", "emulated, Tflop/s", "native", "cuBLAS", "over cuBLAS", "OpenCL", "over cuBLAS"),
+    *("largest error", "native", "cuBLAS", "OpenCL"),
+)
 
 
 def _emulated(run: Run) -> dict[Key, list[str]]:
@@ -72,7 +76,7 @@ def _emulated(run: Run) -> dict[Key, list[str]]:
         dtype = row.get("dtype", "float32")
         name = {"default": "emulated", "residues": "emulated"}.get(row["name"], row["name"])
         kind = f"{dtype}, residues" if run.document["bench"] == "residues" else dtype
-        if row.get("trans", "NN") == "NN" and name in ("emulated", "native", "cuBLAS"):
+        if row.get("trans", "NN") == "NN" and name in ("emulated", "native", "cuBLAS", "OpenCL"):
             sides.setdefault((kind, _shape(row["sizes"]), row["data"]), {})[name] = _rated(row, run.document["bench"])
     return {key: _cells(side) for key, side in sides.items() if side.keys() >= {"emulated", "cuBLAS"}}
 
@@ -86,11 +90,17 @@ def _rated(row: Mapping[str, Any], bench: str) -> dict[str, float]:
 
 
 def _cells(side: Mapping[str, Mapping[str, float]]) -> list[str]:
-    names = "emulated", "native", "cuBLAS"
-    ours, peer = side["emulated"], side["cuBLAS"]
+    names = "emulated", "native", "cuBLAS", "OpenCL"
     rates = [f"{side[name]['burst']:.1f} ({side[name]['sustained']:.1f})" if side.get(name, {}).get("burst") else "" for name in names]
-    ratio = f"{ours['burst'] / peer['burst']:.2f} ({ours['sustained'] / peer['sustained']:.2f})" if ours["burst"] and peer["burst"] else ""
-    return [*rates, ratio, *(f"{side[name]['error']:.2f}" if name in side else "" for name in names)]
+    ratios = [_ratio(side.get(name, {}), side["cuBLAS"]) for name in ("emulated", "OpenCL")]
+    return [*rates[:3], ratios[0], rates[3], ratios[1], *(f"{side[name]['error']:.2f}" if name in side else "" for name in names)]
+
+
+def _ratio(ours: Mapping[str, float], peer: Mapping[str, float]) -> str:
+    """In bursts and, in brackets, sustained."""
+    if not ours.get("burst") or not peer["burst"]:
+        return ""
+    return f"{ours['burst'] / peer['burst']:.2f} ({ours['sustained'] / peer['sustained']:.2f})"
 
 
 def _shape(sizes: list[int]) -> str:

@@ -113,21 +113,19 @@ def tune(
 ) -> TuningResult | list[TuningResult]:
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
-    ``workload`` is a name (``"gemm"``) or a ``Kernel``; for a ``Kernel``, which has its own arguments, this is ``kernel.tune``.
-    ``sizes`` are the workload's sizes and options by name: ``m=512, n=512, k=512, trans_a="T"``. ``dtype`` is the type of its operands.
-    ``precision`` is as for ``matmul``; the search then tunes the computation that gives this precision.
+    ``workload`` is a name (``"gemm"``), or a ``Kernel`` for its own method ``tune``. ``sizes`` are sizes and options by name:
+    ``m=512, n=512, k=512, trans_a="T"``. ``dtype`` is the type of the operands. ``precision`` is as for ``matmul``.
 
     ``budget`` is ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds.
     ``objective`` is what to minimise: ``"time"``, ``"energy"`` (joules per run), or a function of a valid trial. The routines always use
     the fastest configuration. ``strategy`` names a search strategy; ``seed`` makes its random choices repeatable.
-    ``listen`` is called after every trial: ``listen=print`` shows the progress. Without it a notebook shows
-    the progress, and so does a terminal, as a line on standard error that is gone at the end; scripts and logs without one see nothing.
+    ``listen`` is called after every trial, such as ``print``. Without it notebooks and terminals show one line of progress.
 
     With a list of devices, or ``"all"``, every one is tuned with the whole budget: GPUs at the same time, then processors one by one. The
     result is a list. It leaves out devices that failed, with a warning for each.
 
-    Every variant is checked against a reference before it is timed. Every trial goes to the result store. The first search on a device
-    measures its ceilings before it begins, which takes a few seconds.
+    Every variant is checked against a reference before it is timed, and every trial is stored. The first search on a device measures its
+    ceilings before it begins, for a few seconds.
 
     Raises NoValidVariantError when every variant failed, UsageError for ``"energy"`` where the device does not report its power,
     UnknownNameError for an unknown name, ArgumentError for invalid sizes or options, DeviceNotFoundError for an unknown device.
@@ -139,12 +137,8 @@ def tune(
         'ok'
     """
     if isinstance(workload, Kernel):
-        if sizes:
-            raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
-        if precision is not None:
-            raise ArgumentError("a Kernel has no precision but its own; leave precision out")
-        if not isinstance(device, str | None) or device == device_module.EVERY:
-            raise ArgumentError("a Kernel is tuned on one device at a time; name one")
+        _check_kernel(sizes, precision, device)
+        assert device is None or isinstance(device, str)
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem, _ = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     request = tuner.TuningRequest(problem, None, Budget.parse(budget), strategy, seed, objective=objective)
@@ -153,6 +147,16 @@ def tune(
     device_module.check(device)
     assert device is None or isinstance(device, str)
     return _tune_on_one(replace(request, device=device), listen)
+
+
+def _check_kernel(sizes: Mapping[str, object], precision: Precision | None, device: Selector | None) -> None:
+    """Raise ArgumentError for what a user's kernel is not tuned with."""
+    if sizes:
+        raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
+    if precision is not None:
+        raise ArgumentError("a Kernel has no precision but its own; leave precision out")
+    if not isinstance(device, str | None) or device == device_module.EVERY:
+        raise ArgumentError("a Kernel is tuned on one device at a time; name one")
 
 
 def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None] | None) -> TuningResult:
@@ -224,7 +228,7 @@ def explain(
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         return _choice(problem, device, precision, note)
     selected = device_module.several(device)
-    if not precision:
+    if precisions.chosen_by_device(checks.precision(precision)):
         problem = precisions.preferred(problem, *(each.info for each in selected))
     return splits.last(problem, selected) or several.expected(selected, problem)
 
@@ -232,9 +236,10 @@ def explain(
 def _choice(problem: Problem, device: str | None, precision: Precision | None, note: str) -> Choice:
     """The configuration for a problem on one device; its explanation ends with ``note`` and what else users should know."""
     engine = Engine(device_module.get(device))
-    computed = problem if precision else precisions.preferred(problem, engine.device.info)
+    computed = precisions.preferred(problem, engine.device.info) if precisions.chosen_by_device(checks.precision(precision)) else problem
     choice = engine.choose(computed)
-    notes = [note, _note(engine, computed, choice), "" if computed is problem else precisions.BY_ITSELF_NOTE]
+    why = precisions.IN_PLACE_OF_THREE if problem.workload == "gemm3m" else precisions.BY_ITSELF_NOTE
+    notes = [note, _note(engine, computed, choice), "" if computed is problem else why]
     notes += [host_blas.note(computed) if device is None and settings.selection() == (None, None) else ""]
     return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -118,8 +117,7 @@ class Executable:
         if not self.plan.temporaries:
             self._launch(queue, operands, scalars, events)
         elif queue.capturing:
-            with self._in_graph(queue) as captured:
-                self._launch(queue, {**operands, **captured}, scalars, events)
+            self._launch(queue, {**operands, **self._in_graph(queue)}, scalars, events)
         else:
             workspace = self._workspaces.get(queue) or self._settle(queue)
             if workspace is None:
@@ -162,8 +160,7 @@ class Executable:
             ready.run(queue, values, borrows)
             return
         if queue.capturing:
-            with self._in_graph(queue) as captured:
-                ready.run(queue, (*values, *[memory.handle for memory in captured.values()]), borrows)
+            ready.run(queue, (*values, *[memory.handle for memory in self._in_graph(queue).values()]), borrows)
             return
         workspace = self._workspaces.get(queue) or self._settle(queue)
         if workspace is None:
@@ -260,6 +257,7 @@ class Executable:
         """Zeros that a broken run may have left otherwise are made anew by the next one."""
         if any(temporary.zeroed for temporary in self.plan.temporaries):
             own = self._workspaces.pop(queue, {})
+            queue.forget_graph()
             if self._common is not None:
                 self._common.distrust(queue)
             else:
@@ -283,21 +281,16 @@ class Executable:
             self.resources[kernel.name] = kernel.resources
         return kernel, step.global_size, step.local_size, settled, unsettled
 
-    @contextmanager
-    def _in_graph(self, queue: Queue) -> Iterator[dict[str, Memory]]:
-        """A workspace that belongs to the graph which the queue captures; a graph zeros it whenever it runs."""
+    def _in_graph(self, queue: Queue) -> dict[str, Memory]:
+        """A workspace that belongs to the graph which the queue captures."""
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
             raise UsageError("this computation takes an image as its workspace, which cannot be captured into a graph")
-        workspace: dict[str, Memory] = {}
-        try:
-            for temporary in self.plan.temporaries:
-                memory = workspace[temporary.name] = queue.transient(max(round_up(temporary.nbytes), 4))
-                if temporary.zeroed:
-                    queue.fill(memory, bytes(4))
-            yield workspace
-        finally:
-            for memory in workspace.values():
-                memory.release()
+        return {
+            temporary.name: queue.of_graph(
+                (place, temporary.exact and temporary.nbytes), max(round_up(temporary.nbytes), 4), temporary.zeroed
+            )
+            for place, temporary in enumerate(self.plan.temporaries)
+        }
 
     def _settle(self, queue: Queue) -> dict[str, Memory] | None:
         """The workspace on a queue; None where there is no memory for it, and something else can run."""

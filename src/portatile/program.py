@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,9 @@ from portatile.records import Binary, Source, canonical, digest
 
 PutOff = Callable[[Binary, Callable[[], None]], None]
 """Receives a Binary that only this process can load, and the function that makes the one for the cache."""
+
+_lowering = threading.RLock()
+"""Lowering is Python's own, of which threads share one interpreter: one text after another, each can be compiled as soon as it is done."""
 
 _decode = msgspec.msgpack.Decoder(Binary).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -44,7 +48,8 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
         if cached is not None and cached.entries:
             return replace(cached, seconds={"cache": time.perf_counter() - started})
     looked = time.perf_counter()
-    lowered, entries = target.lower(source)
+    with _lowering:
+        lowered, entries = target.lower(source)
     ready = time.perf_counter()
     deferred = put_off is not None and cache is not None and target.defers
     try:

@@ -363,6 +363,7 @@ class Binary:
     """Compiled kernels. ``kind`` is the name of a back end's ``Product``; ``seconds``: how long each phase of the compilation took.
 
     ``carveout``: per cent of the memory next to a multiprocessor that the driver is asked to make local memory, -1: it decides.
+    ``early_start``: kernels may start before what was queued before them has ended, for they wait for it themselves.
     """
 
     data: bytes
@@ -372,6 +373,7 @@ class Binary:
     log: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     carveout: int = -1
+    early_start: bool = False
 
     def entry(self, kernel: str) -> Entry:
         """The entry of the kernel called ``kernel`` in the text. Raises ArgumentError for a kernel that is not there."""

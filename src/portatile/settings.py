@@ -17,6 +17,8 @@ import platformdirs
 from portatile.errors import UsageError
 
 _FOREIGN = ("pocl", "pyopencl", "pytools")  # whose caches lie beside ours
+_LEAST_FREE = 32 << 20  # bytes that drivers need on a disk for the kernels of one process
+_IN_MEMORY = "/dev/shm"
 _SHELTERS = 8  # names of a temporary folder that are tried before it is made for one process
 
 
@@ -28,7 +30,7 @@ class Settings:
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
     ``PORTATILE_STORE`` is the result store: another file, or a PostgreSQL server's URL.
     ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``. ``PORTATILE_CEILINGS=off``: see
-    ``measures_ceilings``. ``PORTATILE_TIME_UNTUNED=off``: see ``times_untuned``.
+    ``measures_ceilings``. ``PORTATILE_TIME_UNTUNED=off``: see ``times_untuned``. ``PORTATILE_PAGE_LOCKED``: see ``page_locked``.
     """
 
     device: str | None
@@ -75,9 +77,18 @@ def load() -> Settings:
     )
 
 
+_raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there
+_data_dirs: dict[tuple[object, ...], Path] = {}
+
+
 def data_dir() -> Path:
-    """The folder of results, rates and studies, as ``load`` finds it."""
-    return _folder(os.environ.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile")
+    """The folder of results, rates and studies, as ``load`` finds it; in a microsecond where the environment is as it was."""
+    raw = _raw_environment or {}
+    key = tuple(raw.get(name) for name in (b"PORTATILE_DATA_DIR", b"XDG_DATA_HOME", b"HOME"))
+    found = _data_dirs.get(key) if raw else None
+    if found is None:
+        found = _data_dirs[key] = _folder(os.environ.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile")
+    return found
 
 
 def _folder(named: str | None) -> Path | None:
@@ -105,9 +116,6 @@ def times_untuned() -> bool:
     return os.environ.get("PORTATILE_TIME_UNTUNED", "").lower() not in ("0", "off", "no")
 
 
-_raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there
-
-
 def selection() -> tuple[str | None, str | None]:
     """``device`` and ``pyopencl_ctx`` alone, which every call of a routine needs: in a microsecond, where ``load`` takes 30."""
     raw = _raw_environment
@@ -123,6 +131,17 @@ def memory_limit() -> int | None:
     """
     text = os.environ.get("PORTATILE_MEMORY_LIMIT")
     return nbytes(text, f"PORTATILE_MEMORY_LIMIT={text!r}") if text else None
+
+
+def page_locked() -> int | None:
+    """Bytes of the host's memory that may be locked for devices: ``500M``, ``1.5G``, a number, or 0 for none; None if not set.
+
+    Raises UsageError for anything else.
+    """
+    text = os.environ.get("PORTATILE_PAGE_LOCKED")
+    if not text:
+        return None
+    return 0 if text == "0" else nbytes(text, f"PORTATILE_PAGE_LOCKED={text!r}")
 
 
 def nbytes(text: str, what: str) -> int:
@@ -157,10 +176,19 @@ def choose_pocl_cache(folder: Path) -> None:
     os.environ["POCL_CACHE_DIR"] = str(folder)
 
 
+def full(folder: Path) -> bool:
+    """Whether the disk of a folder, which need not exist yet, has no place for compiled kernels."""
+    for place in (folder, *folder.parents):
+        with suppress(OSError):
+            return shutil.disk_usage(place).free < _LEAST_FREE
+    return False
+
+
 def shelter_caches() -> None:
     """If the user's cache folder cannot be written, set ``XDG_CACHE_HOME`` to a private temporary one, for children too.
 
-    Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one.
+    Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one. On a disk
+    that is full PoCL's compiler ends the process.
     """
     if sys.platform != "linux":
         return
@@ -168,6 +196,7 @@ def shelter_caches() -> None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         usable = all(os.access(place, os.W_OK | os.X_OK) for place in (folder, *(folder / name for name in _FOREIGN)) if place.exists())
+        usable = usable and not full(folder)
     except (OSError, RuntimeError):  # RuntimeError: the user's home directory is unknown
         usable = False
     if usable:
@@ -181,14 +210,17 @@ def _shelter() -> Path:
 
     The first of a few names that nobody else has taken; where all of them are, one that goes when this process ends.
     """
+    parent = tempfile.gettempdir()
+    if full(Path(parent)) and Path(_IN_MEMORY).is_dir() and not full(Path(_IN_MEMORY)):
+        parent = _IN_MEMORY
     for number in range(_SHELTERS):
-        folder = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}{f'-{number}' if number else ''}")
+        folder = Path(parent, f"portatile-{os.getuid()}{f'-{number}' if number else ''}")
         with suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
             status = folder.lstat()
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
                 return folder
-    temporary, owner = tempfile.mkdtemp(prefix="portatile-"), os.getpid()
+    temporary, owner = tempfile.mkdtemp(prefix="portatile-", dir=parent), os.getpid()
     atexit.register(lambda: shutil.rmtree(temporary, ignore_errors=True) if os.getpid() == owner else None)
     return Path(temporary)
 

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import dtypes
+from portatile.runtime import numpy_products
 
 Array = NDArray[Any]
 
 REAL, BOTH = ("float32", "float64"), ("float32", "float64", "complex64", "complex128")
 _LINE = 64  # bytes: problems of a form begin alike in them
+_LEAST_LAUNCH = numpy_products.LEAST_LAUNCH
 _POISON = 255  # of each byte: NaN in every type of floats, -1 in integers
 
 
@@ -137,6 +139,9 @@ def routines() -> list[str]:
 def draw(rng: random.Random, device: str | None, largest: int = 96, count: int = 1, name: str | None = None) -> Problems:
     """So many problems of a random form, of any routine or of one, with sizes up to ``largest``."""
     known = _all()
+    if device is None:  # then NumPy may compute small products, in every second attempt
+        numpy_products.forget()
+        numpy_products.LEAST_LAUNCH = rng.choice((0.0, _LEAST_LAUNCH))
     return known[name or rng.choice(list(known))](Draw(rng, device, largest, count))
 
 

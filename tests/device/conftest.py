@@ -19,11 +19,11 @@ from portatile.device.base import Device, Queue
 from portatile.device.module import Module
 from portatile.device.opencl.device import ClDevice
 from portatile.records import Binary, Source
-from portatile.runtime import deferred, forecast, perform
+from portatile.runtime import forecast, numpy_products, perform
 from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
-from portatile.wavelets import batch
+from portatile.wavelets import over_devices
 from support import checking, unoptimised
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
@@ -51,6 +51,7 @@ def _take_share() -> None:
         os.sched_setaffinity(0, {cores[(int(worker) * width + place) % len(cores)] for place in range(width)})
 
 
+numpy_products.LEAST_LAUNCH = 0.0  # however little time a product takes, here it is computed by a device
 _take_share()
 FOUND = {device.info.id: device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()}
 MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else ["gpu"]
@@ -91,8 +92,7 @@ def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     global _unoptimised
     expected = unoptimised.WANTED and request.node.get_closest_marker("unoptimised") is not None
     if expected:
-        monkeypatch.setattr(program, "build", unoptimised.built)
-        monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)  # no binary for other processes
+        unoptimised.use(monkeypatch)
     if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
         usual, more = processes.environment, unoptimised.flags(request.getfixturevalue("tmp_path").parent)
         monkeypatch.setattr(processes, "environment", lambda: usual() | more)
@@ -175,5 +175,5 @@ def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[
     monkeypatch.setattr(forecast, "_TINY", 0)
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)  # however slow a device is for a moment, it takes part
-    monkeypatch.setattr(batch, "_settled", {})
+    monkeypatch.setattr(over_devices, "_settled", {})
     return [twin.info.id for twin in twins]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import dtypes, workloads
+from portatile import cache, dtypes, execute, program, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.records import Layout, Problem
@@ -132,6 +132,39 @@ def test_factors_decide_what_is_read(device: Device, alpha: float, beta: float) 
 
         verdict = check(device, WORKLOAD, case, point.config(), rng, alter)
         assert verdict.ok, verdict.message
+
+
+def test_products_wait_for_what_was_queued_before_them(device: Device) -> None:
+    """Columns change places many times, from one array to the other and back, and nobody waits in between; with k split a sum follows."""
+    rng = np.random.default_rng(new_seed("queued"))
+    points: list[Point] = [SMALL, replace(SMALL, SPLIT_K=2)]
+    if device.info.can.warp_groups:
+        points = [replace(hopper.tile(64, 64, 4), MAPS=1), hopper.tile(64, 128, 4), replace(hopper.tile(128, 128, 4), MAPS=1, SPLIT_K=2)]
+    size, count = (384, 60) if device.info.can.warp_groups else (64, 6)
+    case = WORKLOAD.problem(dict.fromkeys("mnk", size), "bfloat16")
+    places = rng.permutation(size)
+    element = dtypes.product("bfloat16").operand.numpy
+    first = rng.integers(-90, 90, (size, size)).astype(element)
+    queue = device.default_queue()
+    arrays = {"x": first, "y": np.zeros_like(first), "p": np.eye(size)[places].T.astype(element, "C")}
+    memory = {name: device.allocate(array.nbytes) for name, array in arrays.items()}
+    for point in points:
+        for name, array in arrays.items():
+            queue.upload(memory[name], array)
+        plan = WORKLOAD.plan(case, point.config(), device.info)
+        executable = execute.Executable(device, plan, lambda source: program.build(source, device.target, cache.default()))
+        for place in range(count):
+            a, c = ("x", "y") if place % 2 == 0 else ("y", "x")
+            executable.run(queue, {"a": memory[a], "b": memory["p"], "c": memory[c]}, {"alpha": 1.0, "beta": 0.0})
+        got = np.empty_like(first)
+        queue.download(got, memory["x"])
+        expected = first
+        for _ in range(count):
+            expected = expected[:, places]
+        np.testing.assert_array_equal(got, expected)
+        executable.release()
+    for held in memory.values():
+        held.release()
 
 
 def test_batches_are_right(device: Device) -> None:

@@ -63,6 +63,34 @@ def test_a_large_problem_is_captured_after_one_call(case: str) -> None:
     assert torch.allclose(call(*given), expected, rtol=1e-12), "a call after the capture"
 
 
+@pytest.mark.parametrize("sizes", [(200, 300, 100), (100, 90, 5000), (64, 64, 700)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_that_need_each_other_follow_each_other(sizes: tuple[int, int, int], dtype: str) -> None:
+    """Their launches overlap, their work does not: each replay multiplies what the one before it left."""
+    (m, n, k), kind = sizes, getattr(torch, dtype)
+    a, b, e = (torch.rand(shape, device="cuda", dtype=kind) for shape in ((m, k), (k, n), (n, k)))
+    c = torch.empty((m, n), device="cuda", dtype=kind)
+    for _ in range(2):
+        portatile.matmul(a, b, out=c)
+        portatile.matmul(c, e, out=a)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(3):
+            portatile.matmul(a, b, out=c)
+            portatile.matmul(c, e, out=a)
+    start = torch.rand((m, k), device="cuda", dtype=kind) / (n * k)
+    expected = start.double()
+    for _ in range(3):
+        expected = (expected @ b.double()) @ e.double()
+    for _ in range(4):
+        a.copy_(start)
+        c.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.allclose(a.double(), expected, rtol=1e-3 if dtype == "float32" else 1e-9)
+
+
 def test_what_was_never_called_is_refused_and_the_context_stays_usable() -> None:
     a, b = random(173, 91), random(91, 67)
     torch.cuda.synchronize()

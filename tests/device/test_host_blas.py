@@ -7,7 +7,7 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import host_blas, perform, recorded
+from portatile.runtime import host_blas, numpy_products, perform, recorded
 from support.seeds import new_seed
 
 
@@ -16,6 +16,7 @@ def nothing_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PORTATILE_DEVICE", "PYOPENCL_CTX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host_blas, "_raced", {})
+    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 0.0)  # else these products are too small for a race
     perform.forget()
 
 
@@ -46,7 +47,14 @@ def test_values_are_the_routines(monkeypatch: pytest.MonkeyPatch, trans: str, st
         assert result is out
         assert np.allclose(result, want)
         assert len(calls) == turn
-    assert np.allclose(portatile.gemm(a, b, out, alpha=2.5, beta=1.0, trans_a=trans[0], trans_b=trans[1]), 2 * want)  # type: ignore[arg-type]
+    for turn in range(3):
+        plus = portatile.gemm(a, b, out, alpha=2.5, beta=0.5, trans_a=trans[0], trans_b=trans[1])  # type: ignore[arg-type]
+        assert np.allclose(plus, 1.5 * want)
+        assert len(calls) == 2 + turn
+    for turn in range(1, 3):
+        into = {"beta": 1.0, "trans_a": trans[0], "trans_b": trans[1], "alpha": 2.5}
+        assert portatile.gemm(a, b, out, out=out, **into) is out  # type: ignore[arg-type]
+        assert np.allclose(out, (1 + turn) * want)
 
 
 def test_an_output_that_overlaps_is_written_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,17 +78,17 @@ def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.Monkey
     with monkeypatch.context() as patched:  # each look at the clock is later than the one before, but for NumPy's
         patched.setattr(host_blas, "time", FastNumpy(patched))
         portatile.matmul(a, b, out=out)
-    assert host_blas.product(a, b, out) is out
+    assert numpy_products.product(a, b, out) is out
     assert np.allclose(out, a @ b)
-    assert host_blas.product(a, b, None) is None, "another kind of call"
-    assert host_blas.product(a[:, ::-1], b, out) is None, "another form"
+    assert numpy_products.product(a, b, None) is None, "another kind of call"
+    assert numpy_products.product(a[:, ::-1], b, out) is None, "another form"
     expected = a @ b
     assert np.allclose(portatile.matmul(a, b, out=whole[8:24]), expected), "it overlaps"
     out.flags.writeable = False
     with pytest.raises(ArgumentError, match="read-only"):
         portatile.matmul(a, b, out=out)
     perform.forget()
-    assert host_blas.product(a, b, np.empty((16, 16))) is None, "results tuned since are to be used"
+    assert numpy_products.product(a, b, np.empty((16, 16))) is None, "results tuned since are to be used"
 
 
 def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,11 +100,11 @@ def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.Mo
             patched.setattr(host_blas, "time", FastNumpy(patched))
             portatile.matmul(*given)
     for given in ((a, v), (v, v), (a[::-1, ::-1], a)):
-        result = host_blas.product(*given, None)
+        result = numpy_products.product(*given, None)
         assert result is not None
         assert np.array_equal(result, np.matmul(*given))
         assert np.array_equal(portatile.matmul(*given), result)
-    assert host_blas.product(a.astype(int), a, None) is None
+    assert numpy_products.product(a.astype(int), a, None) is None
     perform.forget()
 
 
@@ -118,6 +126,22 @@ class FastNumpy:
         return self.now
 
 
+@pytest.mark.parametrize("wins", [True, False])
+def test_a_race_of_sums_leaves_an_operand_that_is_the_result_as_the_call_has_it(monkeypatch: pytest.MonkeyPatch, wins: bool) -> None:
+    rng = np.random.default_rng(new_seed("in place"))
+    a, b, c = rng.random((12, 9)), rng.random((9, 7)), rng.random((12, 7))
+    want, apart = 2 * a @ b - 3 * c, c.copy()
+    with monkeypatch.context() as patched:
+        if wins:
+            patched.setattr(host_blas, "time", FastNumpy(patched))
+        assert np.allclose(portatile.gemm(a, b, apart, alpha=2, beta=-3), want)
+        assert np.array_equal(apart, c)
+        assert portatile.gemm(a, b, c, alpha=2, beta=-3, out=c) is c
+    assert np.allclose(c, want)
+    portatile.gemm(a, b, c, alpha=2, beta=-3, out=c)
+    assert np.allclose(c, 2 * a @ b - 3 * want)
+
+
 def test_a_device_that_is_named_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, a = always(monkeypatch), np.eye(16)
     name = portatile.get_device().info.id
@@ -129,9 +153,17 @@ def test_a_device_that_is_named_computes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not calls
 
 
+def test_explain_tells_of_products_too_small_for_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 1.0)
+    a = np.random.default_rng(1).random((24, 24), np.float32)
+    assert "are left to NumPy's BLAS if that takes less than 1000000 us" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+    portatile.matmul(a, a)
+    assert "less than a launch takes" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+
+
 def test_explain_tells_of_the_race() -> None:
     a = np.random.default_rng(1).random((24, 24), np.float32)
-    assert "are raced against NumPy's BLAS" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+    assert "else raced against NumPy's BLAS" in portatile.explain("gemm", m=24, n=24, k=24).explanation
     first = portatile.matmul(a, a)
     assert np.array_equal(first, portatile.matmul(a, a)), "the first result is the winner's too"
     assert "where the device takes" in portatile.explain("gemm", m=24, n=24, k=24).explanation

@@ -239,3 +239,26 @@ def test_tiles_of_a_gpu_leave_out_what_is_zero(
             patched.setattr(type(workload), "plan", lambda *_, plan=plan: plan)
             verdict = check(device, workload, problem, config, rng)
         assert verdict.ok, f"{problem}: {verdict.message}"
+
+
+@pytest.mark.parametrize("group", [32, 256])
+@pytest.mark.parametrize(
+    ("dtype", "mirror", "side", "uplo"),
+    [*(("float32", "T", *ends) for ends in itertools.product("LR", "LU")), ("complex64", "C", "L", "U"), ("complex64", "R", "R", "L")],
+)
+def test_symm_expands_squares_of_a_triangle(
+    device: Device, dtype: str, mirror: str, side: str, uplo: str, group: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel that GPUs get, on every device: even and odd numbers of squares, and parts of them."""
+    if group > device.info.max_work_group_size:
+        pytest.skip("no such groups")
+    symm = workloads.get("symm")
+    rng = np.random.default_rng(new_seed(f"{dtype}{mirror}{side}{uplo}{group}"))
+    for order in (1, 31, 64, 70, 97, 130):
+        sizes = {"m": order, "n": 20} if side == "L" else {"m": 20, "n": order}
+        problem = symm.problem(sizes, dtype, {"side": side, "uplo": uplo, "mirror": mirror})
+        plan = symm.plan(problem, {"WGS": group}, replace(device.info, kind="gpu"))
+        with monkeypatch.context() as patched:
+            patched.setattr(type(symm), "plan", lambda *_, plan=plan: plan)
+            verdict = check(device, symm, problem, {"WGS": group}, rng)
+        assert verdict.ok, f"{problem}: {verdict.message}"

@@ -11,7 +11,8 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.workload import Inputs
 from portatile.workloads.gemm.capabilities import clusters, local_limit, matrix_units
-from portatile.workloads.gemm.forms.gpu import estimate, tiles
+from portatile.workloads.gemm.forms.gpu import ranking, tiles
+from portatile.workloads.gemm.forms.gpu.costs import known
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from support.checking import check, run
 from support.seeds import new_seed
@@ -20,12 +21,16 @@ GEMM = workloads.get("gemm")
 WRITTEN = "TT"  # A has k slow, and B has it fast
 
 
-def drawn(tile: tiles.Tile, dtype: str, trans: str, rng: np.random.Generator, device: Device) -> tuple[tuple[int, int, int], Gpu]:
-    """Sizes near the tile's, and a variant of it that the estimate considers for them."""
-    sizes = (int(rng.integers(1, 2 * tile.point.rows)), int(rng.integers(1, 2 * tile.point.columns)), int(rng.integers(1, 900)))
+def drawn(place: int, dtype: str, trans: str, rng: np.random.Generator, device: Device) -> tuple[tuple[int, int, int], Gpu]:
+    """Sizes near those of the tile at ``place``, and a variant of it that the estimate considers for them."""
+    tile = tiles.tiles_of(dtype, trans == WRITTEN)[place].point
+    sizes = (int(rng.integers(1, 2 * tile.rows)), int(rng.integers(1, 2 * tile.columns)), int(rng.integers(1, 900)))
     case = GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": trans[0], "trans_b": trans[1]})
-    found = [*estimate.variants(estimate.shape_of(case, device.info), replace(tile, tail=0), device.info)] or [tile.point]
-    return sizes, found[rng.integers(len(found))]
+    costs = known(device.info, dtype)
+    assert costs is not None
+    found = ranking.candidates(case, device.info, local_limit(device.info), costs, len(costs.rates))
+    among = np.flatnonzero(found.columns.place == place)
+    return sizes, found.point(int(rng.choice(among))) if among.size else tile
 
 
 @pytest.mark.parametrize("trans", ["NN", "TN", WRITTEN])
@@ -34,9 +39,8 @@ def test_tiles_of_the_estimate_are_right(device: Device, dtype: str, trans: str)
     if not device.info.nvidia or (dtype == "float64" and not matrix_units(device.info)):
         pytest.skip(f"{device.info.id} has no use for these tiles")
     rng = np.random.default_rng(new_seed(f"{dtype} {trans}"))
-    known = tiles.tiles_of(dtype, trans == WRITTEN)
-    for place in rng.choice(len(known), 8, replace=False):
-        sizes, point = drawn(known[place], dtype, trans, rng, device)
+    for place in rng.choice(len(tiles.tiles_of(dtype, trans == WRITTEN)), 8, replace=False):
+        sizes, point = drawn(place, dtype, trans, rng, device)
         if point.local_bytes(8 if dtype == "float64" else 4) > local_limit(device.info):
             continue
         case = GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": trans[0], "trans_b": trans[1]})
@@ -50,9 +54,9 @@ def test_a_cluster_adds_as_a_second_launch_would(device: Device, dtype: str, par
     if not clusters(device.info):
         pytest.skip(f"{device.info.id} has no clusters")
     rng = np.random.default_rng(new_seed(f"{dtype} {parts}"))
-    known = tiles.tiles_of(dtype, False)
-    for place in rng.choice(len(known), 3, replace=False):
-        point = replace(known[place].point, SPLIT_K=parts)
+    candidates = tiles.tiles_of(dtype, False)
+    for place in rng.choice(len(candidates), 3, replace=False):
+        point = replace(candidates[place].point, SPLIT_K=parts)
         sizes = (int(rng.integers(1, 150)), int(rng.integers(1, 150)), int(rng.integers(1, 1500)))
         case = GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": "T", "trans_b": "N"})
         gathered = replace(point, CLUSTER=parts).config()

@@ -114,7 +114,7 @@ def test_a_failure_gives_the_blocks_back(device: Device, monkeypatch: pytest.Mon
 def test_orbitals_are_moved_by_several_threads(twins: tuple[Device, Device], both: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every result lies at its place; what fails in one of them is raised here, and the others end."""
     monkeypatch.setattr(batch, "_SMALL", 0)
-    monkeypatch.setattr(staging, "threads", lambda copies=1: 4)
+    monkeypatch.setattr(batch, "threads", lambda: 4)
     psi = np.random.default_rng(new_seed("orbitals")).random((7, 16, 12, 20))
     expected = [wavelets.magicfilter3d(one, device=both[0]) for one in psi]
     np.testing.assert_allclose(wavelets.magicfilter3d(psi, device=both[1]), expected, rtol=1e-13, atol=1e-13)

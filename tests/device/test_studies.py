@@ -18,7 +18,7 @@ from portatile.measure.runs import Length
 from portatile.studies import memory, work_group
 from portatile.studies.form import table
 from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 
 pytestmark = pytest.mark.unoptimised
 
@@ -35,11 +35,11 @@ def request(workload: str, items: tuple[int, ...] = ()) -> work_group.WorkGroupR
 
 
 def swept(device: Device, asked: work_group.WorkGroupRequest) -> list[work_group.WorkGroupRow]:
-    return list(conduct(work_group.STUDY, Asked((device,), asked)).rows)
+    return list(conduct(work_group.STUDY, StudyRequest((device,), asked)).rows)
 
 
 def multiplied(device: Device, asked: memory.MemoryRequest) -> list[memory.MemoryRow]:
-    return list(conduct(memory.STUDY, Asked((device,), asked)).rows)
+    return list(conduct(memory.STUDY, StudyRequest((device,), asked)).rows)
 
 
 def test_the_sizes_are_komatsus(device: Device) -> None:

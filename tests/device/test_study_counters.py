@@ -9,7 +9,7 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.studies import counters
 from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 PROBLEM = workloads.get("matmul").problem({"m": 16, "n": 16, "k": 16})
@@ -17,7 +17,7 @@ PROBLEM = workloads.get("matmul").problem({"m": 16, "n": 16, "k": 16})
 
 def test_counts_or_reasons(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
     options = counters.CountersOptions(("ALGORITHM=global", "DEPTH=0", "WPT=1", "VECTOR=1", "BLOCK=4"))
-    rows = conduct(counters.STUDY, Asked((device,), options, PROBLEM)).rows
+    rows = conduct(counters.STUDY, StudyRequest((device,), options, PROBLEM)).rows
     assert rows
     for row in rows:
         assert (row.value is None) == (row.status != "ok"), row

@@ -11,7 +11,7 @@ from portatile.measure.runs import Length
 from portatile.studies import efficiency
 from portatile.studies.form.conduct import conduct
 from portatile.studies.form.power import Power
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 
@@ -23,7 +23,7 @@ def test_speed_peak_power_and_price(device: Device, tmp_path: Path, monkeypatch:
     prices = tmp_path / "prices.csv"
     prices.write_text(f"name,price,currency,date,source\n{device.info.id},200,EUR,2026-01-02,a list\n")
     options = efficiency.EfficiencyOptions(32, ("float32",), prices=str(prices))
-    own, host = conduct(efficiency.STUDY, Asked((device,), options)).rows
+    own, host = conduct(efficiency.STUDY, StudyRequest((device,), options)).rows
     assert (own.device, own.by, own.status, host.device, host.by) == (device.info.id, "portatile", "ok", "host", "NumPy")
     for row in (own, host):
         assert row.gflops == pytest.approx(2 * 32**3 / row.seconds / 1e9)

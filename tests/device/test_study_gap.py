@@ -15,7 +15,7 @@ from portatile.errors import ArgumentError
 from portatile.measure import optimisations, runs
 from portatile.studies import gap
 from portatile.studies.form.conduct import OUT_OF_TIME, Conditions, conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, GapRow
 from portatile.workloads.matmul import BASE
@@ -35,7 +35,7 @@ def two_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_combination(device: Device) -> None:
-    rows: list[GapRow] = list(conduct(gap.STUDY, Asked((device,), gap.GapOptions(config=PLAIN, relaxed=True), PROBLEM)).rows)
+    rows: list[GapRow] = list(conduct(gap.STUDY, StudyRequest((device,), gap.GapOptions(config=PLAIN, relaxed=True), PROBLEM)).rows)
     built = [row for row in rows if not row.order]
     relaxed = device.info.can.relaxed_math
     assert [row.status for row in built] == ["ok"] * (4 + relaxed)
@@ -49,7 +49,7 @@ def test_every_combination(device: Device) -> None:
 
 
 def test_a_build_that_would_exceed_the_time_is_left_out(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, add = Asked((device,), gap.GapOptions(config=PLAIN), PROBLEM), Durations.add
+    asked, add = StudyRequest((device,), gap.GapOptions(config=PLAIN), PROBLEM), Durations.add
     with monkeypatch.context() as patch:
         patch.setattr(Durations, "add", lambda known, row, seconds: add(known, row, 1000.0))  # every build took so long
         rows: list[GapRow] = list(conduct(gap.STUDY, asked, Conditions(seconds=500.0)).rows)
@@ -63,7 +63,7 @@ def test_nobody_waits_for_a_build_longer_than_there_is_time(device: Device, monk
     ended = threading.Event()
     monkeypatch.setattr(gap, "_into_the_cache", lambda plan, target: ended.wait(60.0))
     try:
-        result = conduct(gap.STUDY, Asked((device,), gap.GapOptions(config=PLAIN), PROBLEM), Conditions(seconds=1.0))
+        result = conduct(gap.STUDY, StudyRequest((device,), gap.GapOptions(config=PLAIN), PROBLEM), Conditions(seconds=1.0))
     finally:
         ended.set()
     assert result.ended == OUT_OF_TIME
@@ -72,7 +72,7 @@ def test_nobody_waits_for_a_build_longer_than_there_is_time(device: Device, monk
 
 def test_two_configurations(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sides = device.info.id, f"{device.info.id}/BLOCK=8"
-    asked = Asked((device,), gap.GapOptions(between=sides, config=PLAIN), PROBLEM)
+    asked = StudyRequest((device,), gap.GapOptions(between=sides, config=PLAIN), PROBLEM)
     rows = conduct(gap.STUDY, asked).rows
     assert [row.on for row in rows if row.on == EMPTY_LAUNCH] == [EMPTY_LAUNCH] * 2
     assert {row.config for row in rows if row.side == sides[1]} != {row.config for row in rows if row.side == sides[0]}

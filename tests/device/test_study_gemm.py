@@ -13,7 +13,7 @@ from portatile.measure import runs
 from portatile.records import Plan
 from portatile.studies import images, packing
 from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 
@@ -24,7 +24,7 @@ def test_every_point_of_the_images_study(device: Device, monkeypatch: pytest.Mon
     assert [point[2] for point in every] == [True] * 6 + [False] * 6, "what tells most comes first"
     some = [every[0], every[6], every[1]]
     monkeypatch.setattr(images, "points", lambda problem: iter(some))
-    rows = conduct(images.STUDY, Asked((device,), images.ImagesOptions(24, ("float32",)))).rows
+    rows = conduct(images.STUDY, StudyRequest((device,), images.ImagesOptions(24, ("float32",)))).rows
     assert [(row.blocking, row.reads, row.unrolled) for row in rows] == [point[:3] for point in some]
     for row in rows:
         assert row.status == "ok", row.status
@@ -50,7 +50,7 @@ def test_the_best_of_back_ends_that_share_a_device_are_told() -> None:
 
 
 def test_every_copy_of_the_packing_study(device: Device) -> None:
-    rows = conduct(packing.STUDY, Asked((device,), packing.PackingOptions((48,)))).rows
+    rows = conduct(packing.STUDY, StudyRequest((device,), packing.PackingOptions((48,)))).rows
     assert [(row.target, row.by, row.transposes) for row in rows] == list(packing._KINDS)
     for row in rows:
         assert row.status == "ok", row.status

@@ -15,7 +15,7 @@ from portatile.errors import ArgumentError
 from portatile.studies import hybrid
 from portatile.studies.form import shared_run
 from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 
 pytestmark = pytest.mark.unoptimised
 PRODUCT = workloads.problem("gemm", "float32", {"m": 260, "n": 96, "k": 64})
@@ -34,7 +34,7 @@ def twins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SimpleNamespa
 
 
 def test_every_subset_is_a_checked_row(twins: list[SimpleNamespace]) -> None:
-    asked = Asked(tuple(twins), hybrid.HybridOptions(repeat=1, processes=2, core_part=4), PRODUCT)  # type: ignore[arg-type]
+    asked = StudyRequest(tuple(twins), hybrid.HybridOptions(repeat=1, processes=2, core_part=4), PRODUCT)  # type: ignore[arg-type]
     rows = {row.devices: row for row in conduct(hybrid.STUDY, asked).rows}
     one, two = (device.info.id for device in twins)
     with_core = {hybrid.ONE_CORE} if hasattr(os, "sched_setaffinity") else set()
@@ -54,7 +54,7 @@ def test_a_device_that_cannot_is_a_row_that_says_why(twins: list[SimpleNamespace
     gone = SimpleNamespace(info=replace(twins[0].info, id="opencl:7:7"))
     (row,) = (
         row
-        for row in conduct(hybrid.STUDY, Asked((gone,), hybrid.HybridOptions(repeat=1, core_part=4), PRODUCT)).rows  # type: ignore[arg-type]
+        for row in conduct(hybrid.STUDY, StudyRequest((gone,), hybrid.HybridOptions(repeat=1, core_part=4), PRODUCT)).rows  # type: ignore[arg-type]
         if row.count
     )
     assert row.seconds is None

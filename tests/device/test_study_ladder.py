@@ -9,7 +9,7 @@ import pytest
 from portatile.device.base import Device
 from portatile.studies import ladder
 from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 from portatile.studies.ladder import LadderOptions
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
@@ -25,7 +25,7 @@ def test_rungs_and_libraries(device: Device, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(ladder, "points", few)
     monkeypatch.setattr(ladder, "_tuned", lambda device, blank: replace(blank, seconds=1.0, gflops=1.0))
-    rows = {row.by: row for row in conduct(ladder.STUDY, Asked((device,), OPTIONS)).rows}
+    rows = {row.by: row for row in conduct(ladder.STUDY, StudyRequest((device,), OPTIONS)).rows}
     assert set(rows) == {"rung 2", "rung 8", "tuned", "library", "NumPy"}
     assert rows["rung 2"].status == "ok"
     assert rows["rung 2"].error is not None

@@ -15,14 +15,14 @@ from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.studies import phases
 from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 
 
-def asked(device: Device) -> Asked:
+def asked(device: Device) -> StudyRequest:
     problem = workloads.get("matmul").problem({"m": 16, "n": 8, "k": 24})
-    return Asked((device,), phases.PhasesOptions(repeat=1), problem)
+    return StudyRequest((device,), phases.PhasesOptions(repeat=1), problem)
 
 
 def test_cold_and_cached(device: Device) -> None:

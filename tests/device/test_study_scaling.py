@@ -9,14 +9,14 @@ import pytest
 from portatile.device.base import Device
 from portatile.studies import scaling
 from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 
 
 def test_every_kernel_over_the_size(device: Device) -> None:
     options = scaling.ScalingOptions((8, 24), 4, sequential=8, repeat=1)
-    rows = conduct(scaling.STUDY, Asked((device,), options)).rows
+    rows = conduct(scaling.STUDY, StudyRequest((device,), options)).rows
     first = ["sequential", "global", "local"] if device.info.kind == "cpu" else ["global", "local"]
     assert [(row.algorithm, row.size) for row in rows] == [*((name, 8) for name in first), ("global", 24), ("local", 24)]
     for row in rows:

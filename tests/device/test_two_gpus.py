@@ -15,7 +15,7 @@ from portatile import device as devices
 from portatile.device.base import Device
 from portatile.runtime import forecast
 from portatile.studies import contexts
-from portatile.wavelets import batch
+from portatile.wavelets import over_devices
 from support.seeds import new_seed
 
 Place = Callable[[Any], Any]
@@ -35,7 +35,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")
     monkeypatch.setattr(forecast, "_TINY", 0)
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
-    monkeypatch.setattr(batch, "_settled", {})
+    monkeypatch.setattr(over_devices, "_settled", {})
     return pair
 
 

@@ -18,7 +18,7 @@ from portatile.errors import ArgumentError
 _PRODUCT = """
 import numpy as np, portatile
 a = np.random.default_rng(5).random((21, 21))
-assert np.allclose(portatile.matmul(a, a), a @ a)
+assert np.allclose(portatile.matmul(a, a, device=portatile.get_device().info.id), a @ a)
 """
 A = np.random.default_rng(6).random((3, 3))
 

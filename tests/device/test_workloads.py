@@ -25,7 +25,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_defaults_are_right(device: Device, name: str, dtype: str) -> None:
     """With the first of all options, on awkward problems."""
-    maybe(device)
+    maybe(device, 1 / 2)
     workload, rng = asked(device, name, dtype), np.random.default_rng(new_seed(f"{name} on {device.info.id}"))
     options = {option: values[0] for option, values in workload.options.items()}
     problems = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))

@@ -11,7 +11,8 @@ import pytest
 
 import portatile
 from portatile import Buffer, program
-from portatile.device.base import Device
+from portatile.device.base import Device, Memory, ReadyLaunch, Slot
+from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source
 from support.cuda_driver import EmulatedDriver
@@ -59,6 +60,31 @@ def test_repeated_products_of_buffers(gpu: Device, driver: EmulatedDriver) -> No
         out = Buffer.empty((4, 5), "float32", gpu)
         assert portatile.matmul(*there[:2], out=out) is out
         np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5)
+
+
+def test_a_kernel_that_waits_for_the_one_before_it_may_start_early(gpu: Device, driver: EmulatedDriver) -> None:
+    """The option is told the driver with each launch, of queues and of launches that lie ready; the text has the wait."""
+    text = """__kernel void twice(__global const float* x, __global float* y) {
+        AFTER_PREVIOUS();
+        NEXT_MAY_START();
+        y[get_global_id(0)] = 2 * x[get_global_id(0)];
+    }"""
+    counted = ctypes.c_ulonglong.in_dll(driver.library, "emulated_early")
+    x = drawn(8)
+    given, out = Buffer.from_numpy(x, gpu), Buffer.empty((8,), "float32", gpu)
+    queue = gpu.default_queue()
+    for options, early in (((), 0), ((EARLY_START,), 1)):
+        source = Source("twice.cl", text, options=options)
+        kernel = gpu.load(program.build(source, gpu.target, None)).kernel("twice")
+        before = counted.value
+        queue.launch(kernel, (8, 1, 1), (8, 1, 1), [given.memory, out.memory])
+        queue.launch(kernel, (8, 1, 1), (4, 1, 1), [given.memory, out.memory])
+        assert counted.value - before == 2 * early
+        ready = gpu.ready([ReadyLaunch(kernel, (8, 1, 1), (8, 1, 1), [Slot(0, Memory), Slot(1, Memory)])])
+        assert ready is not None
+        ready.run(queue, (given.memory.handle, out.memory.handle), True)
+        assert counted.value - before == 3 * early
+        np.testing.assert_array_equal(out.numpy(), 2 * x)
 
 
 def test_transposed_views_of_buffers(gpu: Device) -> None:

@@ -15,7 +15,7 @@ from portatile.measure import optimisations, runs, transplant
 from portatile.measure.runs import Length
 from portatile.studies import gap, gap_builds
 from portatile.studies.form.conduct import Conditions, conduct
-from portatile.studies.form.study import Asked
+from portatile.studies.form.study import StudyRequest
 from portatile.studies.gap_builds import Build, Side
 from portatile.studies.gap_rows import BETWEEN, EMPTY_LAUNCH, LEVELLED, TAKEN_OVER, GapRow
 from portatile.workloads.matmul import BASE
@@ -35,7 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_two_configurations_are_compared(gpu: Device, tmp_path: Path) -> None:
     asked = gap.GapOptions(between=("cuda:0", "cuda:0/BLOCK=8"), config=PLAIN)
-    rows = conduct(gap.STUDY, Asked((gpu,), asked, PROBLEM), Conditions(folder=tmp_path)).rows
+    rows = conduct(gap.STUDY, StudyRequest((gpu,), asked, PROBLEM), Conditions(folder=tmp_path)).rows
     built = [row for row in rows if not row.order]
     assert [row.status for row in built] == ["ok"] * 10
     assert {row.on for row in built} == {"nothing", "unrolling", "multiply-add", "unrolling + multiply-add", EMPTY_LAUNCH}
@@ -55,7 +55,7 @@ def test_two_back_ends_are_compared(gpu: Device, tmp_path: Path, monkeypatch: py
         tuple(optimisation for optimisation in optimisations.OPTIMISATIONS if optimisation.name == "multiply-add"),
     )
     asked = gap.GapOptions(between=("cuda:0", other.info.id), config=PLAIN, quick=True)
-    rows = conduct(gap.STUDY, Asked((gpu,), asked, PROBLEM), Conditions(folder=tmp_path)).rows
+    rows = conduct(gap.STUDY, StudyRequest((gpu,), asked, PROBLEM), Conditions(folder=tmp_path)).rows
     built = [row for row in rows if not row.order]
     assert [row.status for row in built] == ["ok"] * 6
     assert [row.side for row in built] == ["cuda:0", other.info.id] * 3

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portatile
 from portatile import device, wavelets
 from portatile.arguments import described
 from portatile.device.base import Device
+from portatile.device.cuda import graph_memory
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
 from portatile.errors import UsageError
@@ -225,6 +227,37 @@ def test_the_values_of_a_graph(driver: EmulatedDriver, tensor: type, stream: Any
         np.testing.assert_allclose(expected[0], a @ b, rtol=1e-5)
     elif name == "trsm":
         np.testing.assert_allclose(a @ expected[0], b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("tensor", [KNOWN], indirect=True)
+def test_a_workspace_goes_with_its_graph(
+    gpu: Device, idle: EmulatedDriver, tensor: type, stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls of one capture share it; nothing stands between their kernels; it comes back with what was instantiated, not before."""
+    monkeypatch.setenv("PORTATILE_TIME_UNTUNED", "off")
+    perform.forget()
+    rng = np.random.default_rng(1)
+    arrays = rng.random((16, 9000), np.float32), rng.random((9000, 16), np.float32), np.zeros((16, 16), np.float32)
+    a, b, out = on_device(tensor, capture_cases.Case(arrays, portatile.matmul))
+    _, once = queued(idle, lambda: portatile.matmul(a, b, out=out), a, b, out)
+    assert len(once) == 1, "the last of the groups that share k adds up"
+    graph_memory.sweep(gpu)  # type: ignore[arg-type]
+    others = list(gpu.of_graphs)  # type: ignore[attr-defined]
+    for count in (1, 3):
+        with captured(stream) as found:
+            for _ in range(count):
+                portatile.matmul(a, b, out=out)
+        kept = [memory for gone, memory in gpu.of_graphs if (gone, memory) not in others]  # type: ignore[attr-defined]
+        counter, sums = sorted(kept, key=lambda memory: memory.nbytes)
+        assert ctypes.string_at(counter.handle, counter.nbytes) == bytes(4)
+        assert sums.nbytes >= 2 * 16 * 16 * 4
+        _, replayed = queued(idle, lambda: call(cuda.cuGraphLaunch, found[1], stream), a, b, out)
+        assert replayed == count * once
+        call(cuda.cuGraphDestroy, found[0])
+        assert not graph_memory.sweep(gpu)
+        call(cuda.cuGraphExecDestroy, found[1])
+        assert graph_memory.sweep(gpu)
+        assert gpu.of_graphs == others  # type: ignore[attr-defined]
 
 
 def test_every_routine_is_here() -> None:

@@ -1,4 +1,4 @@
-"""Many launches that come again run as a graph: the same results for other addresses and numbers, on every stream, and after a release."""
+"""Launches that come again run as a graph: the same results for other addresses and numbers, on every stream, and after a release."""
 
 from __future__ import annotations
 
@@ -62,6 +62,19 @@ def test_a_graph_runs_what_the_launches_did(gpu: Device, driver: EmulatedDriver,
     assert driver.count("launches") - launches == 3 * 2 * LAUNCHES, "the first runs alone"
     assert driver.count("graphs") - graphs == 3 * 2
     assert [name for name, *_ in driver.log[-LAUNCHES:]] == ["put", *["twice"] * 4]
+
+
+def test_a_single_launch_becomes_a_graph_too(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    module, queue = gpu.load(program.build(Source("chain.cl", TEXT), gpu.target, None)), gpu.default_queue()
+    ready = gpu.ready([ReadyLaunch(module.kernel("put"), (N, 1, 1), (N, 1, 1), [Slot(0, Memory), Slot(1, np.float32)])])
+    assert ready is not None
+    graphs, result = driver.count("graphs"), np.empty(N, np.float32)
+    for turn in range(8):
+        place, value = pairs[turn % 2][0], turn % 2 + 0.5
+        ready.run(queue, (place.handle, value), True)
+        queue.download(result, place)
+        np.testing.assert_array_equal(result, np.full(N, value, np.float32))
+    assert driver.count("graphs") - graphs == 4
 
 
 def test_graphs_that_come_by_turns_stay(

@@ -8,6 +8,11 @@ import pytest
 import portatile
 from portatile import Buffer
 from portatile.device.base import Device
+from portatile.records import Problem
+from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix
+from portatile.workloads.gemm.forms.gpu.stream import Stream, streamed
+from portatile.workloads.gemm.plan import Triangle
 
 CASES = [
     *(("trmm", "float64", "LLNU"), ("trmm", "float64", "RLTN"), ("trmm", "float32", "LUTN"), ("trmm", "float32", "RUNU")),
@@ -40,3 +45,42 @@ def test_a_result_beside_b(gpu: Device, routine: str, dtype: str, case: str) -> 
         assert call(a, given, side=side, uplo=uplo, trans=trans, diag=diag, alpha=alpha, out=out) is out
         np.testing.assert_allclose(out.numpy(), alpha * expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(given.numpy(), b)
+
+
+@pytest.mark.parametrize(("routine", "dtype", "case"), [("syrk", "float64", "LN"), ("syr2k", "float64", "UT")])
+def test_shared_tiles_of_a_triangle(gpu: Device, routine: str, dtype: str, case: str) -> None:
+    """Tiles whose k several groups share, on matrix units where there are some: the wanted triangle, and nothing beside it."""
+    rng = np.random.default_rng(3)
+    order, terms = 40, 140
+    factors = [rng.random((order, terms)).astype(dtype) for _ in range(2 if routine == "syr2k" else 1)]
+    expected = factors[0].astype(np.float64) @ factors[-1].astype(np.float64).T
+    expected = expected + expected.T if routine == "syr2k" else expected
+    written = np.tri(order, dtype=bool) if case[0] == "L" else np.tri(order, dtype=bool).T
+    given = [Buffer.from_numpy(np.ascontiguousarray(one if case[1] == "N" else one.T), gpu) for one in factors]
+    out = Buffer.from_numpy(np.where(written, np.nan, 7).astype(dtype), gpu)
+    getattr(portatile, routine)(*given, uplo=case[0], trans=case[1], out=out)
+    np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-4 if dtype == "float32" else 1e-12)
+    assert np.all(out.numpy()[~written] == 7)
+
+
+@pytest.mark.parametrize(("uplo", "trans", "lanes"), [("L", "N", 8), ("U", "T", 4)])
+def test_matrix_units_share_tiles(gpu: Device, uplo: str, trans: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text comes once for each piece; rows and columns of the instructions in each other's place or not."""
+    point = matrix((1, 1), (2, 2), 16, 2, lanes=lanes)
+    rng = np.random.default_rng(5)
+    order, terms = 50, 70
+    a = rng.random((order, terms))
+    written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
+
+    def shared(called: Problem, _: object, triangle: Triangle) -> tuple[Gpu, Stream]:
+        stream = streamed(order, terms, triangle.zeros, point, 4)
+        assert stream is not None
+        assert not stream.looped
+        return point, stream
+
+    monkeypatch.setattr(zeros, "shared", shared)
+    given = Buffer.from_numpy(np.ascontiguousarray(a if trans == "N" else a.T), gpu)
+    out = Buffer.from_numpy(np.where(written, np.nan, 7), gpu)
+    portatile.syrk(given, uplo=uplo, trans=trans, out=out)  # type: ignore[arg-type]
+    np.testing.assert_allclose(out.numpy()[written], (a @ a.T)[written], rtol=1e-12)
+    assert np.all(out.numpy()[~written] == 7)

@@ -18,11 +18,13 @@ from portatile.records import DeviceInfo, Problem, Temporary
 from portatile.runtime.perform import forget
 from portatile.workloads import precisions
 from portatile.workspaces import Workspaces
+from support import unoptimised
 
 
 @pytest.mark.drawn(1 / 2)
 def test_reproducible_results_are_the_same_bits_on_a_gpu(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "info", replace(gpu.info, capabilities=capabilities("sm_80")))  # the interpreter knows no warp groups
+    unoptimised.use(monkeypatch)
     processor = next((device.info.id for device in devices.devices() if device.info.backend == "opencl" and device.info.fp64), None)
     if processor is None:
         pytest.skip("no OpenCL device with double precision")

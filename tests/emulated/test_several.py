@@ -17,7 +17,7 @@ from portatile.device.cuda.queue import CudaQueue
 from portatile.errors import DeviceError
 from portatile.runtime import forecast
 from portatile.runtime.pieces import Pieces
-from portatile.wavelets import batch
+from portatile.wavelets import over_devices
 from support.cuda_driver import EmulatedDriver
 
 
@@ -28,7 +28,7 @@ def pair(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)
-    monkeypatch.setattr(batch, "_settled", {})
+    monkeypatch.setattr(over_devices, "_settled", {})
     return [gpu, other]
 
 

@@ -23,12 +23,12 @@ import pytest
 
 from portatile import device as devices
 from portatile.device.backend import Survey
-from portatile.device.cuda import context, event, graph, image, kernel, memory, packed, queue, survey
+from portatile.device.cuda import context, early_start, event, graph, graph_memory, image, kernel, memory, packed, queue, survey
 from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
-from portatile.device.cuda.image import Rows
+from portatile.device.cuda.image import LinearTextures
 from portatile.records import DeviceInfo
 from support.devices import on_paper
 
@@ -95,6 +95,9 @@ class FakeDriver:
             return (0,)
 
         return note
+
+    def cuDriverGetVersion(self) -> tuple[int, int]:
+        return 0, 12000  # too old for launches that start before the one ahead of them has ended
 
     def cuCtxGetCurrent(self) -> tuple[int, int]:
         return 0, self.current
@@ -172,8 +175,17 @@ class FakeDriver:
     def cuStreamIsCapturing(self, stream: Any) -> tuple[int, int]:
         return 0, int(int(stream) in self.capturing)
 
+    def cuStreamGetCaptureInfo(self, stream: Any) -> tuple[int, int, int, str]:
+        return 0, int(int(stream) in self.capturing), 7, "the captured graph"
+
+    CUuserObject_flags = SimpleNamespace(CU_USER_OBJECT_NO_DESTRUCTOR_SYNC=1)
+    CUuserObjectRetain_flags = SimpleNamespace(CU_GRAPH_USER_OBJECT_MOVE=1)
+
     def cuThreadExchangeStreamCaptureMode(self, mode: int) -> tuple[int, int]:
         return 0, 0
+
+    def CUhostFn(self, function: Any) -> int:
+        return 4
 
     def CUstream(self, number: int) -> int:
         return number
@@ -186,17 +198,17 @@ class FakeDriver:
 
 def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     """A device on that driver, which `portatile.device.get("cuda:0")` finds."""
-    for module in (context, event, graph, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
+    for module in (context, early_start, event, graph, graph_memory, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
         if hasattr(module, "driver"):
             monkeypatch.setattr(module, "driver", driver)
     result: CudaDevice = CudaDevice.__new__(CudaDevice)
     result._handle, result.info, result._lock = 0, info, threading.RLock()
     result._context, result._pool, result._stream = (CONTEXT, CONTEXT), "pool", 555
     result._fence_event, result._ready_event = 1, 2
-    result.graphs = deque()
+    result.graphs, result.of_graphs = deque(), []
     result.claimed = result.lent = result._followed = object()
     result.recycled = result._pool_of_freed()
-    result._rows, result._events, result._queues, result._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
+    result._rows, result._events, result._queues, result._foreign = LinearTextures(0), {False: [], True: []}, WeakSet(), WeakSet()
     result.target, result._default = CudaTarget(info.architecture, "ptx"), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((result,), ()))
     monkeypatch.setattr(survey, "ordinal", lambda pointer: 0)

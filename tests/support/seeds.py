@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,8 @@ VARIABLE = "PORTATILE_TEST_SEED"
 DRAWS = int(os.environ.get("PORTATILE_DRAWS", "0").replace("all", "3"))
 """How many random cases of a kind; 0: few, and of alike tests a share, where compiling takes long."""
 
+_SCALE = 1 / 2  # of each share: what a run of ten minutes on two cores holds
+_always: set[str] = set()  # ids of tests that run whatever is drawn
 _ROOT = Path(__file__).parents[2]
 _RANGE = 2**32
 _drawn: Counter[tuple[str, str]] = Counter()
@@ -62,15 +65,26 @@ def new_seed(purpose: str) -> int:
 
 
 def sometimes(share: float, test: str = "", beside_a_gpu: bool = False) -> None:
-    """Skip all but a share of many alike tests: others for each run seed.
+    """Skip all but about half of a share of many alike tests: others for each run seed, one of each function at least.
 
     ``test`` is the id of the test that is asked for, where it does not run yet. On a machine with a GPU nothing is skipped, unless
     ``beside_a_gpu`` is said.
     """
-    if DRAWS or (on_gpu_machine() and not beside_a_gpu):
+    test = test or _test()
+    if DRAWS or test in _always or (on_gpu_machine() and not beside_a_gpu):
         return
-    if hashed(run_seed(), test or _test(), "drawn") >= share * _RANGE:
+    if _place(test) >= share * _SCALE * _RANGE:
         pytest.skip(f"not drawn for {VARIABLE}={run_seed()}; PORTATILE_DRAWS=all asks for all")
+
+
+def keep_one_of_each(groups: Iterable[Iterable[str]]) -> None:
+    """Of each group of tests, by their ids, one runs whatever is drawn: another for each run seed."""
+    _always.update(min(group, key=_place) for group in groups)
+
+
+def _place(test: str) -> int:
+    """Where a test stands among those that a share is drawn of."""
+    return hashed(run_seed(), test, "drawn")
 
 
 @cache

@@ -12,10 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from portatile import program
 from portatile.device.target import Target
 from portatile.errors import CompileError
 from portatile.records import Binary, Source
+from portatile.runtime import deferred
 
 _OPTION = "-cl-opt-disable"
 WANTED = os.environ.get("PORTATILE_TESTS_OPTIMISED", "0") == "0"
@@ -29,6 +32,12 @@ def built(source: Source, target: Target, *more: Any, build: Callable[..., Binar
         except CompileError:  # PoCL links only what it has inlined
             pass
     return build(source, target, *more)
+
+
+def use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build so during a test, and keep no binary for other processes."""
+    monkeypatch.setattr(program, "build", built)
+    monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)
 
 
 def flags(folder: Path) -> dict[str, str]:

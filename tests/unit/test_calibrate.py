@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from portatile import workloads
@@ -16,7 +16,7 @@ from portatile.cli import main
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.studies import calibration
-from portatile.workloads.gemm.forms.gpu import costs, estimate, fit, tiles, timings
+from portatile.workloads.gemm.forms.gpu import costs, fit, ranking, tiles, timings
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from support.devices import DEVICES
 
@@ -45,8 +45,8 @@ def elsewhere() -> Costs:
 def seconds(problem: Problem, config: Config, truth: Costs, info: DeviceInfo = GPU) -> float:
     """What a device with these constants takes."""
     one = timings.TimedShape(*(tuple(problem.sizes[s] for s in "mnk"), problem.dtype, _trans(problem)), ((config, 1.0),))  # type: ignore[arg-type]
-    ((row,),) = (case.rows for case in timings.cases(timings.Timings(info, {}, (one,)), problem.dtype, GEMM.problem))
-    return 1e-6 * row.estimated(truth)
+    (case,) = timings.cases(timings.Timings(info, {}, (one,)), problem.dtype, GEMM.problem)
+    return 1e-6 * float(case.estimated(truth)[0])
 
 
 def _trans(problem: Problem) -> str:
@@ -73,10 +73,10 @@ def test_a_fit_finds_what_made_the_timings(tmp_path: Path) -> None:
     result = calibration.collect(GPU, 80.0, tmp_path / "t.json", {}, measure=paper, clock=paper.clock)
     cases = calibration.cases_of(result, "float32")
     fitted = fit.fit(cases, shipped())
-    misses = [abs(math.log(row.estimated(fitted) / row.took)) for case in cases for row in case.rows]
-    assert sum(misses) / len(misses) < 0.02
+    misses = np.concatenate([abs(np.log(case.estimated(fitted) / case.took)) for case in cases])
+    assert misses.mean() < 0.02
     assert fitted.launch == pytest.approx(truth.launch, rel=0.15)
-    known = {row.place for case in cases for row in case.rows if row.took < 1.2 * case.best}
+    known = {int(place) for case in cases for place in case.columns.place[case.took < 1.2 * case.best]}
     assert len(known) > 5
     assert all(fitted.rates[place] == pytest.approx(truth.rates[place], rel=0.15) for place in known)
     assert fit.judge(cases, fitted).mean > 0.99
@@ -111,7 +111,7 @@ def test_a_stored_model_chooses_from_then_on(tmp_path: Path, capsys: pytest.Capt
     model = costs.read(own)
     assert model.made[GPU.can.language]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert set(model.costs[GPU.can.language]) == {"float32", "float64"}
-    assert estimate.fastest(GEMM.problem({"m": 512, "n": 512, "k": 512}), GPU, GPU.local_memory) is not None
+    assert ranking.fastest(GEMM.problem({"m": 512, "n": 512, "k": 512}), GPU, GPU.local_memory) is not None
     assert main(["calibrate", "--refit", str(path), "-o", str(tmp_path / "m.json"), "--json"]) == 0
     assert {row["dtype"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"float32", "float64"}
     assert main(["calibrate", "--refit", str(path), "--judge", str(path), "--json"]) == 0

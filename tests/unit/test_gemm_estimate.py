@@ -12,7 +12,7 @@ import pytest
 from portatile import select, workloads
 from portatile.records import DeviceInfo, Problem, from_json
 from portatile.trials import Trial
-from portatile.workloads.gemm.forms.gpu import estimate, fit, timings
+from portatile.workloads.gemm.forms.gpu import estimate, fit, ranking, timings, variants
 from portatile.workloads.gemm.forms.gpu.costs import known
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 
@@ -34,14 +34,15 @@ def gemm(sizes: list[int], dtype: str, trans: str = "NN") -> Problem:
     return GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": trans[0], "trans_b": trans[1]})
 
 
+def kind(case: Problem, info: DeviceInfo) -> variants.Kind:
+    return estimate.kind_of(case, info, 226 * 1024)
+
+
 def estimated(case: Problem, info: DeviceInfo, point: Gpu, place: int) -> float:
-    cut = point.cut(case, info)
     costs = known(info, case.dtype)
     assert costs is not None
-    tile = estimate.tiles(case)[place]
-    return estimate.microseconds(
-        estimate.shape_of(case, info), point, tile.groups, costs.rates[place], None if cut is None else cut.saved, costs
-    )
+    columns = variants.columns_of(kind(case, info), [(place, point, 0.0)])
+    return float(estimate.microseconds(estimate.shape_of(case, info), columns, costs)[0])
 
 
 @BACKENDS
@@ -60,9 +61,8 @@ def test_choices_are_near_the_best_that_was_timed(backend: str, dtype: str) -> N
 @DTYPES
 def test_more_work_takes_longer(backend: str, dtype: str) -> None:
     info, place = h200(backend), 3
-    point = next(
-        estimate.stagings(estimate.shape_of(gemm([512, 512, 512], dtype), info), estimate.tiles(gemm([512] * 3, dtype))[place].point)
-    )
+    known_kind = kind(gemm([512, 512, 512], dtype), info)
+    point = next(variants.stagings(known_kind, known_kind.tiles[place].point)).of(known_kind.tiles[place].point)
     base = estimated(gemm([1000, 1000, 1000], dtype), info, point, place)
     for more in ([1000, 1000, 4000], [4000, 1000, 1000], [1000, 4000, 1000]):
         assert 2 * base < estimated(gemm(more, dtype), info, point, place) < 6 * base
@@ -76,19 +76,19 @@ def test_more_work_takes_longer(backend: str, dtype: str) -> None:
 def test_few_tiles_share_the_sum_and_many_do_not(backend: str, dtype: str) -> None:
     info = h200(backend)
     limit = info.local_memory if backend == "cuda" else 226 * 1024
-    few, many = (estimate.fastest(gemm(sizes, dtype), info, limit) for sizes in ([64, 64, 50000], [1500, 1500, 500]))
+    few, many = (ranking.fastest(gemm(sizes, dtype), info, limit) for sizes in ([64, 64, 50000], [1500, 1500, 500]))
     assert few is not None
     assert many is not None
     assert few.SPLIT_K >= 16
     assert many.SPLIT_K == 1
-    assert estimate.fastest(gemm([64, 64, 64], dtype), info, 1024) is None, "no tile is so small"
+    assert ranking.fastest(gemm([64, 64, 64], dtype), info, 1024) is None, "no tile is so small"
 
 
 @DTYPES
 def test_small_products_take_one_launch_through_opencl(dtype: str) -> None:
     info = h200("opencl")
     for sizes in ([1024, 96, 768], [777, 555, 333], [32, 32, 1024]):
-        point = estimate.fastest(gemm(sizes, dtype), info, 226 * 1024)
+        point = ranking.fastest(gemm(sizes, dtype), info, 226 * 1024)
         assert point is not None
         assert (point.SPLIT_K == 1 or point.JOIN, point.TAIL, point.PACK_A, point.PACK_B) == (True, 0, False, False), sizes
 

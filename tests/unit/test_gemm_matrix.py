@@ -14,6 +14,7 @@ from portatile.device.amdgcn import compiler as amd
 from portatile.device.base import Memory, Slot
 from portatile.device.cuda import compiler, packed
 from portatile.device.cuda.info import capabilities
+from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import DeviceInfo, Launch, Layout, Problem, TensorMap
 from portatile.workloads.gemm import forms, plan, units
@@ -33,6 +34,15 @@ OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=with_warp_group
 
 def problem(size: int, dtype: str, trans: str = "NN") -> Problem:
     return WORKLOAD.problem({"m": size, "n": size, "k": size}, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
+
+
+def launches(case: Problem, point: Point) -> list[Launch]:
+    return [step for step in WORKLOAD.plan(case, point.config(), HOPPER).steps if isinstance(step, Launch)]
+
+
+def number(step: Launch, name: str) -> int:
+    """The value of a scalar."""
+    return next(int(arg.value) for arg in step.args if arg.name == name and arg.value is not None)
 
 
 def product(case: Problem, point: Point, device: DeviceInfo) -> Launch:
@@ -115,10 +125,6 @@ def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str
     assert [step.kernel for step in launches(replace(case, layout=odd), point)] == ["gemm_lines"] * 2 + ["gemm"]
 
 
-def launches(case: Problem, point: Point) -> list[Launch]:
-    return [step for step in WORKLOAD.plan(case, point.config(), HOPPER).steps if isinstance(step, Launch)]
-
-
 @pytest.mark.parametrize(("dtype", "instructions"), [("float16", "v_wmma_f32_16x16x16_f16"), ("int8", "v_wmma_i32_16x16x16_iu8")])
 def test_fragments_become_amds_instructions(dtype: str, instructions: str) -> None:
     try:
@@ -192,10 +198,37 @@ def test_packed_launches_make_tensor_maps_of_addresses(monkeypatch: pytest.Monke
     assert list(packed._writing([Slot(1, Memory), Slot(0, form)])((7, 9))) == [9, bytes([7]) * 128]
 
 
+def test_large_products_have_clusters() -> None:
+    """Where rows are aligned, too; small ones and those of eight-bit floats have none, and OpenCL has none at all."""
+    chosen = [WORKLOAD.default(problem(size, dtype), HOPPER)["CLUSTER"] for dtype, size in (("bfloat16", 4096), ("bfloat16", 1024))]
+    assert chosen == [2, 1]
+    assert WORKLOAD.default(problem(4096, "float8_e4m3fn:bfloat16", "NT"), HOPPER)["CLUSTER"] == 1
+    assert WORKLOAD.default(problem(4096, "bfloat16"), OPENCL)["CLUSTER"] == 1
+
+
+def test_tiles_of_192_columns_where_they_fill_the_device() -> None:
+    """3072^3: 384 tiles of 128 x 192 on 132 multiprocessors in three rounds, where 288 of 128 x 256 take three, too."""
+    config = WORKLOAD.default(problem(3072, "bfloat16"), HOPPER)
+    assert (config["TBR"], config["TRR"], config["TCR"]) == (2, 1, 12)
+
+
+def test_many_groups_share_a_long_sum_and_the_sum_of_theirs() -> None:
+    """As many loads run ahead of a sum as planes are added, 16 at most."""
+    case = WORKLOAD.problem({"m": 64, "n": 64, "k": 65536}, "bfloat16")
+    assert WORKLOAD.default(case, HOPPER)["SPLIT_K"] == 128
+    for parts, ahead, shares in ((128, 16, 8), (64, 16, 4), (8, 8, 1), (2, 2, 1)):
+        last = launches(case, replace(hopper.tile(64, 64, 8), SPLIT_K=parts))[-1]
+        assert last.kernel == "gemm_reduce"
+        assert last.local_size[1] == shares
+        assert f"#pragma unroll {ahead}\n" in last.source.text
+        assert EARLY_START in last.source.options
+        assert "AFTER_PREVIOUS();" in last.source.text
+
+
 def test_groups_go_from_tile_to_tile() -> None:
     launch = product(problem(4096, "bfloat16"), hopper.tile(128, 256, 4), HOPPER)
     assert launch.global_size[0] == 132 * launch.local_size[0]
-    assert launch.source.options == ("-arch=sm_90a",)
+    assert launch.source.options == ("-arch=sm_90a", EARLY_START)
 
 
 def test_a_default_is_legal_and_uses_what_the_device_has() -> None:

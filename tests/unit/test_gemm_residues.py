@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from math import gcd, prod
 
 import numpy as np
@@ -55,8 +56,23 @@ def test_floats_give_the_remainders_of_integers(dtype: str) -> None:
         largest = sum(128 * abs(count) for word in counted for count in word)
         times = np.float32(reciprocal.rstrip("f"))
         product = np.spacing(np.float32(largest / p)) / 2  # where it is rounded before it is added
-        assert largest < 2**22
+        assert largest == found.largest(p) < 2**22
         assert largest * abs(float(times) - 1 / p) + product < 1 / (2 * p)
+
+
+@pytest.mark.parametrize("dtype", numbers.COUNT)
+def test_quotients_are_right_where_sums_of_digits_start(dtype: str) -> None:
+    """A multiply-add of the whole float, whose only rounding is to an integer, errs by less than what lies between s / p and a half."""
+    found = numbers.numbers(dtype)
+    tables = (found.tables[name][1:] for name in ("reciprocals", "shifts", "starts"))
+    for reciprocal, shift, (bits, p) in zip(*tables, strict=True):
+        start = int(np.array(bits, "<i4").view("<f4"))
+        assert start == found.start(p)
+        assert start % p == start % 256 == bits % 256 == 0
+        assert 2**23 + found.largest(p) <= start
+        assert start + found.largest(p) < 2**24
+        assert start // p + float(shift[:-1]) == 3 << 22
+        assert (start + found.largest(p)) * abs(Fraction(float(np.float32(reciprocal[:-1]))) - Fraction(1, p)) < Fraction(1, 2 * p)
 
 
 @pytest.mark.parametrize("dtype", numbers.COUNT)
@@ -69,8 +85,13 @@ def test_any_sum_follows_from_its_remainders(dtype: str) -> None:
     for value in (0, 1, -1, limit, -limit, 3**20, -(2**40)):
         for far in (0, 1, -1) if largest > 128 else (0,):
             rest = iter([numbers.centred(value, p) + far * p for p in found.moduli])
-            joined = iter(tables["joined"])
-            sums = [sum(next(rest) * next(joined)[0] for _ in pair) for pair in found.pairs]
+            sums = [sum(next(rest) * count for count in found.counts(pair)) for pair in found.pairs]
+            assert all(-(2**15) <= count < 2**15 for pair in found.pairs for count in found.counts(pair))
+            words = [np.array(word, "<i4").view("<i2").tolist() for word in tables["joined"]]
+            assert all(
+                tuple(word[: len(pair)]) == found.counts(pair)
+                for word, pair in zip(np.reshape(words, (-1, 2)).tolist(), found.pairs, strict=True)
+            )
             assert all((one - value) % prod(pair) == 0 for one, pair in zip(sums, found.pairs, strict=True))
             v = [sum(one * row[t] for one, row in zip(sums, tables["idempotents"], strict=True)) for t in range(found.wide)]
             assert max(map(abs, v)) < 2**62
@@ -88,8 +109,7 @@ def test_what_is_formed_of_remainders_fits(dtype: str) -> None:
     """In int32 of a pair, in int64 of all, and how often the product of the moduli is contained is known to less than a hundredth."""
     found = numbers.numbers(dtype)
     whole, largest = prod(found.moduli), 3 * 128 if dtype.startswith("complex") else 128
-    joined = iter(found.tables["joined"])
-    sums = [sum(largest * abs(next(joined)[0]) for _ in pair) for pair in found.pairs]
+    sums = [sum(largest * abs(count) for count in found.counts(pair)) for pair in found.pairs]
     assert max(sums) < 2**31
     limbs = [sum(one * abs(row[t]) for one, row in zip(sums, found.tables["idempotents"], strict=True)) for t in range(found.wide)]
     turns = sum(limbs[t] << (numbers.LIMB * t) for t in range(found.wide)) // whole + 1
@@ -124,6 +144,16 @@ def test_it_is_computed_unasked_where_it_wins_clearly() -> None:
     for sizes in ((8192, 8192, 64), (64, 8192, 8192), (0, 8192, 8192)):
         problem = gemm.problem(dict(zip("mnk", sizes, strict=True)), "complex64")
         assert precisions.preferred(problem, hopper) is problem
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_it_takes_the_place_of_three_real_products_where_it_wins(dtype: str) -> None:
+    hopper = replace(DEVICES["gpu"], capabilities=capabilities("sm_90"))
+    large, small = (workloads.get("gemm3m").problem(dict.fromkeys("mnk", size), dtype, {"trans_a": "C"}) for size in (4096, 512))
+    assert precisions.preferred(large, hopper) == WORKLOAD.problem(large.sizes, dtype, {"trans_a": "C"})
+    assert precisions.preferred(large, hopper, DEVICES["cpu"]) is large
+    assert precisions.preferred(small, hopper) is small
+    assert [name for name in ("", *precisions.choices("gemm"), "native") if precisions.chosen_by_device(name)] == ["", "3m"]
 
 
 @pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (16384, 300, 40000)])
@@ -167,6 +197,19 @@ def test_a_group_that_goes_through_all_products_takes_each_ones_modulus() -> Non
     _, products = (step for step in plan.steps if isinstance(step, Launch) and step.kernel == "gemm")  # leading bits, then all
     assert products.global_size[2] == 1
     assert "reduced(sums[r][c / 2 + e], problem)" in products.source.text
+
+
+def test_groups_that_make_bytes_follow_how_an_operand_lies() -> None:
+    """With k fast few rows, as long as they may be, which are near when they are read again; else, and on processors, neighbouring ones."""
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    for kind, groups in (("gpu", [(256, 1, 1), (64, 8, 1)]), ("cpu", [(16, 4, 1)] * 2)):
+        problem = WORKLOAD.problem(sizes, "float64")
+        plan = WORKLOAD.plan(problem, WORKLOAD.default(problem, DEVICES[kind]), DEVICES[kind])
+        assert [step.local_size for step in plan.steps if isinstance(step, Launch) and step.kernel == "residues_cut"] == groups
+    short = WORKLOAD.problem({"m": 512, "n": 512, "k": 100}, "float64")
+    plan = WORKLOAD.plan(short, WORKLOAD.default(short, DEVICES["gpu"]), DEVICES["gpu"])
+    assert isinstance(plan.steps[0], Launch)
+    assert plan.steps[0].local_size == (64, 4, 1)
 
 
 @pytest.mark.drawn(1 / 4)

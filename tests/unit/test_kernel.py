@@ -340,3 +340,18 @@ def test_a_parameter_that_nothing_depends_on_warns() -> None:
         Kernel(text, "f", (np.zeros(4, np.float32),), {"V": [1, 2], "group": [1]}, constants={"W": "V"}, **given)
     with pytest.warns(UserWarning, match="depends on the parameter UNUSED"):
         Kernel(text, "f", (np.zeros(4, np.float32),), {"W": [1, 2], "group": [1, 2], "UNUSED": [1, 2]}, **given)
+
+
+def test_an_error_in_the_reference_says_on_which_arguments() -> None:
+    a, b, short = np.ones(N, np.float32), np.ones(N, np.float32), np.ones(3, np.float32)
+
+    def reference(a: Any, b: Any) -> Any:
+        if len(a) < N:
+            raise ZeroDivisionError("not for so few")
+        return a + b
+
+    kernel = add(arguments=(a, b, np.zeros(N, np.float32), N), reference=reference, awkward=[(short, short, np.zeros(3, np.float32), 3)])
+    kernel.expected(kernel.problem())
+    with pytest.raises(ZeroDivisionError) as caught:
+        kernel.expected(kernel.awkward(kernel.problem())[0])
+    assert caught.value.__notes__ == ["in the reference of add, on the edge case a[3] b[3] c[3]"]

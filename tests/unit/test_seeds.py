@@ -22,6 +22,11 @@ def test_of_many(case):
     sometimes(1 / 2)
     print("ran", case)
 
+@pytest.mark.drawn(1e-9)
+@pytest.mark.parametrize("case", range(3))
+def test_rare(case):
+    print("ran", 200 + case)
+
 @pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize("case", range(40))
 def test_marked(case):
@@ -51,6 +56,7 @@ def test_a_seed_repeats_a_run_and_shards_share_it(tmp_path: Path) -> None:
     assert {**halves[0][0], **halves[1][0]} == drawn
     assert halves[0][1] | halves[1][1] == ran
     assert all(0 < sum(first <= case < first + 40 for case in ran) < 40 for first in (0, 100))
+    assert sum(case >= 200 for case in ran) == 1, "one of each function runs"
     assert len({seed for of_test in drawn.values() for seed in of_test}) == 120
     others, ran_then = run(tmp_path, seed=6)
     assert others.keys() == drawn.keys()

@@ -59,6 +59,18 @@ def test_products_are_shared_by_rate_until_links_or_memory_bind() -> None:
     assert crowded.binds == "host memory"
 
 
+def test_what_all_devices_need_comes_over_all_links() -> None:
+    """Half of it over each link, the other half from the other device; the first way there and the last way back are waited for."""
+    machine = Machine((1e12, 1e12), links=(1e9, 1e9), host=1e12, piece=0.0)
+    assert machine.arrival(1e9, 1e9) == pytest.approx(1.0)
+    assert replace(machine, peer=5e9).arrival(1e9, 1e9) == pytest.approx(0.5 + 0.1)
+    assert replace(machine, peer=5e9, host=1e9).bandwidths() == (5e8, 5e8)
+    work = SharedProduct(4096, flops=1e9, row_bytes=0.0, shared_bytes=1e9)
+    assert simulation.product(work, replace(machine, peer=5e9)).seconds == pytest.approx(0.6 + 2.048, rel=0.04)
+    one = replace(machine, rates=(1e12,), links=(1e9,))
+    assert simulation.product(replace(work, shared_bytes=0.0, row_bytes=1e5), one).seconds == pytest.approx(4.096 + 0.0512 + 0.0032)
+
+
 def test_a_recorded_run_stands_beside_its_simulation() -> None:
     trials = [replace(trial(n), seconds={"compile": 0.5, "run": 0.5}, time=f"2026-11-23T10:00:{n:02}+00:00") for n in range(10)]
     row = scale.as_recorded(trials, 0, FREE)

@@ -96,7 +96,7 @@ def test_a_callable_that_asks_for_types_is_not_taken_for_what_it_does_with_other
 
 
 def test_walks_that_cannot_count_prune_by_bounds() -> None:
-    effort = Effort(states=3, few_states=3, descents=5, dry=10)
+    effort = Effort(states=3, few_states=3, descents=5, fruitless=10)
     space = ParameterSpace(WIDE, ["p0 + p1 + p2 + p3 + p4 + p5 == 114"], effort=effort)
     assert space.sample(np.random.default_rng(0)) == dict.fromkeys(WIDE, 19)
     assert list(space) == [dict.fromkeys(WIDE, 19)]

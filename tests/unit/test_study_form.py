@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,88 +12,21 @@ from typing import Any
 
 import pytest
 
-from portatile.cli import main
-from portatile.cli import study as study_command
-from portatile.errors import UnknownNameError, UsageError
-from portatile.figures.bars import BarChart
-from portatile.records import Config, Problem, to_json
-from portatile.studies import memory, strategies
+from portatile.errors import UnknownNameError
+from portatile.records import Config, Problem
+from portatile.studies import memory
 from portatile.studies.form import discover, gallery, page, table
 from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
 from portatile.studies.form.journal import Journal
-from portatile.studies.form.study import EXPERIMENTS, Asked, Column, Option, Run, Study, option
-from support.recordings import recorded
+from portatile.studies.form.study import EXPERIMENTS, Column, Run, Study
+from support.invented_study import STUDY, Options, Row, asked, breaks_at, forget, measure, measured
 from support.trials import DEVICE
-
-
-@dataclass(frozen=True)
-class Row:
-    device: str
-    size: int
-    seconds: float | None
-    share: float | None = None
-    status: str = "ok"
-
-
-@dataclass(frozen=True)
-class Options:
-    sizes: tuple[int, ...] = option((1, 2, 3, 4), "Sizes.")
-    word: str = option("a", Option("A word.", choices=("a", "b")))
-
-
-measured: list[int] = []
-breaks_at: list[int] = []
-
-
-def measure(run: Run) -> Iterator[Row]:
-    run.expect(len(run.options.sizes))
-    for size in run.options.sizes:
-        row = Row("x", size, None)
-        if run.known(row):
-            continue
-        if size in breaks_at:
-            raise KeyboardInterrupt
-        measured.append(size)
-        yield replace(row, seconds=size / 10)
-
-
-def finish(rows: Sequence[Row]) -> list[Row]:
-    best = min((row.seconds or 1.0 for row in rows), default=1.0)
-    return [replace(row, share=best / (row.seconds or 1.0)) for row in rows]
-
-
-def figures(rows: Sequence[Row]) -> list[BarChart]:
-    values = tuple((row.seconds,) for row in rows)
-    return [BarChart("Bars", "said", "time", "s", tuple(str(row.size) for row in rows), ("t",), values)]
-
-
-STUDY = Study(
-    name="invented",
-    answers=("D0.0",),
-    question="Is <this> a question?",
-    minutes=1.0,
-    timed="nothing & nobody.",
-    row=Row,
-    key=("device", "size"),
-    columns=(Column("device", "device"), Column("size", "size"), Column("time", "seconds", "s"), Column("", "status")),
-    measure=measure,
-    figures=figures,
-    options=Options,
-    finish=finish,
-    devices="none",
-    sample=lambda devices: Asked((), Options()),
-)
 
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    measured.clear()
-    breaks_at.clear()
-
-
-def asked(**changes: Any) -> Asked:
-    return Asked((), replace(Options(), **changes))
+    forget()
 
 
 def test_a_study_that_is_interrupted_goes_on() -> None:
@@ -231,60 +160,6 @@ def test_a_gallery_shares_its_time_and_tells_what_it_left_out() -> None:
     assert [one.reason for one in result.skipped] == ["not reached"]
 
 
-@pytest.fixture
-def invented(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover, "studies", lambda: {"invented": STUDY})
-
-
-@pytest.mark.usefixtures("invented")
-def test_the_command_writes_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for kind, begins in ((".csv", "device,"), (".json", "[{"), (".svg", "<svg"), (".html", "<!doctype")):
-        path = tmp_path / f"out{kind}"
-        assert main(["study", "invented", "--sizes", "1,2", "-o", str(path)]) == 0
-        assert path.read_text().startswith(begins)
-        assert "Timed: nothing & nobody." in capsys.readouterr().out
-    assert main(["study", "invented", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 4
-    assert main(["study", "invented", "--csv"]) == 0
-    assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out)))) == 4
-
-
-@pytest.mark.usefixtures("invented")
-def test_the_command_keeps_and_shows_what_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    breaks_at.append(3)
-    path = tmp_path / "out.csv"
-    assert main(["study", "invented", "-o", str(path)]) == 130
-    shown = capsys.readouterr().out
-    assert "interrupted: 2 rows" in shown
-    assert "200 ms" in shown
-    assert path.read_text().count("\n") == 3
-    breaks_at.clear()
-    assert main(["study", "invented", "-o", str(path)]) == 0
-    assert measured == [1, 2, 3, 4]
-    assert path.read_text().count("\n") == 5
-
-
-@pytest.mark.parametrize("study", [one for one in discover.studies().values() if one.problem == "none"], ids=lambda study: study.name)
-def test_every_command_has_one_budget(study: Study) -> None:
-    """Its time, or that of its searches."""
-    command = study_command._command(study)
-    assert ["--budget" in param.opts for param in command.params].count(True) == 1
-
-
-@pytest.mark.usefixtures("invented")
-def test_the_command_ends_in_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(run: Run) -> Iterator[Row]:
-        for row in measure(run):
-            time.sleep(0.01)
-            yield row
-
-    monkeypatch.setattr(discover, "studies", lambda: {"invented": replace(STUDY, measure=slow)})
-    assert main(["study", "invented", "--budget", "1ms"]) == 0
-    assert "out of time: 1 row" in capsys.readouterr().out
-    assert main(["study", "invented", "--budget", "10"]) == 2
-    assert "is no time" in capsys.readouterr().err
-
-
 def test_a_product_that_would_take_longer_than_is_left_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a smaller one of the same kernel on the same device; what is not known is tried."""
 
@@ -300,59 +175,6 @@ def test_a_product_that_would_take_longer_than_is_left_is_left_out(monkeypatch: 
     assert {row.size: row.status for row in rows} == {10: "ok", 100: "ok", 1000: "left out: 2000 s are too long"}
 
 
-@pytest.mark.usefixtures("invented")
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_request_to_end_is_an_interruption(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended(run: Run) -> Iterator[Row]:
-        for row in measure(run):
-            if row.size == 3:
-                signal.raise_signal(getattr(signal, name))
-            yield row
-
-    monkeypatch.setattr(discover, "studies", lambda: {"invented": replace(STUDY, measure=ended)})
-    before = signal.getsignal(getattr(signal, name))
-    assert main(["study", "invented"]) == 130
-    assert "interrupted: 2 rows" in capsys.readouterr().out
-    assert signal.getsignal(getattr(signal, name)) is before
-
-
-@pytest.mark.usefixtures("invented")
-def test_all_studies_are_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portatile.cli.study._devices", lambda selectors, usual: (SimpleNamespace(info=DEVICE),))
-    assert main(["study", "all", "--budget", "1m", "-o", str(tmp_path / "all.html")]) == 0
-    assert "invented" in capsys.readouterr().out
-    assert "<svg" in (tmp_path / "all.html").read_text()
-    assert main(["study", "all", "-o", str(tmp_path / "all.csv")]) == 2
-    assert main(["study", "all", "--budget", "20", "-o", str(tmp_path / "all.html")]) == 2
-
-
-@pytest.mark.usefixtures("invented")
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["invented", "--sizes", "big"], "128,256"),
-        (["invented", "--word", "c"], "'a', 'b'"),
-        (["invented", "-o", "x.txt"], ".html"),
-        (["invented", "-o", "/nowhere/x.csv"], "no folder"),
-        (["invent"], "Did you mean 'invented'?"),
-        ([], "--list"),
-    ],
-)
-def test_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", *args]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
-
-
-def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "--list"]) == 0
-    shown = capsys.readouterr().out
-    for study in discover.studies().values():
-        assert study.question in shown
-    assert shown.count("experiments in published papers") == 1
-    with pytest.raises(UnknownNameError, match="Did you mean 'memory'"):
-        discover.get("memori")
-
-
 @pytest.mark.parametrize("study", discover.studies().values(), ids=lambda study: study.name)
 def test_every_study_is_whole(study: Study) -> None:
     names = table.columns(study.row)
@@ -366,43 +188,8 @@ def test_every_study_is_whole(study: Study) -> None:
     assert list(study.finish([])) == []
 
 
-def test_the_curves_of_strategies_are_read_where_places_double() -> None:
-    rows = [
-        strategies.StrategiesRow("r", name, "evaluations", float(place), 0.1, 0.2, 0.3, to_95, None, score, 0.0)
-        for name, score, to_95 in (("slow", None, None), ("quick", 0.5, 7.0))
-        for place in range(1, 11)
-    ]
-    assert [row.place for row in strategies.few(rows) if row.strategy == "slow"] == [1.0, 2.0, 4.0, 8.0, 10.0]
-    assert strategies.notes(rows)[0].endswith("quick (7), slow (never)")
-    assert "rounding allows" in table.legend((Column("error", "place"), Column("error", "error")), [SimpleNamespace(error=0.5)])
-    assert table.legend((Column("error", "error"),), [SimpleNamespace(error=None)]) == ""
-
-
-def test_recordings_without_a_valid_trial_are_left_out(tmp_path: Path) -> None:
-    problem = Problem("matmul", {"m": 8, "n": 8, "k": 8}, "float32", {}, {})
-    broken = [replace(trial, problem=problem, status="crash", samples=()) for trial in recorded()]
-    file = tmp_path / "trials.json"
-    said: list[str] = []
-    file.write_bytes(to_json([*broken, *recorded()]))
-    options = strategies.StrategiesOptions(files=(file,), strategies="random", repeats=1, budget="5")
-    assert {row.strategy for row in strategies.measure(Run((), options, say=said.append))} == {"random"}
-    (left_out,) = (line for line in said if line.startswith("left out"))
-    assert left_out.startswith("left out matmul m=8 n=8 k=8")
-    assert left_out.endswith("none of its 60 configurations is valid")
-    file.write_bytes(to_json(broken))
-    with pytest.raises(UsageError, match=r"no recorded configuration in .* is valid"):
-        list(strategies.measure(Run((), options)))
-
-
 def test_text_stands_left_wherever_its_column_is() -> None:
     shown = (Column("device", "device"), Column("size", "size"), Column("time", "seconds", "s"), Column("", "status"))
     result = table.readable(shown, [Row("x", 1, 0.5), Row("y", 2, None, status="refused")], 3)
     assert (result.left, result.texts) == (1, {0, 3})
     assert [line[3] for line in result.cells] == ["", "ref"]
-
-
-def test_an_element_type_is_named_once(recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]) -> None:
-    """`study phases` has the option of its own, for when no workload is named."""
-    assert main(["study", "phases", "matmul", "--help"]) == 0
-    assert capsys.readouterr().out.count("--dtype") == 1
-    assert not [warning for warning in recwarn if "more than once" in str(warning.message)]

@@ -36,6 +36,8 @@ def complex_factor(value: Any, name: str) -> complex:
     """A scalar such as ``alpha``, real or complex; raises ArgumentError as ``factor`` does. ``check_factors`` looks at the dtype."""
     if type(value) is float:
         return value
+    if type(value) is int:
+        return factor(value, name)
     if np.iscomplexobj(value) and not isinstance(value, str) and np.size(value) == 1:
         return complex(value)
     return factor(value, name)
@@ -66,6 +68,8 @@ def factor(value: Any, name: str) -> float:
     if type(value) is float:
         return value
     try:
+        if type(value) is int:
+            return float(value)
         if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
             raise TypeError
         return float(value)
@@ -86,14 +90,24 @@ def check_dtype(dtype: np.dtype[Any], name: str, types: tuple[str, ...] = DTYPES
     """Raise ArgumentError for elements that are none of ``types``, with what to do."""
     if dtype not in NAMES and name_of(dtype) not in types:
         order = "" if dtype.isnative else " in foreign byte order"
-        suggested = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
-        advice = (
-            "take real and imaginary part apart"
-            if dtype.kind == "c" and types is DTYPES
-            else f"convert it, for example with {name}.astype('{suggested}')"
-        )
-        advice = remedy(name, advice)
+        advice = remedy(name, _conversion(dtype, name, types))
         raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(types)}: {advice}")
+
+
+def _conversion(dtype: np.dtype[Any], name: str, types: tuple[str, ...]) -> str:
+    """What to do with an array of another dtype: the nearest type that is supported."""
+    if dtype.names is not None:
+        return f"take one of its fields, for example {name}[{dtype.names[0]!r}]"
+    native = name_of(dtype.newbyteorder("="))
+    if dtype.kind == "c" and types is DTYPES:
+        return "take real and imaginary part apart"
+    if native in types:
+        suggested = native
+    elif dtype.kind == "c":
+        suggested = "complex128"
+    else:
+        suggested = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
+    return f"convert it, for example with {name}.astype('{suggested}')"
 
 
 def check_orbitals(psi: Any, axes: int) -> None:

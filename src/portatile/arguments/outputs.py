@@ -13,6 +13,7 @@ from portatile.arguments.checks import ALL, DTYPES, NAMES, writable
 from portatile.arguments.matrices import Array, Matrix, matrix
 from portatile.device.base import Memory, Queue
 from portatile.device.buffer import Buffer
+from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 
 
@@ -116,7 +117,7 @@ def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None)
     Raises ArgumentError for a library whose arrays cannot be made here.
     """
     if isinstance(model, np.ndarray):
-        return np.empty(shape, kind or model.dtype)  # type: ignore[return-value]
+        return locked.empty(shape, kind or model.dtype)  # type: ignore[return-value]
     if isinstance(model, Buffer):
         return Buffer.empty(shape, kind or model.dtype, model.device)  # type: ignore[return-value]
     if hasattr(model, "new_empty"):  # PyTorch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,12 @@ from portatile.workloads.gemm.forms.gpu.costs import Model
 @_options.device("selector")
 @click.option("--budget", default="10m", show_default=True, help="Time for timing; fitting takes seconds more.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model's file instead of the user's own.")
-@click.option("--refit", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Fit to the timings in this file.")
+@click.option(
+    "--refit",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Fit to the timings in this file, or these.",
+)
 @click.option("--judge", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Judge the model on the timings in this file.")
 @_options.document()
 def command(
@@ -32,7 +38,7 @@ def command(
     selector: str | None,
     budget: str,
     output: Path | None,
-    refit: Path | None,
+    refit: tuple[Path, ...],
     judge: Path | None,
     as_json: bool,
 ) -> None:
@@ -47,7 +53,7 @@ def command(
     """
     if output is not None:
         _files.writable(output)
-    if refit is not None:
+    if refit:
         rows, records = _refitted(refit, judge, output)
     elif judge is not None:
         rows, records = _judged(timings.read(judge), None), []
@@ -76,27 +82,27 @@ def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[lis
     with _console.bar("configurations timed", 0) as advance:
         collected = calibration.collect(info, seconds, path, provenance, advance)
     _console.say(f"timed {_console.counted(len(collected.shapes), 'shape')}; {path}")
-    return _stored(collected, path, provenance["command"], output)
+    return _stored({path: collected}, provenance["command"], output)
 
 
-def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
-    collected, origin = timings.read(refit), f"portatile calibrate gemm --refit {refit.name}"
+def _refitted(refit: Sequence[Path], judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
+    collected = {path: timings.read(path) for path in refit}
+    origin = " ".join(("portatile calibrate gemm", *(f"--refit {path.name}" for path in refit)))
     if judge is None or output is not None:
-        return _stored(collected, refit, origin, output)
-    fitted, other = calibration.fitted(collected, refit, origin), timings.read(judge)
-    if other.device.can.language != collected.device.can.language:
-        raise UsageError(
-            f"{refit} was timed through {collected.device.can.language}, {judge} through {other.device.can.language}: not comparable"
-        )
+        return _stored(collected, origin, output)
+    fitted, other = calibration.fitted(collected, origin), timings.read(judge)
+    language = next(iter(collected.values())).device.can.language
+    if other.device.can.language != language:
+        raise UsageError(f"{refit[0]} was timed through {language}, {judge} through {other.device.can.language}: not comparable")
     rows = _judged(other, fitted.model)
-    if judge != refit:
-        rows += _rows(other.device, calibration.fitted(other, judge, "judged"))
+    if judge not in refit:
+        rows += _rows(other.device, calibration.fitted({judge: other}, "judged"))
     return rows, [fitted.model]
 
 
-def _stored(collected: timings.Timings, path: Path, origin: str, output: Path | None) -> tuple[list[Row], list[Model]]:
-    fitted = calibration.fitted(collected, path, origin)
-    own = costs.own_file(collected.device.name, collected.device.can.language, settings.load().data_dir)
+def _stored(collected: Mapping[Path, timings.Timings], origin: str, output: Path | None) -> tuple[list[Row], list[Model]]:
+    fitted, device = calibration.fitted(collected, origin), next(iter(collected.values())).device
+    own = costs.own_file(device.name, device.can.language, settings.load().data_dir)
     target = own if output is None else output
     model = fitted.model
     if output is not None and output.exists() and output.stat().st_size:
@@ -105,7 +111,7 @@ def _stored(collected: timings.Timings, path: Path, origin: str, output: Path | 
             model = replace(model, made={**before.made, **model.made}, costs={**before.costs, **model.costs})
     calibration.write(target, model)
     _console.err.print(f"the model is in {target}", markup=False, soft_wrap=True)
-    return _rows(collected.device, fitted), [model]
+    return _rows(device, fitted), [model]
 
 
 def _rows(device: DeviceInfo, fitted: calibration.Fitted) -> list[Row]:

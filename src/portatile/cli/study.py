@@ -19,7 +19,7 @@ from portatile.errors import UsageError
 from portatile.records import Problem
 from portatile.studies.form import conduct, discover, gallery, page
 from portatile.studies.form.conduct import Conditions, Listener
-from portatile.studies.form.study import EXPERIMENTS, Asked, Study
+from portatile.studies.form.study import EXPERIMENTS, Study, StudyRequest
 from portatile.trials import Budget
 
 _INTERRUPTED = 130
@@ -135,7 +135,7 @@ def _command(study: Study) -> click.Command:
 def _run(study: Study, problem: Problem | None, values: dict[str, Any]) -> int:
     options, seconds = _study_options.chosen(study.options, values), _seconds(values.get("limit"))
     target = StudyOutput(values["outputs"], values["as_json"], values["as_csv"])
-    request = Asked(_devices(values.get("selectors", ()), study.devices), options, problem)
+    request = StudyRequest(_devices(values.get("selectors", ()), study.devices), options, problem)
     with _terminated_like_interrupted(), _progress(study) as listener:
         outcome = conduct.conduct(study, request, Conditions(values["fresh"], seconds), listener)
     target.give(outcome)

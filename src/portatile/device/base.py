@@ -7,14 +7,14 @@ Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.event import Event
-from portatile.device.module import Kernel, Module, Releasable
+from portatile.device.module import Kernel, Module, PageLock, Releasable
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
@@ -125,12 +125,16 @@ class Queue(Releasable):
         """Whether commands go into a graph that another library captures, which runs them later."""
         return False
 
-    def transient(self, nbytes: int) -> Memory:
-        """Memory that belongs to the graph being captured, for commands that are queued before its ``release``; CUDA only.
+    def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
+        """Memory that the graph being captured keeps as long as it exists; CUDA only. It is not released.
 
-        Raises DeviceError elsewhere.
+        Later calls of the same capture get the same memory at the same ``place``, ``zeroed`` or not. ``zeroed`` memory holds zeros before
+        the graph's first run; its commands leave it so. Raises DeviceError elsewhere, and where there is no memory.
         """
         raise DeviceError(f"{self.device.info.id} captures no graphs")
+
+    def forget_graph(self) -> None:
+        """Give calls that come other memory, after one was broken off."""
 
     @abstractmethod
     def launch(
@@ -231,7 +235,7 @@ class Device(Releasable):
     generation = 0
     abandoned = False
     spare: Callable[[], bool] = staticmethod(lambda: False)
-    """Asked for memory where there is not enough: gives back what is kept for later, and says whether there was anything."""
+    """StudyRequest for memory where there is not enough: gives back what is kept for later, and says whether there was anything."""
 
     @property
     def memory_rate(self) -> float:
@@ -346,6 +350,15 @@ class Device(Releasable):
     @abstractmethod
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         """Pinned host memory, which the device copies at full speed; freed with its last reference, invalid once the device is released."""
+
+    locks_pages = False  # whether ``lock`` can
+
+    def lock(self, array: NDArray[Any]) -> PageLock | None:
+        """Lock a C-contiguous host array, so that all devices of the back end copy it as ``pinned`` memory; None where that is refused.
+
+        The caller releases the lock before the array frees its memory.
+        """
+        return None
 
     @abstractmethod
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:

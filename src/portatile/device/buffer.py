@@ -18,6 +18,7 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.copies import address
 from portatile.device.dlpack import CPU_DEVICE, CUDA_DEVICE, Strided, export, packed
 from portatile.device.foreign_arrays import LEGACY_STREAM, in_cuda_memory, strided
+from portatile.device.page_locked import locked
 from portatile.device.strides import checked_sizes, places, reshaped, runs, span, wanted_shape
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
@@ -336,7 +337,7 @@ class Buffer:
     def _raw(self, queue: Queue) -> tuple[NDArray[np.uint8], int]:
         """A copy of the bytes from the first element to the last, and where they begin in the memory; waits for the queue."""
         low, high = self._extent()
-        raw = np.empty(high - low, np.uint8)
+        raw = locked.empty((high - low,), np.uint8)
         staging.download(queue, raw, self.memory, low)
         return raw, low
 

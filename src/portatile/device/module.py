@@ -22,6 +22,16 @@ class Releasable(ABC):
         self.release()
 
 
+class PageLock(Releasable):
+    """Pages of a host array that are locked in memory: ``alive`` until they or the device are released."""
+
+    alive: bool
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Block until the device has done what it was given so far."""
+
+
 class Kernel(ABC):
     """A kernel that is loaded on a device."""
 

@@ -7,14 +7,10 @@ Blocks are large, because Python lets one thread at a time ask the driver for so
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,13 +20,14 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.copies import contiguous, fits
 from portatile.device.event import Event
+from portatile.device.page_locked import locked
+from portatile.device.side_by_side import side_by_side, threads
 
 _LARGE = 1 << 23  # bytes from which on it pays
+_NOTED = 1 << 18  # bytes of what may be part of an array that is locked
 _BLOCK = 1 << 23  # of those that are kept
 _BLOCKS = 16  # at most: two for each thread of a copy
-_COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
 _SHARE = 1 << 21  # bytes for which another thread pays
-_LINKS = 4  # such copies for whose threads there is room: of several devices, either way
 
 
 @dataclass
@@ -86,7 +83,7 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
     The array may change when this returns; if it need not be ``blocking``, only when the queue has finished. ``most``: threads at most; as
     many as pay, where it is 0.
     """
-    if not pays(queue.device, array):
+    if _crosses(queue.device, array) or not pays(queue.device, array):
         queue.upload(target, array, offset, blocking)
         return
     contiguous(array)
@@ -113,7 +110,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
 
     ``most``: threads at most, as of ``upload``.
     """
-    if not pays(queue.device, array):
+    if _crosses(queue.device, array, back=True) or not pays(queue.device, array):
         queue.download(array, source, offset)
         return
     contiguous(array)
@@ -160,6 +157,11 @@ def pays(device: Device, array: NDArray[Any]) -> bool:
     return array.nbytes >= _LARGE and not device.info.unified_memory
 
 
+def _crosses(device: Device, array: NDArray[Any], back: bool = False) -> bool:
+    """Whether an array that crosses the link is locked; what is too small for that is not noted."""
+    return array.nbytes >= _NOTED and locked.crosses(device, array, back)
+
+
 def _staging(device: Device) -> _Staging:
     with _making:
         staging = _kept.get(device)
@@ -177,32 +179,9 @@ def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
     if count < 2:
         target[...] = source
         return
-    _side_by_side(len(target), count, lambda low, high: np.copyto(target[low:high], source[low:high]))
+    side_by_side(len(target), count, lambda low, high: np.copyto(target[low:high], source[low:high]))
 
 
 def _in_stripes(nbytes: int, most: int, run: Callable[[int, int], None]) -> None:
     """``run(low, high)`` for the bytes of an array, by as many threads as pay, and ``most`` at most unless that is 0."""
-    _side_by_side(nbytes, max(min(most or threads(), nbytes // _SHARE), 1), run)
-
-
-def _side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:
-    """``run(low, high)`` for ``count`` even parts of a size, all but the last by other threads. Raises what one did, when all ended."""
-    parts = list(pairwise(size * each // count for each in range(count + 1)))
-    others = [_copiers().submit(run, low, high) for low, high in parts[:-1]]
-    try:
-        run(*parts[-1])
-    finally:
-        wait(others)
-    for other in others:
-        other.result()
-
-
-def threads(copies: int = 1) -> int:
-    """Threads at most for so many copies at once."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_COPIERS * copies, cores)
-
-
-@cache
-def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads(_LINKS), "portatile-copy")
+    side_by_side(nbytes, max(min(most or threads(), nbytes // _SHARE), 1), run)

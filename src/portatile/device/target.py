@@ -24,9 +24,13 @@ def carveout(options: Sequence[str]) -> int:
     return int(percents[-1])
 
 
+EARLY_START = "-portatile-early-start"
+"""A build option that no compiler sees: kernels wait at AFTER_PREVIOUS for what was queued before them, and so may start before it ends."""
+
+
 def for_compiler(options: Sequence[str]) -> tuple[str, ...]:
     """The options without those that no compiler sees."""
-    return tuple(option for option in options if not option.startswith(CARVEOUT))
+    return tuple(option for option in options if not option.startswith(CARVEOUT) and option != EARLY_START)
 
 
 class Instruction(Protocol):

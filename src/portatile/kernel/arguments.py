@@ -35,7 +35,7 @@ class Array:
 
     @property
     def dtype(self) -> str:
-        """The element type of the memory: that of the real numbers in a complex array."""
+        """The element type of the memory: that of the real numbers in a complex array, bytes of structures."""
         return self.memory.dtype.name
 
     @property
@@ -142,9 +142,10 @@ def match(
 ) -> Arguments:
     """The arguments of a kernel from what the user gives, in order or by name.
 
-    A NumPy array for a ``__global`` or ``__constant`` pointer and for an image, a number for a scalar, a Sampler for a ``sampler_t``, a
-    count of elements (an expression) for a ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to
-    const and images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are seen as fractions.
+    A NumPy array for a ``__global`` or ``__constant`` pointer (a structured one for a pointer to const structures) and for an image, a
+    number for a scalar, a Sampler for a ``sampler_t``, a count of elements (an expression) for a ``__local`` pointer. ``roles`` says
+    ``in``, ``out`` or ``inout`` of arrays; else pointers to const and images that are read are ``in``, others ``inout``. ``normalized``
+    names the images whose integers are seen as fractions.
     Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]
@@ -194,7 +195,8 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
         return Local(name, width(declared) * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
     if parameter.kind == "scalar":
         if declared not in SCALARS:
-            raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value; pass numbers, or a pointer to it")
+            remedy = f"declare it `constant {declared} *{name}` and pass a structured array of one element, or pass its members as numbers"
+            raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value: {remedy}")
         return Scalar(name, SCALARS[declared], scalar(value, name, SCALARS[declared]))
     role = roles.get(name, "in" if name in head.read_only else "inout")
     if role != "in" and name in head.read_only:
@@ -203,7 +205,13 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
     if parameter.kind == "image":
         form = image(value, name, declared, name in normalized)
         return Array(name, declared, cast(ArrayRole, role), value, form)
-    return Array(name, declared, cast(ArrayRole, role), array(value, name, declared))
+    declared_array = Array(name, declared, cast(ArrayRole, role), array(value, name, declared))
+    if declared_array.value.dtype.names is not None and role != "in":
+        raise ArgumentError(
+            f"argument {name} of {head.name} is an array of structures, and the kernel may write it; results are compared by number: "
+            f"declare it const, or use an array for each member"
+        )
+    return declared_array
 
 
 def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
@@ -238,12 +246,31 @@ def array(value: Any, name: str, declared: str) -> NDArray[Any]:
 
 def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
     """Raise ArgumentError where elements of ``dtype`` do not match a pointer to ``declared``."""
+    if dtype.names is not None:
+        _check_structure(dtype, name, declared)
+        return
     if dtype.name not in _DTYPES or not dtype.isnative:
         raise ArgumentError(f"argument {name} has dtype {dtype}, for which OpenCL C has no type; it has {', '.join(sorted(_DTYPES))}")
     known = ELEMENT.fullmatch(declared)
     wanted = SCALARS[known[1]] if known else None
     if wanted is not None and real(dtype).name != wanted:
         raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass {name}.astype('{wanted}')")
+
+
+def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
+    """Raise ArgumentError for a structured dtype whose members C would lay out in another way, or that is for a pointer to numbers."""
+    if ELEMENT.fullmatch(declared):
+        raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass one of its fields, as a copy")
+    assert dtype.fields is not None
+    members = {member: field[0] for member, field in dtype.fields.items()}
+    for member, kind in members.items():
+        if kind.names is None:
+            check_elements(kind.base, f"{name}[{member!r}]", "")
+    in_c = np.dtype({"names": list(members), "formats": list(members.values())}, align=True)
+    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):  # type: ignore[index]
+        raise ArgumentError(
+            f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)"
+        )
 
 
 def width(declared: str) -> int:
@@ -270,12 +297,14 @@ def scalar(value: Any, name: str, dtype: str) -> int | float:
 
 
 def real(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of the real numbers that elements of ``dtype`` consist of."""
+    """The type of the real numbers that elements of ``dtype`` consist of; bytes for structures."""
+    if dtype.names is not None:
+        return np.dtype(np.uint8)
     return np.empty(0, dtype).real.dtype
 
 
 def flat(values: NDArray[Any]) -> NDArray[Any]:
-    """A contiguous array's memory: one-dimensional, complex numbers as pairs of real ones."""
+    """A contiguous array's memory: one-dimensional, complex numbers as pairs of real ones, structures as bytes."""
     return values.reshape(-1).view(real(values.dtype))
 
 

@@ -175,7 +175,12 @@ class Definition(Workload):
         reads, arrays = self._checks.reads, self.cases.arrays(problem)
         values: dict[str, Any] = {**self._constants, **self._numbers(problem)}
         values |= {array.name: array.value.copy() for array in arrays if array.name in reads}
-        return self._checks.expected([array for array in arrays if array.role != "in"], values)
+        try:
+            return self._checks.expected([array for array in arrays if array.role != "in"], values)
+        except Exception as error:
+            which = "the edge case" if self.cases.of(problem) is not self.arguments else "the arguments of the definition,"
+            error.add_note(f"in the reference of {self.entry}, on {which} {spell_shapes({a.name: a.value.shape for a in arrays})}")
+            raise
 
     def bound(self, problem: Problem, config: Config) -> float:
         """1: the tolerance is the scale of the expected values."""
@@ -250,7 +255,8 @@ class Definition(Workload):
     def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
         """The problem under which results are stored: text, launch and checks in ``version``, shapes and integers beside it."""
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
-        roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
+        types = ((array, array.value.dtype) for array in self.arguments.arrays)
+        roles = ((array.name, array.role, kind.name if kind.names is None else str(kind)) for array, kind in types)
         names = canonical([sorted(self._parameters), self._constants, list(roles)])
         further = (canonical([[integers, array_shapes] for integers, array_shapes in self.cases.sizes]),) if self.cases.sizes else ()
         version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *further)

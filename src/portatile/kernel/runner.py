@@ -71,7 +71,7 @@ class Runner:
         queue = self.device.default_queue()
         memories: dict[str, Memory] = {}
         for array in self._declared.arrays:
-            host = arrays[array.name]
+            host = arrays[array.name] if array.value.dtype.names is None else arguments.flat(arrays[array.name])
             aligned = host.__array_interface__["data"][0] % _SHARED_ALIGNMENT == 0
             shared = self.device.share(host) if aligned and array.form is None else None
             memory = memories[array.name] = stack.enter_context(self._memory(array, host) if shared is None else shared)
@@ -152,7 +152,7 @@ def _accept(declared: Array, value: Any, device: Device) -> Any:
             raise ArgumentError(f"argument {name} must be a contiguous array that starts at the beginning of its memory; copy it")
     else:
         raise ArgumentError(f"argument {name} is a {type(value).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
-    if arguments.real(dtype).name != declared.dtype:
+    if arguments.real(dtype).name != declared.dtype or ((dtype.names or declared.value.dtype.names) and dtype != declared.value.dtype):
         raise ArgumentError(f"argument {name} has dtype {dtype}; the kernel was defined with {declared.value.dtype}")
     return value if isinstance(value, np.ndarray) else buffer
 

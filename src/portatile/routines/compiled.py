@@ -237,7 +237,7 @@ def compile(
     name, options = ROUTINES.get(workload, (workload, {}))
     problem, _ = precisions.problem(checks.precision(precision), name, dtype, {**options, **sizes})
     chosen = devices.get(device)
-    if precision:
+    if not precisions.chosen_by_device(checks.precision(precision)):
         return Compiled(chosen, problem)
     preferred = precisions.preferred(problem, chosen.info)
     return Compiled(chosen, preferred, None if preferred is problem else problem)

@@ -20,8 +20,8 @@ from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.reals import EIGHT_BITS
 
 _BLOCK = 128  # steps of k that may share a factor
-_OTHER = {"none": "none", "rows": "columns", "columns": "rows"}
-_SWAPPED = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}
+_TRANSPOSED_AXIS = {"none": "none", "rows": "columns", "columns": "rows"}  # along which axis of C^T a vector of C lies
+_TRANSPOSED_NAME = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}  # which vector it is there: C^T = op(B)^T op(A)^T
 
 
 class Epilogue(NamedTuple):
@@ -89,8 +89,8 @@ class _Product(NamedTuple):
             return self
         if self.blocks:
             raise ArgumentError("with factors of blocks of k the output must have contiguous rows: pass one, or none")
-        along = {name: _OTHER[self.along[_SWAPPED[name]]] for name in epilogue.VECTORS}
-        vectors = {_SWAPPED[name]: vector for name, vector in self.vectors.items()}
+        along = {name: _TRANSPOSED_AXIS[self.along[_TRANSPOSED_NAME[name]]] for name in epilogue.VECTORS}
+        vectors = {_TRANSPOSED_NAME[name]: vector for name, vector in self.vectors.items()}
         return _Product(self.b.flipped(), self.a.flipped(), self.c.flipped(), vectors, along, False)
 
     def operands(self, alpha: complex, beta: complex) -> tuple[Matrix, ...]:

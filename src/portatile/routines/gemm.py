@@ -21,7 +21,7 @@ from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
-from portatile.runtime import host_blas
+from portatile.runtime import numpy_products
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 from portatile.workloads import precisions
@@ -40,10 +40,9 @@ def matmul(
 ) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
-    Arrays of more than two dimensions are stacks of matrices in the last two; the other dimensions broadcast as NumPy's do. Stacks that
-    lie evenly in memory take one launch. A vector is a row of ``a`` or a column of ``b``, and the result lacks that dimension. Lists, and
-    whatever else NumPy makes an array of, are taken too. Arrays that kernels cannot read (with steps, negative strides, or other dtypes)
-    are copied first.
+    Dimensions before the last two are those of stacks, and broadcast; stacks that lie evenly in memory take one launch. A vector is a row
+    of ``a`` or a column of ``b``, and the result lacks that dimension. Whatever NumPy makes an array of is taken. Arrays that kernels
+    cannot read (with steps, negative strides, or other dtypes) are copied first.
 
     Dtypes are promoted as NumPy does. float32, float64, complex64, complex128, float16, bfloat16 and floats of eight bits are multiplied
     as such, with sums in float32 or better. int8 is multiplied as such where the result is to be int32; other integers and bool
@@ -52,20 +51,17 @@ def matmul(
 
     ``precision`` says how the product is computed:
 
-    - None: in the type's own arithmetic, but large products of float32, float64 and complex numbers as ``"emulated"`` where that is
-      expected to be faster.
+    - None: ``"native"``, but large products of float32, float64 and complex numbers ``"emulated"`` where that is expected to be faster.
     - ``"native"``: in the type's own arithmetic.
     - ``"tf32"``: float32 cut to ten bits of its fraction, on matrix units, where the device has such units.
-    - ``"3m"``: complex matrices by three real products in place of four, as CGEMM3M does. This is a quarter less work, with up to three
-      times the error in the imaginary part, relative to the sums of moduli.
-    - ``"emulated"``: from many products of fewer bits, with an error bound no larger than the native product's. Where a type has no such
-      product, the native one runs, and ``portatile.explain`` says so.
-    - ``"reproducible"``: with the same bits on every device and back end, and in every run. Raises ArgumentError where a type has no such
-      product.
+    - ``"3m"``: complex matrices by three real products in place of four, with up to three times the error in the imaginary part,
+      relative to the sums of moduli; ``"emulated"`` where that is expected to be faster.
+    - ``"emulated"``: from many products of fewer bits, with an error bound no larger than the native product's; the native one where a type
+      has no such product.
+    - ``"reproducible"``: with the same bits on every device; ArgumentError where a type has no such product.
 
-    ``out`` receives the result if it is given: an array with any strides, of any dtype that NumPy casts to silently. On the host it may
-    overlap the inputs. ``device`` selects a device by id, name or vendor. Where no device is named, small products of NumPy arrays are left
-    to NumPy's BLAS if that takes less time than a launch.
+    ``out`` receives the result: an array of any strides and any dtype that NumPy casts to, which on the host may overlap the inputs.
+    ``device`` selects a device by id, name or vendor. Where none is named, NumPy's BLAS computes small products of NumPy arrays.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
@@ -76,14 +72,13 @@ def matmul(
         np.float32(3.0)
     """
     if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
-        product: Array | None = host_blas.product(a, b, out)
+        product: Array | None = numpy_products.product(a, b, out)
         if product is not None:
             return product
     options: tuple[Any, ...] = ("N", "N")
     if dtype is not None or precision is not None:
         options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
-    result: Array = _PRODUCTS.call(_plan_product, (a, b), _PLAIN, options, out, device)
-    return result
+    return cast(Array, _PRODUCTS.call(_plan_product, (a, b), _PLAIN, options, out, device))
 
 
 def gemm(
@@ -106,22 +101,14 @@ def gemm(
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N), the transpose (T) or the conjugate transpose (C).
 
-    op(a) is m x k, op(b) is k x n, ``c`` and ``out`` are m x n. Arrays of more than two dimensions are stacks of matrices, as for
-    ``matmul``; op transposes each. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a`` and ``b`` are not. The result goes to
-    ``out``, which may be ``c`` itself, or to a new row-major array. Types, ``precision`` and ``device`` are as for ``matmul``; ``c`` and
-    ``out`` have the result's type. alpha and beta are real numbers; complex ones for complex matrices, whole ones for int8.
+    op(a) is m x k, op(b) is k x n, ``c`` and ``out`` are m x n, or stacks of these. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0
+    ``a`` and ``b`` are not. The result goes to ``out``, which may be ``c`` itself, or to a new row-major array. Types, ``precision`` and
+    ``device`` are as for ``matmul``; ``c`` and ``out`` have the result's type. alpha and beta are real numbers; complex ones for complex
+    matrices, whole ones for int8.
 
-    With ``bias``, ``scale_a``, ``scale_b`` or ``activation`` the same launch computes an epilogue, for one product of real matrices:
-    ``activation(scale_a * scale_b * alpha * op(a) @ op(b) + beta * c + bias)``.
-
-    - ``bias`` has the shape (n,) or (m, 1).
-    - ``scale_a`` has the shape (m,), for the rows of op(a); ``scale_b`` (n,), for the columns of op(b). Either may be one number. For
-      floats of eight bits each block of 128 of k may have a scale: ``scale_a`` is m x q and ``scale_b`` q x n, with q = ceil(k / 128).
-    - ``activation`` is ReLU, GELU with the error function, or SiLU.
-
-    Bias and scales are float32, for float64 matrices float64. int8 matrices with an epilogue give float32. With another ``precision`` bias
-    and activation take a launch of their own, and vectors of scales need the native product, as
-    ``portatile.explain("gemm_epilogue", scale_a="rows", ...)`` says. ``"reproducible"`` takes a bias and ReLU only.
+    One product of real matrices may have an epilogue in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b)
+    + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b`` (n,), or one number; for floats of eight bits also m x q
+    and q x n, with q = ceil(k / 128). These are float32, for float64 matrices float64. ``"reproducible"`` takes a bias and ReLU only.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
@@ -131,9 +118,6 @@ def gemm(
         >>> portatile.gemm(a, np.eye(2), c, alpha=2.0, beta=1.0, trans_a="T")
         array([[3., 7.],
                [5., 9.]])
-        >>> portatile.gemm(a, np.eye(2), bias=np.array([-3.0, 0.0]), activation="relu")
-        array([[0., 2.],
-               [0., 4.]])
     """
     factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
@@ -141,12 +125,19 @@ def gemm(
         result_type = None if dtype is None else named(dtype)
         epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))
         return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), epilogue, out, device))
-    options: tuple[Any, ...] = (trans_a, trans_b)
+    if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
+        product: Array | None = numpy_products.scaled(a, b, c, factors, (trans_a, trans_b), out)
+        if product is not None:
+            return product
+    return cast(Array, _RECORDER.call(_plan, arrays, factors, _options((trans_a, trans_b), factors, dtype, precision), out, device))
+
+
+def _options(trans: tuple[str, str], factors: tuple[complex, complex], dtype: Any, precision: Precision | None) -> tuple[Any, ...]:
+    """The options of a call of ``gemm``, of which most have only the transpositions."""
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
-    if dtype is not None or precision is not None or complex_factors:
-        options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors, checks.precision(precision))
-    result: Array = _RECORDER.call(_plan, arrays, factors, options, out, device)
-    return result
+    if dtype is None and precision is None and not complex_factors:
+        return trans
+    return (*trans, None if dtype is None else named(dtype), complex_factors, checks.precision(precision))
 
 
 def _plan_product(call: Call) -> Planned | Converted:

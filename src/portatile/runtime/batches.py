@@ -28,19 +28,22 @@ def problem(what: str, shape: Sequence[int], dtype: str) -> Problem:
     return Problem(what, dict(zip(SIZES, shape, strict=True)), dtype)
 
 
-def task(batch: Problem, devices: Sequence[Device], own: Device | None) -> forecast.Shared:
-    """A batch that lies on ``own``, None for the host. Its work is counted in points."""
+def task(batch: Problem, devices: Sequence[Device], own: Device | None, in_place: bool = False) -> forecast.Shared:
+    """A batch that lies on ``own``, None for the host, where it may be locked: ``in_place``. Its work is counted in points."""
     orbitals, *grid = batch.sizes.values()
     points = orbitals
     for n in grid:
         points *= n
-    places = {device.info.id: "" if own is None else "local" if device is own else forecast.REMOTE for device in devices}
+    here = {device.info.id: forecast.LOCKED if in_place and not device.info.unified_memory else "" for device in devices}
+    places = {device.info.id: here[device.info.id] if own is None else "local" if device is own else forecast.REMOTE for device in devices}
 
     def shown(device: Device) -> float:
         return rates.of(device.info, batch, points, places[device.info.id], least=points) or 0.0
 
     tiny = forecast.tiny(_FLOPS * points, places, [own])
-    return forecast.Shared(batch, max(points, 1), places, forecast.together_of(devices, [own]), shown, lambda: (orbitals, 1), tiny)
+    return forecast.Shared(
+        batch, max(points, 1), places, forecast.together_of(devices, [own], in_place), shown, lambda: (orbitals, 1), tiny
+    )
 
 
 def explained(routine: str, dtype: str, devices: Sequence[Device], sizes: Mapping[str, Value]) -> Split:

@@ -1,12 +1,12 @@
-"""Host arrays that several devices need whole: one takes an array from the host, and the others from that one where a driver copies.
+"""Host arrays that several devices need whole: each takes a part from the host, and the others' parts from them where a driver copies.
 
-Host memory is copied into pinned memory on its way, which several devices share; between GPUs it is not.
+The links share the array's way from the host; from GPU to GPU it is copied several times as fast.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import deque
 from contextlib import suppress
 from typing import Any, Self
 
@@ -14,17 +14,55 @@ from numpy.typing import NDArray
 
 from portatile.device import staging
 from portatile.device.base import Memory, Queue
+from portatile.device.event import Event
 from portatile.errors import PortatileError
+
+_CHUNK = 1 << 25  # bytes that a device takes from the host at once
+_FLYING = 2  # chunks that a device has under way, so that its link does not wait
+
+
+class _Common:
+    """One array on its way to several devices: chunks that nobody took, and where those are that have arrived; by their first byte."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.free = deque(range(0, nbytes, _CHUNK))
+        self.there: dict[int, Memory] = {}
+        self.changed = threading.Condition()
+
+    def take(self, missing: set[int], flying: bool) -> tuple[int | None, dict[int, Memory]]:
+        """A chunk to bring from the host, or chunks to take from other devices; neither if one should wait for its own.
+
+        Waits while others may bring some, unless own ones are ``flying``.
+        """
+        with self.changed:
+            while True:
+                if self.free:
+                    return self.free.popleft(), {}
+                ready = {first: self.there[first] for first in missing if first in self.there}
+                if ready or flying:
+                    return None, ready
+                self.changed.wait()
+
+    def arrived(self, first: int, memory: Memory) -> None:
+        """A chunk has come to a device."""
+        with self.changed:
+            self.there[first] = memory
+            self.changed.notify_all()
+
+    def back(self, chunks: set[int]) -> None:
+        """Chunks that a device took and did not bring."""
+        with self.changed:
+            self.free.extend(chunks)
+            self.changed.notify_all()
 
 
 class Broadcast:
     """The arrays of one problem, by name. A context manager; what it gave out lasts until it ends. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._there: dict[str, Memory] = {}
         self._given: list[Memory] = []
         self._making = threading.Lock()
-        self._locks: defaultdict[str, Any] = defaultdict(threading.Lock)
+        self._commons: dict[str, _Common] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -36,23 +74,62 @@ class Broadcast:
 
     def place(self, queue: Queue, name: str, array: NDArray[Any]) -> Memory:
         """Memory of the queue's device that holds a C-contiguous array once the queue has come here; others must not write to it."""
+        memory = queue.device.allocate(max(array.nbytes, array.itemsize))
         with self._making:
-            lock = self._locks[name]
-        with lock:  # who comes second waits for the first, and takes it from there
-            memory = queue.device.allocate(max(array.nbytes, array.itemsize))
             self._given.append(memory)
-            there = self._there.get(name)
-            if there is None or not _received(queue, memory, there, array.nbytes):
-                staging.upload(queue, memory, array)
-            if there is None:
-                queue.finish()
-                self._there[name] = memory
+            common = self._commons.setdefault(name, _Common(array.nbytes))
+        _Arrival(queue, memory, array.reshape(-1).view("u1"), common).run()
         return memory
 
 
-def _received(queue: Queue, memory: Memory, there: Memory, nbytes: int) -> bool:
-    """Whether the driver copies from another device; not from one that has failed meanwhile."""
-    try:
-        return queue.receive(memory, there, nbytes)
-    except PortatileError:
-        return False
+class _Arrival:
+    """An array on its way to one device."""
+
+    def __init__(self, queue: Queue, memory: Memory, raw: NDArray[Any], common: _Common) -> None:
+        self._queue, self._memory, self._raw, self._common = queue, memory, raw, common
+        self._missing = set(range(0, raw.nbytes, _CHUNK))
+        self._flying: deque[tuple[int, Event]] = deque()
+
+    def run(self) -> None:
+        """Bring chunks until all are here or queued."""
+        try:
+            while self._missing or self._flying:
+                first, ready = self._common.take(self._missing, bool(self._flying))
+                if first is not None:
+                    self._flying.append((first, self._upload(first)))
+                for there, memory in ready.items():
+                    self._receive(there, memory)
+                if len(self._flying) >= _FLYING or (first is None and self._flying):
+                    self._land()
+        except BaseException:
+            self._common.back({first for first, _ in self._flying})
+            raise
+
+    def _upload(self, first: int) -> Event:
+        try:
+            staging.upload(self._queue, self._memory, self._raw[first : first + _CHUNK], first, blocking=False)
+            event = self._queue.marker()
+            self._queue.flush()
+        except BaseException:
+            self._common.back({first})
+            raise
+        self._missing.discard(first)
+        return event
+
+    def _land(self) -> None:
+        """Wait for the chunk that was sent first, and let others have it."""
+        first, event = self._flying[0]
+        event.wait()
+        self._flying.popleft()
+        self._common.arrived(first, self._memory)
+
+    def _receive(self, first: int, there: Memory) -> None:
+        """Take a chunk from another device, or where that cannot be, or has failed meanwhile, from the host."""
+        nbytes = min(_CHUNK, self._raw.nbytes - first)
+        try:
+            received = self._queue.receive(self._memory, there, nbytes, first, first)
+        except PortatileError:
+            received = False
+        if not received:
+            staging.upload(self._queue, self._memory, self._raw[first : first + nbytes], first, blocking=False)
+        self._missing.discard(first)

@@ -78,6 +78,7 @@ class Engine:
         self._untuned = Untuned(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
         self._settled_as: dict[str, Choice] = {}
+        self._best: dict[str, Choice] = {}
         self._assembled: dict[Hashable, Assembled] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
         self._workspaces = workspaces.Workspaces(device)
@@ -230,13 +231,20 @@ class Engine:
             self._workspaces.release()
             self._called.clear()
             self._settled_as.clear()
+            self._best.clear()
             self._certifier.forget()
             self._untuned.forget()
             self._results = store.known_results()
 
     def _chosen(self, problem: Problem) -> Choice:
-        """The configuration that is tuned, or expected to be the fastest."""
-        return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
+        """The configuration that is tuned, or expected to be the fastest; memoised, for all results are looked through."""
+        best = self._best.get(problem.key)
+        if best is None:
+            best = select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
+            if len(self._best) >= _MAX_PREPARED:
+                self._best.clear()
+            self._best[problem.key] = best
+        return best
 
     def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
         """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
+from portatile.device.page_locked import locked
 from portatile.formatting import duration
 from portatile.records import Problem
 from portatile.runtime import rates, triangles
@@ -25,6 +26,7 @@ _STARTING = 1e-4
 """Seconds of a split beside its pieces, at least: threads, queues, and the wait at the end."""
 _SHORT = 1.0  # seconds, below which trying a device alone costs little, and copies for other devices hide much of its rate
 _HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # times faster that a device may be alone than its pieces of long and of short problems show
+_NEAR = 1.25  # times slower that a device is taken to be at most beside others to which operands travel
 _LITTLE = 0.03  # of the work: who would do less together than this is left out, and nothing is cut
 _MAKING = 0.05  # of a split's seconds, up to which making pieces of new shapes ready does not count
 _LONG = 10.0  # seconds, beside which compiling and allocating take little
@@ -32,6 +34,8 @@ _TINY = 1e6
 """Flops of a problem that is not shared: any device takes less for them than a split does for its threads."""
 REMOTE = "remote"
 """Where some operands lie that have to travel to a device."""
+LOCKED = "locked"
+"""Where operands lie that a device copies from their place on the host, and to it."""
 _COLD = 8  # runs of a kind that may be passed over because they made something ready
 _runs: dict[tuple[str, ...], int] = {}
 """How often what ran in this process: a first run compiles, checks and allocates, and its time says nothing of the next."""
@@ -74,6 +78,11 @@ class Forecast:
     def settled(self) -> bool:
         """Whether one should compute it alone and nothing remains to be tried: its time is known, or the others can do but little."""
         return bool(self.quickest) and (bool(self.little) or self.alone[self.quickest].measured)
+
+    @property
+    def tried(self) -> bool:
+        """Whether all together and the best one alone were measured."""
+        return self.together is not None and self.together.measured and bool(self.alone) and self.alone[self.best_alone].measured
 
     @property
     def why(self) -> str:
@@ -126,7 +135,8 @@ def shared(devices: Sequence[Device], problem: Problem, matrices: Places | None 
 
     lie = [stored.array.memory.device if stored.on_device else None for stored in (matrices or {}).values()]
     work = max(workloads.get(problem.workload).flops(problem), 1.0)
-    return Shared(problem, work, places, together_of(devices, lie), shown, parts, tiny(work, places, lie))
+    in_place = LOCKED in places.values()
+    return Shared(problem, work, places, together_of(devices, lie, in_place), shown, parts, tiny(work, places, lie))
 
 
 def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) -> tuple[str, ...]:
@@ -141,9 +151,12 @@ def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) 
     return near or tuple(name for name in places if output is not None and output.info.id == name)
 
 
-def together_of(devices: Sequence[Device], lie: Sequence[Device | None]) -> str:
-    """The name of a split by these devices of operands that lie on those, None for the host: its time depends on both."""
-    placed = " ".join(device.info.id for device in lie if device is not None)
+def together_of(devices: Sequence[Device], lie: Sequence[Device | None], in_place: bool = False) -> str:
+    """The name of a split by these devices of operands that lie on those, None for the host: its time depends on both.
+
+    ``in_place``: what lies on the host is locked.
+    """
+    placed = " ".join(device.info.id for device in lie if device is not None) or (LOCKED if in_place else "")
     return "with " + " ".join(device.info.id for device in devices) + (f" of {placed}" if placed else "")
 
 
@@ -155,7 +168,7 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     alone = _each_alone(devices, task, measured)
     little = _little(alone) if len(alone) == len(devices) and _sure(devices, task, alone) else 0.0
     if measured is not None:
-        quickest = _quickest(Expected(measured, True), alone)
+        quickest = _quickest(Expected(measured, True), _nearby(task, alone))
         again = _timed.get(_key(devices[0], task.problem, task.all), _TRIES) < _TRIES and not little
         if quickest and again and measured < _WORTH * alone[quickest].seconds:
             quickest = ""
@@ -173,7 +186,7 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     )
     if little:
         return Forecast(together, alone, min(alone, key=lambda name: alone[name].seconds), little=little)
-    return Forecast(together, alone, _quickest(best, alone))
+    return Forecast(together, alone, _quickest(best, _nearby(task, alone)))
 
 
 def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, Expected]:
@@ -206,6 +219,8 @@ def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device
     """
     if task.tiny or len(devices) <= FEWEST:
         return devices, ""
+    if faster := _faster_without(devices, task):
+        return faster
     alone = _each_alone(devices, task, rates.seconds(devices[0].info, task.problem, task.all))
     if len(alone) < len(devices) or not _sure(devices, task, alone):
         return devices, ""
@@ -216,6 +231,19 @@ def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device
         return devices, ""
     others = [f"{name} ({100 * part:.2g} %)" for name, part in parts.items() if part < _LITTLE]
     return taking, f"left out for doing too little of it: {', '.join(others)}"
+
+
+def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str] | None:
+    """The devices with memory of their own, where these were measured to be faster by themselves; None where they were not."""
+    taking = [device for device in devices if not device.info.unified_memory]
+    if not FEWEST <= len(taking) < len(devices):
+        return None
+    every, fewer = (" ".join(device.info.id for device in some) for some in (devices, taking))
+    together = rates.seconds(devices[0].info, task.problem, task.all)
+    without = rates.seconds(taking[0].info, task.problem, task.all.replace(f"with {every}", f"with {fewer}"))
+    if together is None or without is None or without >= together:
+        return None
+    return taking, f"left out because the others are faster alone: {', '.join(one.info.id for one in devices if one not in taking)}"
 
 
 def _little(alone: Mapping[str, Expected]) -> float:
@@ -239,6 +267,16 @@ def _quickest(together: Expected, alone: Mapping[str, Expected]) -> str:
     """Who should compute it alone; "" for nobody. ``together`` is what all of them take at best."""
     best = min(alone, key=lambda name: _at_best(alone[name]), default="")
     return best if best and _at_best(alone[best]) <= together.seconds else ""
+
+
+def _nearby(task: Shared, alone: Mapping[str, Expected]) -> Mapping[str, Expected]:
+    """Those devices that may be the best one alone: to which nothing has to travel, where one of them is not much slower than others.
+
+    Its time holds what a call costs that is shared, which it does not cost from then on.
+    """
+    near = {name: one for name, one in alone.items() if task.places[name] != REMOTE and one.measured}
+    least = min((one.seconds for one in near.values()), default=0.0)
+    return near if least and all(least <= _NEAR * one.seconds for one in alone.values()) else alone
 
 
 def _at_best(alone: Expected) -> float:
@@ -319,9 +357,11 @@ def known(engine: Engine, problem: Problem, place: str = "", least: bool = False
 
 
 def where(matrices: Places | None, device: Device) -> str:
-    """What of the operands' place a rate depends on: nothing on the host, all ``local`` to the device, or some ``remote``."""
-    if matrices is None or not any(stored.on_device for stored in matrices.values()):
+    """What of the operands' place a rate depends on: all ``local`` to the device, some ``remote``, or on the host and perhaps locked."""
+    if matrices is None:
         return ""
+    if not any(stored.on_device for stored in matrices.values()):
+        return LOCKED if not device.info.unified_memory and locked.hold_all([stored.array for stored in matrices.values()]) else ""
     local = all(stored.on_device and stored.array.memory.device is device for stored in matrices.values())
     return "local" if local else REMOTE
 

@@ -15,10 +15,11 @@ from portatile.arguments.placement import Placed, place
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer
 from portatile.device.foreign_arrays import caller_stream
+from portatile.device.page_locked import locked
 from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Plan, Problem
-from portatile.runtime import memory_limit, scratch, several, slabs
+from portatile.runtime import at_once, memory_limit, scratch, several, slabs, tasks
 from portatile.runtime.engine import Assembled, Bound, Engine, Prepared, engine_of, forget_engines
 from portatile.runtime.in_flight import InFlight, drain
 from portatile.runtime.request import Request
@@ -29,6 +30,7 @@ _LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  #
 _remembered: dict[tuple[object, ...], Bound] = {}
 forgetting: list[Callable[[], None]] = []
 """Callbacks of other modules that remember something; ``forget`` calls them."""
+forgetting.append(at_once.forget)
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
 
 
@@ -75,11 +77,12 @@ def _bound(request: Request) -> Bound | None:
     again = bound is not None
     asked = problem = _problem(request)
     engine, names = engine_of(device), tuple(problem.layout)
-    if not request.precision:
+    if precisions.chosen_by_device(request.precision):
         problem = _preferred(engine, problem, operands)
-    if not operands[-1].on_device and _too_large(engine, problem, operands):
-        task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
-        if task.cuts:
+    crosses = not operands[-1].on_device and sum(stored.extent * stored.array.itemsize for stored in operands) >= slabs.BESIDE
+    if crosses or (not operands[-1].on_device and _too_large(engine, problem, operands)):
+        task = tasks.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
+        if task.cuts and (slabs.overlaps(task, device) or _too_large(engine, problem, operands)):
             if request.begin is not None:
                 request.begin.put(device.default_queue())
             engine.free_workspaces()
@@ -97,12 +100,15 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     chosen = devices.several(selector)
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
+    key = _kind(request, chosen)
+    if key is not None and at_once.again(key, request.operands, request.scalars):
+        return None
     problem = _problem(request)
     matrices = dict(zip(problem.layout, request.operands, strict=True))
     taking = several.taking(chosen, problem, matrices)
-    if not request.precision:  # as those prefer it that take part
+    if precisions.chosen_by_device(request.precision):  # as those prefer it that take part
         problem = precisions.preferred(problem, *(one.info for one in taking[0]))
-    considered = several.considered(chosen, problem, matrices, taking)
+    considered = several.considered(chosen, problem, matrices, taking)._replace(key=key)
     if alone := several.settled(considered):
         return _bound(request._replace(selector=alone))
     _settle(request, chosen)
@@ -114,6 +120,20 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
 
     several.perform(considered, matrices, request.scalars, compute)
     return None
+
+
+def _kind(request: Request, chosen: Sequence[Device]) -> tuple[object, ...] | None:
+    """What a call on host arrays by these devices has in common with others that are shared alike; None for one to be looked at each time.
+
+    Operands are packed on their way, so it does not matter how those on the host are aligned.
+    """
+    operands = request.operands
+    if request.begin is not None or any(stored.on_device for stored in operands):
+        return None
+    wanted = request.workload, request.precision, request.sizes, request.options, memory_limit.asked()
+    named = tuple((device.info.id, device.generation) for device in chosen)
+    lie = tuple((one.array.dtype, one.transposed, one.rows, one.columns, one.stride, one.number, one.step, one.read) for one in operands)
+    return *wanted, named, lie, locked.hold_all([stored.array for stored in operands])
 
 
 def _settle(request: Request, chosen: Sequence[Device]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import lcm
 
-from portatile.runtime.slabs import GRAIN
+from portatile.runtime.tasks import GRAIN
 
 _PROBE = 32  # the first piece of a device whose rate nobody knows is one part of so many of what it would take with equal rates
 _LEAST_SECONDS = 2e-3  # what a piece takes at least, so that starting and ending it costs little

@@ -28,6 +28,7 @@ _Rates = dict[str, dict[int, float]]  # by workload and dtype, by decade of the 
 _lock = threading.Lock()
 _known: dict[tuple[str, Path], _Rates] = {}
 _names: dict[int, tuple[DeviceInfo, str]] = {}  # of the files, by the record's identity: each call asks a dozen times
+_paths: dict[tuple[Path, str], Path] = {}  # by folder and name
 _written: dict[Path, float] = {}  # when each file was, by a clock that only goes on
 
 
@@ -130,4 +131,8 @@ def _path(device: DeviceInfo) -> Path:
     if remembered is None or remembered[0] is not device:
         name = digest(canonical([device_key(device), device.driver, device.physical_id, device.unified_memory]))
         remembered = _names[id(device)] = device, name
-    return settings.data_dir() / "rates" / f"{remembered[1]}.json"
+    place = settings.data_dir(), remembered[1]
+    path = _paths.get(place)
+    if path is None:
+        path = _paths[place] = place[0] / "rates" / f"{place[1]}.json"
+    return path

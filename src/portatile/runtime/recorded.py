@@ -18,7 +18,7 @@ from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.strides import span
-from portatile.runtime import host_blas, memory_limit
+from portatile.runtime import host_blas, memory_limit, numpy_products
 from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import Again, faster
 from portatile.runtime.perform import forgetting, perform
@@ -76,7 +76,7 @@ class Recorder:
         if not lasting:
             forgetting.append(self._forget)
             if self._product:
-                forgetting.append(host_blas.forget)
+                forgetting.append(numpy_products.forget)
 
     def call(
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
@@ -128,7 +128,8 @@ class Recorder:
             )
         planned = plan(call)
         if isinstance(planned, Converted):
-            result = planned.finish(self.call(planned.plan, *planned.call))
+            computed = host_blas.converted_product(planned.call) if self._product else None
+            result = planned.finish(self.call(planned.plan, *planned.call) if computed is None else computed)
             if self._product:
                 host_blas.follow(call, planned.call)
             return result
@@ -141,7 +142,7 @@ class Recorder:
                     self._known.clear()
                 self._last = [], None
                 any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if any_device and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
+                if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
                     self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
                 else:
                     self._known[key] = recorded

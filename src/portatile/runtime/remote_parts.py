@@ -21,7 +21,7 @@ from portatile.device.base import Device, Memory, Queue, Rows
 from portatile.device.buffer import Buffer
 from portatile.errors import PortatileError
 from portatile.records import Layout
-from portatile.runtime import slabs
+from portatile.runtime import tasks
 from portatile.runtime.engine import Engine, Prepared
 from portatile.runtime.pieces import Pieces
 from portatile.workload import Cut
@@ -30,18 +30,18 @@ Collected = Callable[[int, int, float], None]
 """Told of each part whose result is where it belongs: its steps, and seconds since the one before it."""
 
 
-def best_cut(task: slabs.Task) -> Cut | None:
+def best_cut(task: tasks.Task) -> Cut | None:
     """The way to cut that takes rows or whole matrices of most operands: columns have to be gathered before they travel."""
     cuts = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
     return min(cuts, key=lambda cut: sum(how == "columns" for how in cut.pieces.values()), default=None)
 
 
-def resident(task: slabs.Task, cut: Cut) -> Cut:
+def resident(task: tasks.Task, cut: Cut) -> Cut:
     """The cut with only those operands in pieces that travel so: columns of what is only read travel as a whole."""
     return replace(cut, pieces={name: how for name, how in cut.pieces.items() if how != "columns" or name == task.output})
 
 
-def is_local(task: slabs.Task, device: Device) -> bool:
+def is_local(task: tasks.Task, device: Device) -> bool:
     """Whether all operands lie on the device."""
     return all(stored.on_device and stored.array.memory.device is device for stored in task.matrices.values())
 
@@ -52,7 +52,7 @@ class _Lane:
 
     queue: Queue
     memory: dict[str, Memory] = field(default_factory=dict)
-    pending: tuple[slabs.Task, Matrix] | None = None  # and its output on this device
+    pending: tuple[tasks.Task, Matrix] | None = None  # and its output on this device
     steps: tuple[int, int] = (0, 0)
 
     def take(self, device: Device, name: str, nbytes: int) -> Memory:
@@ -76,7 +76,7 @@ class _Lane:
 class RemoteParts:
     """One device at work on parts of a task, in a thread of its own. A context manager, which gives back what it took."""
 
-    def __init__(self, engine: Engine, task: slabs.Task, cut: Cut | None) -> None:
+    def __init__(self, engine: Engine, task: tasks.Task, cut: Cut | None) -> None:
         self._engine, self._device, self._task = engine, engine.device, task
         self._pieces = {} if cut is None else resident(task, cut).pieces
         self._cut = cut
@@ -116,7 +116,7 @@ class RemoteParts:
                     if not busy:
                         self._since = time.perf_counter()
                     lane.steps = piece
-                    self._begin(lane, slabs.part(self._task, self._cut, *piece))
+                    self._begin(lane, tasks.part(self._task, self._cut, *piece))
         except BaseException:
             output = self._task.matrices[self._task.output]
             if taken and output.read and output.array.memory.device is self._device:
@@ -140,7 +140,7 @@ class RemoteParts:
         self._begin(self._lanes[0], self._task)
         self._collect(self._lanes[0], lambda low, high, seconds: None)
 
-    def _begin(self, lane: _Lane, part: slabs.Task) -> None:
+    def _begin(self, lane: _Lane, part: tasks.Task) -> None:
         """Bring what a part needs, and queue it."""
         placed = {name: self._placed(lane, name, stored, part) for name, stored in part.matrices.items()}
         began = time.perf_counter()
@@ -151,7 +151,7 @@ class RemoteParts:
         lane.queue.flush()
         lane.pending = part, placed[part.output]
 
-    def _prepared(self, part: slabs.Task, placed: dict[str, Matrix]) -> Prepared:
+    def _prepared(self, part: tasks.Task, placed: dict[str, Matrix]) -> Prepared:
         workload = workloads.get(part.problem.workload)
         layout = {name: layout_of(stored, part.problem.layout[name]) for name, stored in placed.items()}
         return self._engine.prepare(workload.problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout))
@@ -168,7 +168,7 @@ class RemoteParts:
         collected(*lane.steps, now - self._since)
         self._since = now
 
-    def _placed(self, lane: _Lane, name: str, stored: Matrix, part: slabs.Task) -> Matrix:
+    def _placed(self, lane: _Lane, name: str, stored: Matrix, part: tasks.Task) -> Matrix:
         """A part's operand on this device: where it lies, or a copy."""
         if stored.array.memory.device is self._device:
             return stored

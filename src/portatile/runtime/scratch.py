@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Memory
 from portatile.device.buffer import Buffer
 
-SHARE = 16  # of the device's memory one part of so many may be kept; what is larger is the caller's own
-_CONSTANTS = 64
+SHARE = 16  # a block of up to 1/16 of the device's memory is kept between calls; a larger one lasts as long as its caller holds it
+_CONSTANTS = 64  # arrays of each device that are kept
 _PINNED = 1 << 28  # bytes of pinned memory of each place that are kept
 
 
@@ -41,7 +41,7 @@ class Scratch:
         return memory
 
     def pinned(self, place: int, nbytes: int) -> NDArray[np.uint8]:
-        """Pinned memory of at least ``nbytes``, the same for each call with this ``place``; the system makes 2 GB of it a second."""
+        """Pinned memory of at least ``nbytes``, the same for each call with this ``place``: the system pins 2 GB per second."""
         array = self._pinned.get(place)
         if array is None or array.nbytes < nbytes:
             array = self._device.pinned(nbytes)

@@ -7,10 +7,8 @@ device that they fall to, so the bits may differ from a single device's within t
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import lcm
@@ -23,15 +21,15 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
-from portatile.runtime import forecast, memory_limit, slabs, triangles
+from portatile.runtime import at_once, forecast, lanes, memory_limit, slabs, tasks, triangles
 from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
+from portatile.runtime.together import Part, together
 from portatile.runtime.triangles import TriangleParts
-from portatile.user_warnings import warn
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
@@ -43,7 +41,7 @@ class _Worker:
     """One device at work on its version of the task, which has the configuration that is best there."""
 
     engine: Engine
-    task: slabs.Task
+    task: tasks.Task
     cut: Cut
     most: int
     share: Share
@@ -71,7 +69,7 @@ class _Worker:
         """Pieces that lie where the device reaches them."""
         while (piece := pieces.take(self.share.device, self.most)) is not None:
             try:
-                part = slabs.part(self.task, self.cut, *piece)
+                part = tasks.part(self.task, self.cut, *piece)
                 output = part.matrices[part.output]
                 kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
                 matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
@@ -107,7 +105,7 @@ class _Worker:
 
         try:
             while (first := pieces.take(self.share.device, self.most)) is not None:
-                slabs.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
+                lanes.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
         except BaseException:
             for piece in taken:
                 pieces.back(*piece)
@@ -167,13 +165,17 @@ def _work(problem: Problem, cut: Cut) -> float:
 
 
 class Considered(NamedTuple):
-    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough."""
+    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough.
+
+    ``key`` is of calls of its kind.
+    """
 
     named: Sequence[Device]
     devices: Sequence[Device]
     task: forecast.Shared
     told: Forecast
     note: str = ""
+    key: Hashable = None
 
 
 Taking = tuple[Sequence[Device], str]
@@ -201,7 +203,7 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    named, devices, task, told, left_out = what
+    named, devices, task, told, left_out, _ = what
     if len(devices) == 1:
         return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
     alone = next((device for device in devices if device.info.id == told.quickest), None)
@@ -209,13 +211,13 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     if len(workers) < FEWEST:
         split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
-        split = _shared(devices, workers, task, start, "; ".join(filter(None, (note, left_out))))
+        split = _shared(what, workers, start, "; ".join(filter(None, (note, left_out))))
     return keep(named, replace(split, forecast=told))
 
 
 def settled(what: Considered) -> str:
     """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
-    named, _, task, told, _ = what
+    named, _, task, told, *_ = what
     if not told.settled or task.places[told.quickest] == forecast.REMOTE:
         return ""
     keep(named, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
@@ -233,74 +235,59 @@ def _by_one(
     return Split(problem, "", seconds, (Share(device.info.id, max(problem.sizes.values(), default=0), 1, seconds),), note)
 
 
-def _shared(devices: Sequence[Device], workers: Sequence[_Worker], task: forecast.Shared, start: Start, note: str) -> Split:
-    problem = task.problem
+def _shared(what: Considered, workers: Sequence[_Worker], start: Start, note: str) -> Split:
+    task, problem = what.task, what.task.problem
     began = time.perf_counter()
     cut = workers[0].cut
     size, work = problem.sizes[cut.size], _work(problem, cut)
-    known = {worker.share.device: forecast.known(worker.engine, problem, worker.where) / work for worker in workers}
+    known = {worker.share.device: _known(worker, problem, what.told) / work for worker in workers}
     period = lcm(*(max(worker.cut.period, 1) for worker in workers))
     pieces, predicted = Pieces(size, period, known), 0.0
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))
     making = sum(worker.engine.making for worker in workers)
+    rates = _at_once(what, workers, known) or _by_pieces(workers, pieces, start)
+    seconds = time.perf_counter() - began
+    shown = {name: rate * work for name, rate in rates.items()}
+    if not any(worker.share.failure for worker in workers):
+        making = sum(worker.engine.making for worker in workers) - making
+        forecast.learn_together(what.devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
+    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
+
+
+def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
+    """Flops a second that a device showed where the operands lie, in pieces or alone; 0 for nothing known."""
+    shown, alone = forecast.known(worker.engine, problem, worker.where), told.alone.get(worker.share.device)
+    if shown or alone is None or not alone.measured:
+        return shown
+    return max(workloads.get(problem.workload).flops(problem), 1.0) / max(alone.seconds, 1e-12)
+
+
+def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
+    """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
+    parts = at_once.shares([(worker.engine, worker.task, worker.cut) for worker in workers], [known[one.share.device] for one in workers])
+    if not parts:
+        return {}
+    try:
+        taken = at_once.run(parts)
+    except (DeviceError, LaunchError, MemoryError):  # who fails again is left out then
+        return {}
+    for worker, one, seconds in zip(workers, parts, taken, strict=True):
+        worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, seconds
+    if what.key is not None and what.told.tried:
+        at_once.remember(what.key, parts)
+    return {worker.share.device: worker.share.rate for worker in workers}
+
+
+def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:
+    """Compute all pieces; the steps a second that each shows who does not fail."""
     with Broadcast() as common:
         for worker in workers:
             worker.task = replace(worker.task, common=common)
         together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
-    seconds = time.perf_counter() - began
-    shown = {
-        worker.share.device: pieces.shown[worker.share.device] * work
-        for worker in workers
-        if worker.share.pieces and worker.share.device in pieces.shown and not worker.share.failure
-    }
-    if not any(worker.share.failure for worker in workers):
-        making = sum(worker.engine.making for worker in workers) - making
-        forecast.learn_together(devices, task, seconds, shown, about_in_time(size, period, pieces.rates), making)
-    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
-
-
-class Part(NamedTuple):
-    """What one device does of something shared: ``run`` takes pieces until there are none, and hands back what it does not finish."""
-
-    share: Share
-    run: Callable[[Pieces], None]
-
-
-def together(workers: Sequence[Part], pieces: Pieces) -> None:
-    """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
-
-    Raises what the last one raised where all fail, and a mistake that is no device's failure.
-    """
-    errors: list[Exception] = []
-
-    def work(worker: Part) -> None:
-        try:
-            worker.run(pieces)
-        except Exception as error:  # raised below, where no other device makes up for it
-            worker.share.failure = str(error)
-            errors.append(error)
-            pieces.drop(worker.share.device)
-            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a mistake, not a device's failure
-                pieces.stop()
-
-    threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
-        pieces.stop()
-        for thread in threads:
-            with suppress(KeyboardInterrupt):
-                thread.join()
-        raise
-    if pieces.left or pieces.stopped:
-        raise errors[-1]
-    for worker in workers:
-        if worker.share.failure:
-            warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")
+    warm = pieces.shown
+    taking = [worker.share for worker in workers if worker.share.pieces and not worker.share.failure]
+    return {share.device: warm[share.device] for share in taking if share.device in warm}
 
 
 def _workers(
@@ -314,14 +301,14 @@ def _workers(
     for device in devices:
         engine = engine_of(device)
         try:
-            task = slabs.task(engine, problem, matrices, scalars)
+            task = tasks.task(engine, problem, matrices, scalars)
         except ArgumentError as error:
             notes.append(f"{device.info.id} cannot compute it: {error}")
             continue
         found = _cut(task, cut)
         if found is None:
             return [], f"{problem.workload} of this shape cannot be cut; {alone}"
-        most = _most(engine, task, found)
+        most = _most(engine, task, found, len(devices))
         if most:
             cut = cut or found
             workers.append(_Worker(engine, task, found, most, Share(device.info.id)))
@@ -332,7 +319,7 @@ def _workers(
     return workers, "; ".join(notes)
 
 
-def _cut(task: slabs.Task, like: Cut | None) -> Cut | None:
+def _cut(task: tasks.Task, like: Cut | None) -> Cut | None:
     """The way to cut a task, along the same size as others are; None where there is none."""
     if like is None and task.matrices[task.output].on_device:
         return best_cut(task)
@@ -341,15 +328,15 @@ def _cut(task: slabs.Task, like: Cut | None) -> Cut | None:
     return next((one for one in task.cuts if task.problem.sizes[one.size] > 1 and (like is None or one.size == like.size)), None)
 
 
-def _most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
-    """The steps of the largest piece that a device has the memory for."""
+def _most(engine: Engine, task: tasks.Task, cut: Cut, devices: int) -> int:
+    """The steps of the largest piece that one of several devices has the memory for, or that hides its transfers."""
     device, on_device = engine.device, task.matrices[task.output].on_device
     if is_local(task, device) if on_device else device.info.unified_memory:
         return int(task.problem.sizes[cut.size])
     if not cut.pieces:
         return triangles.most(engine, task, cut)
     limit = memory_limit.limit_of(device) or device.info.global_memory
-    return slabs.widest(engine, task, resident(task, cut) if on_device else cut, limit)
+    return slabs.widest(engine, task, resident(task, cut) if on_device else cut, limit, devices)
 
 
 def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
@@ -361,11 +348,14 @@ def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
 def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> None:
     engine = engine_of(device)
     if forecast.where(matrices, device) == forecast.REMOTE:
-        with RemoteParts(engine, slabs.task(engine, problem, matrices, scalars), None) as parts:
+        with RemoteParts(engine, tasks.task(engine, problem, matrices, scalars), None) as parts:
             parts.whole()
         return
     on_host = not any(stored.on_device for stored in matrices.values())
-    if on_host and memory_limit.too_large(device, tuple(stored.extent * stored.array.itemsize for stored in matrices.values())):
-        slabs.run(engine, slabs.task(engine, problem, matrices, scalars))
-    else:
-        start(engine, engine.prepare(problem), matrices, scalars)
+    sizes = tuple(stored.extent * stored.array.dtype.itemsize for stored in matrices.values())
+    if on_host and (sum(sizes) >= slabs.BESIDE or memory_limit.too_large(device, sizes)):
+        task = tasks.task(engine, problem, matrices, scalars)
+        if slabs.overlaps(task, device) or memory_limit.too_large(device, sizes):
+            slabs.run(engine, task)
+            return
+    start(engine, engine.prepare(problem), matrices, scalars)

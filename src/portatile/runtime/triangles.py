@@ -14,10 +14,10 @@ from portatile import workloads
 from portatile.arguments.matrices import MAX_ALIGNMENT, Matrix
 from portatile.device.buffer import Buffer
 from portatile.records import Problem
-from portatile.runtime import memory_limit, slabs
+from portatile.runtime import memory_limit
 from portatile.runtime.engine import Engine, Prepared
 from portatile.runtime.pieces import Pieces
-from portatile.runtime.slabs import GRAIN
+from portatile.runtime.tasks import GRAIN, Task
 from portatile.workload import CONJUGATE, Cut, Member
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, Any]], None]
@@ -26,7 +26,7 @@ PARTS = 32
 _OPERANDS = 3  # copies of a part's rows that a device may hold at once
 
 
-def cut(task: slabs.Task) -> Cut | None:
+def cut(task: Task) -> Cut | None:
     """The size along which a triangle is shared, in as many steps of equal area; None for what is no triangle, or lies on devices."""
     return None if any(stored.on_device for stored in task.matrices.values()) else cut_of(task.problem)
 
@@ -45,7 +45,7 @@ def period(n: int) -> int:
     return -(-n // PARTS)
 
 
-def most(engine: Engine, task: slabs.Task, cut: Cut) -> int:
+def most(engine: Engine, task: Task, cut: Cut) -> int:
     """The steps of the largest part that fits the memory of a device which has its own, beside the operands that are only read."""
     n, limit = task.problem.sizes[cut.size], memory_limit.limit_of(engine.device) or engine.device.info.global_memory
     nbytes = {name: stored.extent * stored.array.itemsize for name, stored in task.matrices.items()}
@@ -74,7 +74,7 @@ class TriangleParts:
     """One device at work on parts of a triangle. A context manager, which gives back what it took."""
 
     engine: Engine
-    task: slabs.Task
+    task: Task
     start: Start
 
     def __enter__(self) -> TriangleParts:

@@ -69,14 +69,14 @@ def _digest(data: bytes) -> str:
 def load(workload: str, *, dtype: str | None = None, device: str | None = None, **sizes: int | str | bool) -> Loaded:
     """The kernels of a problem, ready on the device that they were tuned for, or on the one whose name contains ``device``.
 
-    ``sizes`` are the problem's sizes and options by name. What the folder holds only once need not be said: options and ``dtype``.
+    ``sizes`` are the problem's sizes and options by name. What they and ``dtype`` leave open must be in the folder only once.
 
     Raises LookupError where the folder or the machine has none such, with what there is.
     """
     if not any(p["workload"] == workload for p in problems()):
         raise LookupError(f"this folder has no {workload!r}; it has {', '.join(sorted({p['workload'] for p in problems()})) or 'nothing'}")
     known = [p for p in problems() if p["workload"] == workload and dtype in (None, p["dtype"])]
-    fitting = [p for p in known if {**p["sizes"], **p["options"]}.items() >= sizes.items() and p["sizes"].keys() <= sizes.keys()]
+    fitting = [p for p in known if {**p["sizes"], **p["options"]}.items() >= sizes.items()]
     if len(_spelled(fitting)) != 1:
         matches = f"has no {workload} with" if not fitting else f"has {len(_spelled(fitting))} of {workload} with"
         raise LookupError(f"this folder {matches} {sizes}; it has {'; '.join(_spelled(fitting or known)) or f'none of {dtype}'}")
@@ -160,6 +160,9 @@ class Loaded:
             raise TypeError(f"the array {name!r} is missing; its shape is {operand['shape']}")
         host = np.zeros(operand["elements"], operand["dtype"])
         if array is not None:
+            if getattr(getattr(array, "dtype", None), "names", None):  # structures, as bytes along a last axis
+                array = np.ascontiguousarray(array)
+                array = array.view(np.uint8).reshape(*array.shape, array.itemsize)
             if list(np.shape(array)) != operand["shape"]:
                 raise ValueError(f"{name} has shape {list(np.shape(array))}; this problem's is {operand['shape']}")
             self._view(name, host)[...] = array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,11 @@ class Own(ShippedItem):
         args = tuple(replace(arg, value=None) if arg.kind == "scalar" and arg.name in free else arg for arg in launch.args)
         operands = []
         for array in declared.arrays:
-            shape = array.value.shape or (1,)
-            place = {"strides": list(packed_layout(shape).strides), "offset": 0, "elements": array.value.size}
-            operands.append({"name": array.name, "role": array.role, "dtype": array.value.dtype.name, "shape": list(shape), **place})
+            shape, dtype = array.value.shape or (1,), array.value.dtype.name
+            if array.value.dtype.names is not None:  # structures, as bytes along a last axis
+                shape, dtype = (*shape, array.value.itemsize), array.dtype
+            place = {"strides": list(packed_layout(shape).strides), "offset": 0, "elements": math.prod(shape)}
+            operands.append({"name": array.name, "role": array.role, "dtype": dtype, "shape": list(shape), **place})
         step = Launch(launch.source, launch.kernel, launch.global_size, launch.local_size, args)
         return folders.described(self, Plan((step,)), operands, free, programs)
 

@@ -24,14 +24,15 @@ class Counting:
 
     What is left to be decided depends only on the constraints that are still open and on what these calculate from the values that
     are bound: partial configurations that agree in both have as many completions, so that one count serves them all. ``total`` is that
-    of the space. Raises TooManyStatesError beyond ``states`` of them.
+    of the space. Raises TooManyStatesError beyond ``states`` of them. After ``fruitless`` counts in a row without a legal configuration it
+    is asked of each partial one, by bounds on its parameters, whether it can become one at all.
     """
 
-    def __init__(self, rules: Rules, states: int, dry: int) -> None:
-        self._rules, self._states, self._most_dry = rules, states, dry
+    def __init__(self, rules: Rules, states: int, fruitless: int) -> None:
+        self._rules, self._states, self._most_fruitless = rules, states, fruitless
         self._known: dict[tuple[int, int, Any], int] = {}
         self._readers: dict[tuple[int, int], Reader] = {}
-        self._steps, self._dry = Steps(), 0
+        self._steps, self._fruitless = Steps(), 0
         self.total = 0 if rules.open is None else self._completions(dict(rules.facts), 0, rules.open)
 
     def draw(self, rng: np.random.Generator) -> dict[str, Value]:
@@ -58,7 +59,7 @@ class Counting:
 
     def _completions(self, values: dict[str, Value], depth: int, pending: int) -> int:
         if depth == len(self._rules.names):
-            self._dry = 0
+            self._fruitless = 0
             return 1
         place = depth, pending
         read = self._readers.get(place)
@@ -68,9 +69,9 @@ class Counting:
         if key not in self._known:
             if len(self._known) >= self._states or self._steps.taken > _TRIES * self._states:
                 raise TooManyStatesError
-            self._dry += 1
-            hopeless = self._dry > self._most_dry and self._rules.hopeless(values, depth, pending)
-            self._known[key] = 0 if hopeless else sum(count for _, _, count in self._ways(values, depth, pending))
+            self._fruitless += 1
+            infeasible = self._fruitless > self._most_fruitless and self._rules.infeasible(values, depth, pending)
+            self._known[key] = 0 if infeasible else sum(count for _, _, count in self._ways(values, depth, pending))
         return self._known[key]
 
     def _ways(self, values: dict[str, Value], depth: int, pending: int) -> Iterator[tuple[Value, int, int]]:

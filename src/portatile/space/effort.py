@@ -12,7 +12,7 @@ class Effort:
     ``draws``: random combinations of which one must be legal, or legal ones count as rare; where fewer than ``common`` of them are,
     they are counted rather than drawn if that is soon done. ``states``: partial configurations, when legal ones are counted;
     ``few_states`` where that must be done soon. ``descents``: random ones, of which ``kept`` that reach the end are enough.
-    ``dry``: partial configurations without a legal one, after which it is asked of each whether it can become one.
+    ``fruitless``: partial configurations without a legal one, after which it is asked of each whether it can become one.
     """
 
     draws: int = 300
@@ -21,4 +21,4 @@ class Effort:
     few_states: int = 10_000
     descents: int = 4000
     kept: int = 16
-    dry: int = 5000
+    fruitless: int = 5000

@@ -14,7 +14,7 @@ from portatile.space.constraint import BUILTINS, Constraint
 from portatile.space.residue import Reader, parts, reader
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
-_ASKED, _WORTH = 200, 0.2  # questions whether a partial configuration is hopeless, and the share of them that must be answered
+_ASKED, _WORTH = 200, 0.2  # questions whether a partial configuration is infeasible, and the share of them that must be answered
 
 
 class Rules:
@@ -60,7 +60,7 @@ class Rules:
         names = dict.fromkeys(name for place in open_now for name in self.constraints[place].reads if name in bound)
         return reader(tuple(expressions), tuple(names), BUILTINS)
 
-    def hopeless(self, values: Mapping[str, Value], depth: int, pending: int) -> bool:
+    def infeasible(self, values: Mapping[str, Value], depth: int, pending: int) -> bool:
         """Whether a pending constraint fails whatever numbers the parameters from ``depth`` on take between their extremes.
 
         This costs more than settling constraints does. In a space where it seldom tells anything it is given up.

@@ -63,13 +63,18 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
+def check(name: str) -> None:
+    """Raise UnknownNameError, which lists the known names, where no strategy has this one."""
+    if name not in names():
+        raise UnknownNameError("strategy", name, names())
+
+
 def get(name: str, options: Mapping[str, float] = MappingProxyType({})) -> Strategy:
     """The strategy called ``name``, with ``options`` in place of its defaults.
 
     Raises UnknownNameError, which lists the known names, of strategies or of options, and ArgumentError for a value that does not do.
     """
-    if name not in names():
-        raise UnknownNameError("strategy", name, names())
+    check(name)
     strategy: Strategy = importlib.import_module(f"{__name__}.{name}").search
     if not options:
         return strategy

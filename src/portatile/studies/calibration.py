@@ -100,17 +100,22 @@ def collect(
     return collected
 
 
-def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[], None] = lambda: None) -> Fitted:
-    """The model that describes the timings in ``path`` best; raises UsageError where there are too few."""
-    device, language = measurements.device, measurements.device.can.language
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    provenance = {"command": command, "commit": revision(), "timings": path.name, "sha256": digest}
+def fitted(measurements: Mapping[Path, Timings], command: str, advance: Callable[[], None] = lambda: None) -> Fitted:
+    """The model that describes timings best, by their files; it bears the name of the first one's device. Raises UsageError for timings
+    through several compilers, and where there are too few.
+    """
+    device = next(iter(measurements.values())).device
+    language, clock = device.can.language, float(device.clock_mhz or 1000)
+    if {one.device.can.language for one in measurements.values()} != {language}:
+        raise UsageError(f"{', '.join(map(str, measurements))} were timed through several compilers: not comparable")
+    digests = " ".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in measurements)
+    names = " ".join(path.name for path in measurements)
+    provenance = {"command": command, "commit": revision(), "timings": names, "sha256": digests}
     provenance["time"] = datetime.now(UTC).isoformat("T", "seconds")
-    clock = float(device.clock_mhz or 1000)
     model = Model(device.architecture, device.name, clock, _LANES, {language: provenance}, {})
     judged = {}
     for dtype in ("float32", "float64"):
-        cases, known = cases_of(measurements, dtype), costs.known(device, dtype)
+        cases, known = [case for one in measurements.values() for case in cases_of(one, dtype)], costs.known(device, dtype)
         if len(cases) < _FEWEST or known is None:
             continue
         start = _scaled(cases, replace(known, products=_LANES * clock))
@@ -118,7 +123,7 @@ def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[]
         model = model.holding(language, dtype, constants)
         judged[dtype] = fit.judge(cases, known), fit.judge(cases, constants), fit.held_out(cases, start)
     if not judged:
-        raise UsageError(f"{path} has timings of fewer than {_FEWEST} shapes: give calibrate a larger --budget")
+        raise UsageError(f"{names} has timings of fewer than {_FEWEST} shapes: give calibrate a larger --budget")
     return Fitted(model, judged)
 
 
@@ -160,7 +165,7 @@ def _problem(sizes: tuple[int, int, int], dtype: str, trans: str) -> Problem:
 
 def _scaled(cases: Sequence[Case], start: Costs) -> Costs:
     """Rates such that half of the timings are longer than estimated: another device's clock and units are another scale."""
-    ratio = float(np.exp(np.median([np.log(row.took / row.estimated(start)) for case in cases for row in case.rows])))
+    ratio = float(np.exp(np.median(np.concatenate([np.log(case.took / case.estimated(start)) for case in cases]))))
     return replace(start, rates=tuple(rate / ratio for rate in start.rates))
 
 

@@ -26,7 +26,7 @@ from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.records import Binary, Source
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 ONE_EACH, SHARED = "one each", "one for all"
@@ -328,8 +328,8 @@ def notes(rows: Sequence[ContextsRow]) -> list[str]:
     return lines
 
 
-def _sample(given: tuple[Device, ...]) -> Asked:
-    return Asked(given, ContextsOptions(64 if any(device.info.kind == "gpu" for device in given) else 16))
+def _sample(given: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(given, ContextsOptions(64 if any(device.info.kind == "gpu" for device in given) else 16))
 
 
 STUDY = Study(

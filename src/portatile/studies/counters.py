@@ -18,7 +18,7 @@ from portatile.measure import processor_counters, profiler_counters, runs
 from portatile.measure.profiler_counters import CountedRun
 from portatile.records import Config, Problem, canonical
 from portatile.store import known_results
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 from portatile.trials import now
@@ -139,9 +139,9 @@ def notes(rows: Sequence[CountersRow]) -> list[str]:
     return [f"{row.device}: {row.counter + ': ' if row.counter else ''}{row.status}" for row in rows if row.status != "ok"]
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     size = 1024 if devices[0].info.kind == "gpu" else 128
-    return Asked(devices, CountersOptions(), workloads.get("matmul").problem(dict.fromkeys("mnk", size)))
+    return StudyRequest(devices, CountersOptions(), workloads.get("matmul").problem(dict.fromkeys("mnk", size)))
 
 
 STUDY = Study(

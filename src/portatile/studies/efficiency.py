@@ -25,7 +25,7 @@ from portatile.measure.runs import Length
 from portatile.records import Problem
 from portatile.studies.form import power
 from portatile.studies.form.power import Power, StatedPower
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 _COLUMNS = ("name", "price", "currency", "date", "source")
@@ -282,8 +282,8 @@ def notes(rows: Sequence[EfficiencyRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, EfficiencyOptions(size=4096 if all(device.info.kind == "gpu" for device in devices) else 512))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, EfficiencyOptions(size=4096 if all(device.info.kind == "gpu" for device in devices) else 512))
 
 
 STUDY = Study(

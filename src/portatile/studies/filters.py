@@ -26,7 +26,7 @@ from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.measure.runs import Length, Way
 from portatile.records import Problem, Value
 from portatile.routines import convolve
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 ONE_CORE = "one core"
@@ -237,8 +237,8 @@ def notes(rows: Sequence[FilterRow]) -> list[str]:
     ]
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, FilterOptions(side=128 if all(device.info.kind == "gpu" for device in devices) else 48))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, FilterOptions(side=128 if all(device.info.kind == "gpu" for device in devices) else 48))
 
 
 STUDY = Study(

@@ -28,7 +28,7 @@ from portatile.records import Config, Plan, Problem, canonical
 from portatile.store import known_results
 from portatile.studies import gap_builds
 from portatile.studies.form import attribution
-from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.gap_builds import Build, Side
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import figures, notes
@@ -227,14 +227,14 @@ def _length(side: Side, run: Run) -> Length:
     return length if run.seconds_left is None else replace(length, most=min(length.most, run.seconds_left))
 
 
-def _sample(given: tuple[Device, ...]) -> Asked:
+def _sample(given: tuple[Device, ...]) -> StudyRequest:
     """matmul, as the document's matrixMul; two back ends of one device are compared where there are."""
     best = given[0]
     size = 1024 if best.info.kind == "gpu" else 128
     problem = workloads.get("matmul").problem(dict.fromkeys("mnk", size))
     other = next((one for one in given[1:] if best.info.physical_id and one.info.physical_id == best.info.physical_id), None)
     between = () if other is None else (best.info.id, other.info.id)
-    return Asked((best,), GapOptions(between), problem)
+    return StudyRequest((best,), GapOptions(between), problem)
 
 
 STUDY = Study(

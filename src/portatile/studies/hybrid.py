@@ -20,7 +20,7 @@ from portatile.formatting import duration, percent, spelled
 from portatile.records import Problem
 from portatile.studies.form import shared_run
 from portatile.studies.form.shared_run import SharedRun, subsets
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 ONE_CORE = "one core"
@@ -158,12 +158,12 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked | None:
+def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:
     once = {device.info.physical_id: device for device in devices}
     if len(once) < 2:
         return None
     size = 4096 if any(device.info.kind == "gpu" for device in devices) else 512
-    return Asked(tuple(once.values()), HybridOptions(), workloads.problem("gemm", "float64", dict.fromkeys("mnk", size)))
+    return StudyRequest(tuple(once.values()), HybridOptions(), workloads.problem("gemm", "float64", dict.fromkeys("mnk", size)))
 
 
 STUDY = Study(

@@ -16,7 +16,7 @@ from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.records import Config, Problem, canonical
 from portatile.studies.form.measured_configs import Measuring, measured
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
 
@@ -153,15 +153,15 @@ def notes(rows: Sequence[ImagesRow]) -> list[str]:
         best = {row.device: row for row in sorted(valid, key=lambda row: row.gflops or 0.0)}
         if len(best) > 1:
             rates = [
-                f"{written(row.gflops)} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
+                f"{written(row.gflops or 0.0)} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
                 for device, row in best.items()
             ]
             lines.append(f"{next(iter(best.values())).name}, {dtype}: at best {', '.join(rates)} Gflop/s")
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, ImagesOptions(size=2048 if all(device.info.kind == "gpu" for device in devices) else 128))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, ImagesOptions(size=2048 if all(device.info.kind == "gpu" for device in devices) else 128))
 
 
 STUDY = Study(

@@ -26,7 +26,7 @@ from portatile.measure import optimisations, runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.store import known_results
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import rungs
@@ -273,9 +273,9 @@ def notes(rows: Sequence[LadderRow]) -> list[str]:
     lines = [f"{row.by}: {row.title}" for row in {row.rung: row for row in rows if row.rung and not row.variant}.values()]
     for place in dict.fromkeys(row.device for row in rows if row.rung):
         best = max((row for row in rows if row.device == place and row.rung and row.gflops), key=lambda row: row.gflops or 0, default=None)
-        others = [f"{row.by} {written(row.gflops)}" for row in rows if row.device in (place, "host") and not row.rung and row.gflops]
+        others = [f"{row.by} {written(row.gflops or 0.0)}" for row in rows if row.device in (place, "host") and not row.rung and row.gflops]
         beside = f" (beside: {', '.join(others)})" if others else ""
-        lines += [] if best is None else [f"{place}: of the rungs the best is {best.by}, {written(best.gflops)} Gflop/s{beside}"]
+        lines += [] if best is None else [f"{place}: of the rungs the best is {best.by}, {written(best.gflops or 0.0)} Gflop/s{beside}"]
     ran = {row.by for row in rows if row.seconds}
     for row in rows:
         if row.runs_on or (row.rung and row.status != "ok"):
@@ -285,8 +285,8 @@ def notes(rows: Sequence[LadderRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, LadderOptions())
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, LadderOptions())
 
 
 STUDY = Study(

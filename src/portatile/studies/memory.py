@@ -25,7 +25,7 @@ from portatile.formatting import percent
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 from portatile.workloads.matmul import BASE
 
@@ -234,8 +234,8 @@ def notes(rows: Sequence[MemoryRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, MemoryRequest(sizes=(64, 256, 512), repeat=2))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, MemoryRequest(sizes=(64, 256, 512), repeat=2))
 
 
 STUDY = Study(

@@ -24,7 +24,7 @@ from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, Launch, Plan, Problem, Temporary
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 _LENGTH = Length(samples=5, seconds=0.1)
@@ -181,9 +181,9 @@ def figures(rows: Sequence[PackingRow]) -> list[Figure]:
     return [LineChart("Bandwidth of packing", caption, x, y, tuple(curves), tuple(sorted({float(row.size) for row in valid})))]
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     gpu = all(device.info.kind == "gpu" for device in devices)
-    return Asked(devices, PackingOptions((1024, 2048, 4096, 8192) if gpu else (128, 256, 512)))
+    return StudyRequest(devices, PackingOptions((1024, 2048, 4096, 8192) if gpu else (128, 256, 512)))
 
 
 def notes(rows: Sequence[PackingRow]) -> list[str]:

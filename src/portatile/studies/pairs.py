@@ -24,7 +24,7 @@ from portatile.records import Config, DeviceInfo, Problem, Value, canonical, fro
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.studies.form.measured_configs import Measuring, measured
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
 
@@ -343,10 +343,10 @@ def notes(rows: Sequence[PairsRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     size = 1024 if devices[0].info.kind == "gpu" else 128
     problem = workloads.get("matmul").problem({"m": size, "n": size, "k": size})
-    return Asked(devices[:1], MapOptions("ALGORITHM", "BLOCK", tries=2), problem)
+    return StudyRequest(devices[:1], MapOptions("ALGORITHM", "BLOCK", tries=2), problem)
 
 
 STUDY = Study(

@@ -21,7 +21,7 @@ from portatile.formatting import spelled
 from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Problem
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 _FULL_SIZE, _FULL_SIDES = 10240, 128
@@ -139,8 +139,8 @@ def notes(rows: Sequence[PhasesRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, PhasesOptions(full=all(device.info.kind == "gpu" for device in devices)))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, PhasesOptions(full=all(device.info.kind == "gpu" for device in devices)))
 
 
 STUDY = Study(

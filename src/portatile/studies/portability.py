@@ -24,7 +24,7 @@ from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.store import ResultStore, known_results
 from portatile.studies import cascade, portable
 from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, measured
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 
@@ -365,10 +365,10 @@ def notes(rows: Sequence[PortabilityRow]) -> list[str]:
     return lines + [f"* {winner_of} on {place}: not in the device's space, it {text}" for winner_of, place, text in objections]
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked | None:
+def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:
     size = 512 if any(device.info.kind == "gpu" for device in devices) else 128
     problem = workloads.get("gemm").problem({"m": size, "n": size, "k": size})
-    return Asked(devices, PortabilityOptions(), problem) if len(devices) > 1 else None
+    return StudyRequest(devices, PortabilityOptions(), problem) if len(devices) > 1 else None
 
 
 STUDY = Study(

@@ -21,7 +21,7 @@ from portatile.figures.svg import Figure
 from portatile.formatting import spelled
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Config, Problem
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.work_group import RELAXED, parboil, usual_problem
 from portatile.trials import now
 from portatile.workloads.matmul import BASE
@@ -221,8 +221,8 @@ def notes(rows: Sequence[ProgramRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, ProgramOptions(scale=1 if all(device.info.kind == "gpu" for device in devices) else 64))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, ProgramOptions(scale=1 if all(device.info.kind == "gpu" for device in devices) else 64))
 
 
 STUDY = Study(

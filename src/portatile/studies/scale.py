@@ -7,11 +7,9 @@ here, which is predicted from what each of them takes alone.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -19,28 +17,25 @@ import numpy as np
 
 from portatile import workloads
 from portatile.device.base import Device
-from portatile.device.buffer import Buffer
 from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
-from portatile.runtime import memory_limit
+from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
-from portatile.studies.form import prediction, shared_run, simulation
+from portatile.studies.form import links, prediction, shared_run, simulation
 from portatile.studies.form.prediction import Alone
 from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, Simulated, TrialCost
-from portatile.studies.form.study import LEFT_OUT, Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import Trial
 from portatile.tuning.search import replay
 
 HERE = "here"
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 DEVICES = (1, 2, 4, 8, 16, 32, 64)
-_ALONE = 2  # runs of a device alone: it has no share to find
 _ON_GPUS, _ON_CPUS = 8192, 1024  # rows and columns of the product here
-_TRANSFERS = 4
 _USUAL = TrialCost(1.5, 0.25)
 """Of a GEMM's variant on a GPU, where no recording is named: NVRTC and ptxas take a second or two, checks and samples a quarter."""
 
@@ -86,7 +81,7 @@ class ScaleOptions:
     measure: int = option(
         0, Option("Rows and columns of the product that the devices here compute. 0: 8192 with a GPU, else 1024.", least=0)
     )
-    repeat: int = option(6, Option("Runs of each set of devices after the first: in them a set finds its shares.", least=1))
+    repeat: int = option(8, Option("Runs of each set of devices after the first: in them a set finds its shares.", least=1))
 
 
 def measure(run: Run) -> Iterator[ScaleRow]:
@@ -122,15 +117,16 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
     problem = workloads.problem("gemm", options.dtype, dict.fromkeys("mnk", n))
     work = _product(n, options.dtype)
     alone: dict[str, Alone] = {}
+    together = _Links(run.devices, int(work.shared_bytes), options.host * 1e9)
     for chosen in sets:
         run.say(f"{' + '.join(chosen)}: {n} x {n} {options.dtype}")
         row = replace(blank, count=len(chosen), devices=" + ".join(chosen))
         if len(chosen) > 1 and all(name in alone for name in chosen):
-            predicted = prediction.together(work, [alone[name] for name in chosen], _cores(), options.host * 1e9)
+            predicted = prediction.together(work, [alone[name] for name in chosen], _cores(), *together.of(chosen))
             row = replace(row, seconds=predicted.seconds, binds=predicted.binds, busy=predicted.busy[predicted.binds])
         if len(chosen) > 1 and run.known(row):
             continue
-        repeat = options.repeat if len(chosen) > 1 else min(options.repeat, _ALONE)
+        repeat = options.repeat
         expected = (1 + repeat) * (row.seconds or 0.0)
         if not run.fits(expected):
             yield replace(row, status=f"{LEFT_OUT}: {expected:.0f} s are too long")
@@ -149,18 +145,28 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
 
 
 def _alone(device: Device, seconds: float, work: SharedProduct) -> Alone:
-    """A device that took so long for the product, and its link: what an operand takes to travel, the best of a few times."""
+    """A device that took so long for the product, and its link: how fast an operand travels."""
     if device.info.unified_memory:
         return Alone(device.info, seconds)
     nbytes = int(work.shared_bytes)
-    fits, operand, best = not memory_limit.too_large(device, (nbytes,) * 3), np.ones(nbytes, np.uint8), inf
-    for _ in range(_TRANSFERS):
-        began = time.perf_counter()
-        buffer = Buffer.from_numpy(operand, device)
-        device.default_queue().finish()
-        best = min(best, time.perf_counter() - began)
-        buffer.release()
-    return Alone(device.info, seconds, nbytes / best, fits)
+    whole = not memory_limit.too_large(device, (nbytes,) * 3) and work.rows * work.row_bytes < slabs.BESIDE
+    return Alone(device.info, seconds, links.to_each(device, np.ones(nbytes, np.uint8)), whole)
+
+
+class _Links:
+    """What is measured of all links of a set together, once for each set of devices that have one."""
+
+    def __init__(self, devices: Sequence[Device], nbytes: int, host: float) -> None:
+        self._devices, self._nbytes, self._host = {device.info.id: device for device in devices}, nbytes, host
+        self._known: dict[tuple[Device, ...], tuple[float, float]] = {}
+
+    def of(self, names: Sequence[str]) -> tuple[float, float]:
+        """Bytes a second of host arrays to these devices, and from device to device."""
+        linked = tuple(device for name in names if not (device := self._devices[name]).info.unified_memory)
+        if linked not in self._known:
+            together = links.to_all(linked, self._nbytes), links.between(linked, self._nbytes)
+            self._known[linked] = min(together[0], self._host), together[1]
+        return self._known[linked]
 
 
 def cost_of(trial: Trial) -> TrialCost | None:
@@ -267,8 +273,8 @@ def notes(rows: Sequence[ScaleRow]) -> list[str]:
     return lines + [row.status for row in rows if row.what == HERE and row.status != "ok"]
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, ScaleOptions(trials=500, measure=4096 if any(device.info.kind == "gpu" for device in devices) else 0))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, ScaleOptions(trials=500, measure=4096 if any(device.info.kind == "gpu" for device in devices) else 0))
 
 
 STUDY = Study(

@@ -17,7 +17,7 @@ from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.records import Config
 from portatile.studies import memory
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.workloads.matmul import BASE
 
 
@@ -157,8 +157,10 @@ def notes(rows: Sequence[ScalingRow]) -> list[str]:
     return lines
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, ScalingOptions((64, 128, 256, 512, 1024, 2048) if any(d.info.kind == "gpu" for d in devices) else (64, 128, 256)))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(
+        devices, ScalingOptions((64, 128, 256, 512, 1024, 2048) if any(d.info.kind == "gpu" for d in devices) else (64, 128, 256))
+    )
 
 
 STUDY = Study(

@@ -19,7 +19,7 @@ from portatile.formatting import spelled
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun, Way
 from portatile.records import Config, Problem, Value
-from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 RELAXED = "-cl-fast-relaxed-math"
@@ -177,8 +177,8 @@ def figures(rows: Sequence[WorkGroupRow]) -> list[Figure]:
     return [LineChart(title, caption, x, y, tuple(curves), tuple(sorted({float(row.items) for row in valid})))]
 
 
-def _sample(devices: tuple[Device, ...]) -> Asked:
-    return Asked(devices, WorkGroupRequest(scale=1 if any(device.info.kind == "gpu" for device in devices) else 64))
+def _sample(devices: tuple[Device, ...]) -> StudyRequest:
+    return StudyRequest(devices, WorkGroupRequest(scale=1 if any(device.info.kind == "gpu" for device in devices) else 64))
 
 
 STUDY = Study(

@@ -18,6 +18,8 @@ from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
 from portatile.wavelets import axis_sums, batch, on_grid, pointwise
 from portatile.wavelets.filters import KINETIC, MAGICFILTER, Filter
+from portatile.wavelets.flow import Into
+from portatile.wavelets.over_devices import over_devices
 from portatile.wavelets.transforms import magicfilter3d
 
 
@@ -43,11 +45,11 @@ def apply_potential(
             return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
         given: Any = psi
 
-        def part(orbitals: slice, one: str, into: batch.Into) -> Any:
+        def part(orbitals: slice, one: str, into: Into) -> Any:
             field: Any = batch.at(potential, one)
             return apply_potential(batch.at(batch.some(given, orbitals), one), field, boundary=boundary, device=one)
 
-        return cast(Array, batch.over_devices(given, device, part, "orbitals apply_potential"))
+        return cast(Array, over_devices(given, device, part, "orbitals apply_potential"))
     device = batch.one_device(device)
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
     there, back_again = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
@@ -74,7 +76,7 @@ def apply_potential(
         return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
 
     done = at_once(psi)
-    return cast(Array, batch.each(psi, apply, (potential,), device) if done is None else done)
+    return cast(Array, batch.each(psi, apply, (potential,), device, batched=at_once) if done is None else done)
 
 
 @taken
@@ -135,11 +137,11 @@ def density(
         if others:
             return cast(Array, foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
 
-        def part(orbitals: slice, one: str, into: batch.Into) -> Any:
+        def part(orbitals: slice, one: str, into: Into) -> Any:
             own = weights if given.ndim == AXES else weights[orbitals]
             return density(batch.at(batch.some(given, orbitals), one), occupation=own, boundary=boundary, device=one)
 
-        return cast(Array, batch.over_devices(given, device, part, "orbitals density", add=True))
+        return cast(Array, over_devices(given, device, part, "orbitals density", add=True))
     device = batch.one_device(device)
     if others:
         done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if device is None else None
@@ -194,10 +196,10 @@ def kinetic(
         if others:
             return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
 
-        def part(orbitals: slice, on: str, into: batch.Into) -> Any:
+        def part(orbitals: slice, on: str, into: Into) -> Any:
             return kinetic(batch.at(batch.some(given, orbitals), on), spacing=spacing, boundary=boundary, device=on)
 
-        return cast(Array, batch.over_devices(given, device, part, "orbitals kinetic"))
+        return cast(Array, over_devices(given, device, part, "orbitals kinetic"))
     device = batch.one_device(device)
     filters = _second_derivatives(_steps(spacing, axes))
     if others or isinstance(psi, Buffer):
@@ -213,7 +215,9 @@ def kinetic(
     if given.ndim <= AXES:
         return cast(Array, one(psi, None))
     checks.check_orbitals(psi, AXES)
-    return cast(Array, batch.each(psi, one, (), device))
+    return cast(
+        Array, batch.each(psi, one, (), device, batched=lambda there: axis_sums.on_device(there, filters, KINETIC.lower, along, None))
+    )
 
 
 def _steps(spacing: Any, axes: int) -> tuple[float, ...]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
-
 from portatile.arguments import axes, foreign
 from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
 from portatile.arguments.host_tensors import taken
 from portatile.arguments.matrices import Array
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
+from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
-from portatile.wavelets.batch import Into, at, each, one_device, over_devices, some
+from portatile.wavelets.batch import at, each, one_device, some
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
+from portatile.wavelets.flow import Into
+from portatile.wavelets.over_devices import over_devices
 
 _INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
 
@@ -147,7 +148,7 @@ def synthesis3d(
 
 @taken
 def _one_or_each(
-    array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None, into: Into = np.empty
+    array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None, into: Into = locked.empty
 ) -> Any:
     """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
 
@@ -176,7 +177,7 @@ def _one_or_each(
             return done
     if others:
         return foreign.through(lambda there: each(there, one, (), device), array)
-    return each(array, one, (), device, into)
+    return each(array, one, (), device, into, lambda there: convolve.batch3d(there, filters, lower, bank, boundary, None))
 
 
 def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.point import Point
 
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
 Factor = float | str
@@ -76,8 +77,14 @@ def whole(
     first, so that there ``c`` may be one of them.
     """
     called = product(problem, sizes, operands, trans, factors)
-    plan = build(called.problem, zeros.point(called.problem, device, triangle), device, triangle=triangle)
+    point, stream = zeros.shared(called.problem, device, triangle)
+    plan = build(called.problem, point, device, triangle=triangle, stream=stream)
     return _bound(problem, called, plan)
+
+
+def paired(problem: Problem, called: Call, triangle: Triangle, point: Point, device: DeviceInfo) -> Plan:
+    """The product ``called`` with a second one added, of its A and B in each other's place, in one launch that skips ``triangle``."""
+    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, paired=True))
 
 
 def added(

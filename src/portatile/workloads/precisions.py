@@ -20,6 +20,7 @@ on an H200. Those of float64 and complex128 gain too little beside what data may
 Computations that consist of products have theirs emulated unasked where they are of float32.
 """
 BY_ITSELF_NOTE = "computed as with precision='emulated': faster here, and its error bound is no larger; precision='native' turns that off"
+IN_PLACE_OF_THREE = "computed as with precision='emulated': faster here than three real products, and its error bound is smaller"
 NATIVE = "native"
 """The value of the option ``precision`` of computations that consist of products, where these are of their type's own precision."""
 PRODUCTS = ("gemm", "gemm_batched")
@@ -98,8 +99,16 @@ def _fused(precision: str, workload: str, dtype: str, options: Mapping[str, Valu
     return Computed(computed_as.workload, computed_as.dtype, "bias and activation follow the product in a launch of their own")
 
 
+def chosen_by_device(precision: str) -> bool:
+    """Whether another precision with a bound no larger may take the place of this one, which is empty where nobody asked for any."""
+    return precision in ("", "3m")
+
+
 def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
-    """The problem that is computed where nobody asks for a precision: ``problem``, or the emulated one where that wins on all devices."""
+    """The problem that is computed where the device chooses: ``problem``, or the emulated one where that wins on all devices.
+
+    Three real products, too, are emulated where that is faster than four: then it is faster than they are.
+    """
     emulated = _emulated(problem)
     if emulated is None:
         return problem
@@ -109,6 +118,8 @@ def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
 
 def _emulated(problem: Problem) -> Problem | None:
     """A product, or a computation that consists of large ones, in emulated precision; None where that does not run by itself."""
+    if problem.workload == "gemm3m":
+        return workloads.get(EMULATED[problem.dtype]).problem(problem.sizes, problem.dtype, problem.options, problem.layout)
     if problem.dtype not in BY_ITSELF:
         return None
     if problem.workload == "gemm":

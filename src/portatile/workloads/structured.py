@@ -78,6 +78,11 @@ def group(device: DeviceInfo) -> int:
     return 64 if device.max_work_group_size >= 64 else 32
 
 
+def largest_group(device: DeviceInfo) -> int:
+    """The largest of the work-groups that the device takes."""
+    return next(group for group in reversed(GROUPS) if group == 32 or group <= device.max_work_group_size)
+
+
 def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator, written: NDArray[np.bool_] | None = None) -> Inputs:
     """Operands uniform in [-0.5, 0.5); alpha and beta as for a product; a C that beta = 0 must not read is NaN, where it is ``written``."""
     alpha, beta = gemm.factors(rng, problem.dtype)

@@ -35,7 +35,7 @@ static Callbacks python;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What a test may ask about. */
-EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_peer_copies;
+EXPORT unsigned long long emulated_early, emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_peer_copies, emulated_locked_bytes;
 
 /* Launches do nothing, to time what leads to them. */
 EXPORT int emulated_quiet;
@@ -114,7 +114,8 @@ typedef struct Command {
     unsigned value;
     struct Command *next;
 } Command;
-typedef struct { unsigned magic; Command *first, *last; CUdeviceptr memory[64]; int memories, invalid; } Graph;
+typedef struct { void (*destroy)(void *); void *data; int users; } UserObject; /* which graphs keep */
+typedef struct { unsigned magic; Command *first, *last; CUdeviceptr memory[64]; unsigned long long number; int memories, invalid, keeps; UserObject *kept[64]; } Graph;
 enum { GRAPH = 0x94A94, EXECUTABLE = 0xE8EC0 };
 
 /* Handles of streams and events. */
@@ -141,6 +142,7 @@ static double now(void) {
 
 #define GPUS 2 /* of one memory: whose a block is, is not told apart */
 static int initialised, context_objects[GPUS], retained, captures;
+static unsigned long long numbers; /* of captures */
 static __thread void *current;
 static __thread int mode; /* of captures: 0 global, 1 of the thread, 2 relaxed */
 #define NEED_CONTEXT if (!current) return INVALID_CONTEXT
@@ -239,6 +241,25 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr at, Handle *stream) {
 }
 EXPORT CUresult cuMemHostAlloc(void **at, size_t size, unsigned flags) { NEED_CONTEXT; NOT_WHILE_CAPTURED; *at = malloc(size); return *at ? OK : OUT_OF_MEMORY; }
 EXPORT CUresult cuMemFreeHost(void *at) { free(at); return OK; }
+
+static struct { char *at; size_t size; } locked[64];
+EXPORT CUresult cuMemHostRegister_v2(void *at, size_t size, unsigned flags) {
+    NEED_CONTEXT; NOT_WHILE_CAPTURED;
+    int place = 64;
+    for (int i = 63; i >= 0; i--) {
+        if (!locked[i].size) place = i;
+        else if ((char *)at < locked[i].at + locked[i].size && locked[i].at < (char *)at + size) return INVALID_VALUE;
+    }
+    if (place == 64 || !size) return INVALID_VALUE;
+    locked[place].at = at, locked[place].size = size, emulated_locked_bytes += size;
+    return OK;
+}
+EXPORT CUresult cuMemHostUnregister(void *at) {
+    NEED_CONTEXT; NOT_WHILE_CAPTURED;
+    for (int i = 0; i < 64; i++)
+        if (locked[i].size && locked[i].at == at) { emulated_locked_bytes -= locked[i].size, locked[i].size = 0; return OK; }
+    return INVALID_VALUE;
+}
 EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr at) {
     *(int *)value = 0;
     return lies(at, 1) ? OK : INVALID_VALUE;
@@ -319,6 +340,17 @@ EXPORT CUresult cuStreamWaitEvent(Handle *stream, Handle *event, unsigned flags)
     return OK;
 }
 EXPORT CUresult cuStreamIsCapturing(Handle *stream, int *status) { NEED_STREAM(stream); *status = captured(stream) != NULL; return OK; }
+EXPORT CUresult cuStreamGetCaptureInfo_v3(Handle *stream, int *status, unsigned long long *number, Graph **graph, const void ***before,
+                                          const void **edges, size_t *count) {
+    NEED_STREAM(stream);
+    *status = captured(stream) != NULL;
+    if (number) *number = *status ? captured(stream)->number : 0;
+    if (graph) *graph = captured(stream);
+    if (before) *before = NULL;
+    if (edges) *edges = NULL;
+    if (count) *count = 0;
+    return OK;
+}
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *given) {
     int before = mode;
     mode = *given, *given = before;
@@ -328,7 +360,7 @@ EXPORT CUresult cuStreamBeginCapture_v2(Handle *stream, int how) {
     NEED_CONTEXT;
     if (!is(stream, STREAM) || stream->capture || captures >= 64) return INVALID_VALUE;
     stream->capture = calloc(1, sizeof(Graph));
-    stream->capture->magic = GRAPH;
+    stream->capture->magic = GRAPH, stream->capture->number = ++numbers;
     for (int i = 0; i < 64; i++)
         if (!capture_of_all[i]) { capture_of_all[i] = stream->capture; break; }
     captures++;
@@ -345,6 +377,23 @@ EXPORT CUresult cuStreamEndCapture(Handle *stream, Graph **graph) {
 }
 
 /* Graphs. An instance has commands of its own. */
+EXPORT CUresult cuUserObjectCreate(UserObject **object, void *data, void (*destroy)(void *), unsigned users, unsigned flags) {
+    NEED_CONTEXT;
+    if (users != 1 || flags != 1) return INVALID_VALUE;
+    *object = calloc(1, sizeof(UserObject));
+    (*object)->destroy = destroy, (*object)->data = data;
+    return OK;
+}
+EXPORT CUresult cuGraphRetainUserObject(Graph *graph, UserObject *object, unsigned count, unsigned flags) {
+    if (!graph || graph->magic != GRAPH || count != 1 || flags != 1 || graph->keeps == 64) return INVALID_VALUE; /* a reference is moved */
+    object->users++;
+    graph->kept[graph->keeps++] = object;
+    return OK;
+}
+static void left(Graph *graph) {
+    for (int i = 0; i < graph->keeps; i++)
+        if (!--graph->kept[i]->users) graph->kept[i]->destroy(graph->kept[i]->data);
+}
 typedef struct { unsigned long long func; unsigned grid[3], block[3], shared; void **parameters, **extra; void *kern, *ctx; } KernelNode;
 EXPORT CUresult cuGraphCreate(Graph **graph, unsigned flags) {
     NEED_CONTEXT;
@@ -363,6 +412,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(Graph **executable, Graph *graph, un
     if (!graph || graph->magic != GRAPH) return INVALID_VALUE;
     *executable = calloc(1, sizeof(Graph));
     (*executable)->magic = EXECUTABLE;
+    for (int i = 0; i < graph->keeps; i++) graph->kept[i]->users++, (*executable)->kept[(*executable)->keeps++] = graph->kept[i];
     for (Command *node = graph->first; node; node = node->next) {
         Command *made = append(*executable, node->kind), *next = made->next;
         *made = *node, made->next = next;
@@ -385,11 +435,13 @@ EXPORT CUresult cuGraphLaunch(Graph *executable, Handle *stream) {
 EXPORT CUresult cuGraphExecDestroy(Graph *executable) {
     if (!executable || executable->magic != EXECUTABLE) return INVALID_HANDLE;
     executable->magic = 0; /* kept, so that a later use is seen */
+    left(executable);
     return OK;
 }
 EXPORT CUresult cuGraphDestroy(Graph *graph) {
     if (!graph || graph->magic != GRAPH) return INVALID_HANDLE;
     graph->magic = 0;
+    left(graph);
     for (int i = 0; i < graph->memories; i++) give(graph->memory[i]);
     return OK;
 }
@@ -433,12 +485,23 @@ EXPORT CUresult cuLaunchKernel(unsigned long long function, unsigned gx, unsigne
     return emulated_quiet ? OK : python.launch(function, grid, block, shared, parameters);
 }
 
+typedef struct { int id; char pad[4]; union { char pad[64]; int allowed; } value; } Attribute;
+typedef struct { unsigned grid[3], block[3], shared; Handle *stream; Attribute *attributes; unsigned count; } Configuration;
+EXPORT CUresult cuLaunchKernelEx(const Configuration *asked, unsigned long long function, void **parameters, void **extra) {
+    for (unsigned i = 0; i < asked->count; i++) {
+        if (asked->attributes[i].id != 6) return INVALID_VALUE; /* programmatic stream serialization: kernels here run one after the other */
+        __sync_fetch_and_add(&emulated_early, asked->attributes[i].value.allowed);
+    }
+    return cuLaunchKernel(function, asked->grid[0], asked->grid[1], asked->grid[2], asked->block[0], asked->block[1], asked->block[2],
+                          asked->shared, asked->stream, parameters, extra);
+}
+
 /* The bindings ask for every function by its plain name. */
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags, int *status) {
-    static const char *endings[] = {"", "_v2", "WithFlags"};
+    static const char *endings[] = {"", "_v2", "_v3", "WithFlags"};
     void *self = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
     *function = NULL;
-    for (int i = 2; i >= 0 && !*function; i--) {
+    for (int i = 3; i >= 0 && !*function; i--) {
         char name[256];
         strncpy(name, symbol, 240);
         name[240] = 0;

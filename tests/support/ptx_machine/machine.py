@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.ptx_machine import steps
+from support.ptx_machine.blocks import Blocks, Statement
 from support.ptx_machine.instructions import compute
 from support.ptx_machine.thread import (
     GLOBAL_BASE,
@@ -16,6 +17,7 @@ from support.ptx_machine.thread import (
     WINDOW,
     Block,
     GlobalMemory,
+    Registers,
     Thread,
     TooLongError,
     UnsupportedInstructionError,
@@ -27,6 +29,8 @@ _DECLARED = re.compile(
 )
 _FUNCTION = re.compile(r"\.(entry|func)\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*\(([^)]*)\)([^{;]*)\{", re.DOTALL)
 _CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)")
+_SUPPORTED: set[str] = set()
+"""Names of instructions that were seen to have a step; others make loading a module fail."""
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?([\w$]+)(?:\[(\d+)\])?")
 
 
@@ -34,7 +38,9 @@ _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\s+
 class _Function:
     parameters: list[tuple[str, int, int]]
     results: list[str]
-    code: list[tuple[str | None, bool, Any]] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    blocks: Blocks | None = None  # once it has run
     shared: dict[str, int] = field(default_factory=dict)
     local: dict[str, int] = field(default_factory=dict)
     shared_bytes: int = 0
@@ -109,26 +115,27 @@ class Machine:
     def _run(self, function: _Function, thread: Thread, symbols: dict[str, int]) -> Generator[str, None, None]:
         outer = thread.local, thread.registers
         thread.local = bytearray(function.local_bytes)
-        code, pc = function.code, 0
+        if function.blocks is None:
+            labels = function.labels
+            function.blocks = Blocks(function.statements, labels, lambda text: self._step(text, labels))
+        blocks, end, pc = function.blocks.at, len(function.statements), 0
         registers = thread.registers
-        while pc < len(code):
-            predicate, expected, step = code[pc]
-            pc += 1
-            if predicate is not None and bool(registers[predicate]) is not expected:
-                continue
-            outcome = step(thread, symbols)
-            if outcome is None:
-                continue
+        while pc < end:
+            block, after = blocks(pc)
+            outcome = block(thread, registers, symbols)
             if isinstance(outcome, int):
-                self._spend(pc - outcome)  # a loop's body, told by the jump back
+                if outcome < after:  # a loop's body, told by the jump back
+                    self._spend(after - outcome)
                 pc = outcome
-            elif outcome == "return":
+                continue
+            outcome, pc = outcome
+            if outcome == "return":
                 break
-            elif isinstance(outcome, tuple):
+            if isinstance(outcome, tuple):
                 callee, given, results = outcome
                 called = self.functions[callee]
                 registers_kept, parameters_kept = thread.registers, thread.parameters
-                thread.registers = dict(registers)
+                thread.registers = Registers(registers)
                 thread.parameters = {name: parameters_kept[g] for (name, _, _), g in zip(called.parameters, given, strict=True)}
                 thread.parameters |= {name: bytearray(16) for name in called.results}
                 yield from self._run(called, thread, {**symbols, **called.local})
@@ -217,7 +224,7 @@ class Machine:
                 self._symbols[name] = self.memory.allocate(_initial(values, item, size, self._symbols))
 
     def _body(self, function: _Function, body: str) -> None:
-        labels: dict[str, int] = {}
+        labels = function.labels
         statements: list[str] = []
         for raw in body.split(";"):
             statement = " ".join(raw.split())
@@ -234,7 +241,11 @@ class Machine:
             if match := re.match(r"@(!?)(%\w+)\s+", statement):
                 predicate, expected = match[2], not match[1]
                 statement = statement[match.end() :]
-            function.code.append((predicate, expected, self._step(statement, labels)))
+            function.statements.append(Statement(predicate, expected, statement))
+            name = statement.partition(" ")[0]
+            if name not in _SUPPORTED:
+                self._step(statement, labels)
+                _SUPPORTED.add(name)
 
     def _step(self, statement: str, labels: dict[str, int]) -> Callable[[Thread, dict[str, int]], Any]:
         name, _, rest = statement.partition(" ")
@@ -251,7 +262,7 @@ class Machine:
                 return lambda thread, symbols: outcome
             case "bar" | "barrier":
                 return lambda thread, symbols: "barrier"
-            case "membar" | "fence" | "prefetch":
+            case "membar" | "fence" | "prefetch" | "griddepcontrol":
                 return lambda thread, symbols: None
             case "call":
                 return steps.call(rest)

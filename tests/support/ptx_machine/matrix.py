@@ -6,9 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
+import numpy as np
+
 from support.ptx_machine.values import from_float, signed, to_float
 
 Place = tuple[int, int]
+Fragments = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+"""A's and B's registers of all lanes."""
 _WARP = 32
 EIGHT_BITS = {"e4m3": (4, 3), "e5m2": (5, 2)}  # bits of the exponent and of the fraction
 _KEPT = 13  # bits of a sum of floats of eight bits below its largest term's first
@@ -78,21 +82,31 @@ def multiply(
 ) -> list[int]:
     """D of one lane: ``fragments`` has A's and B's registers of all lanes; ``kinds`` are those of A and B and of C and D."""
     _, _, _, place_c = layout(shape, kinds[0])
-    rows, columns = _factors(shape, kinds[0], tuple((tuple(of_a), tuple(of_b)) for of_a, of_b in fragments))
+    held = tuple((tuple(of_a), tuple(of_b)) for of_a, of_b in fragments)
+    if kinds[1] == "s32":
+        sums = _sums(shape, kinds[0], held)
+        places = (place_c(lane, i) for i in range(len(c)))
+        return [int(start + sums[row][column]) & 0xFFFFFFFF for start, (row, column) in zip(elements(c, "s32"), places, strict=True)]
+    rows, columns = _factors(shape, kinds[0], held)
     result = []
     for i, start in enumerate(elements(c, kinds[1])):
         row, column = place_c(lane, i)
         products = [x * y for x, y in zip(rows[row], columns[column], strict=True)]
-        if kinds[1] == "s32":
-            result.append(int(start + sum(products)) & 0xFFFFFFFF)
-        else:
-            total = cut([start, *products]) if kinds[0] in EIGHT_BITS else math.fsum([start, *products])
-            result.append(from_float(total, kinds[1]))
+        total = cut([start, *products]) if kinds[0] in EIGHT_BITS else math.fsum([start, *products])
+        result.append(from_float(total, kinds[1]))
     return result
 
 
 @lru_cache(maxsize=4)
-def _factors(shape: str, kind: str, fragments: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> tuple[list[list[float]], ...]:
+def _sums(shape: str, kind: str, fragments: Fragments) -> list[list[int]]:
+    """The products of all lanes' integers, row by row of C."""
+    rows, columns = (np.array(lines, np.int64) for lines in _factors(shape, kind, fragments))
+    found: list[list[int]] = (rows @ columns.T).tolist()
+    return found
+
+
+@lru_cache(maxsize=4)
+def _factors(shape: str, kind: str, fragments: Fragments) -> tuple[list[list[float]], ...]:
     """The rows of A and the columns of B that the lanes' registers hold; each lane asks for them in turn."""
     found = []
     for operand, where in enumerate(_holders(shape, kind)):

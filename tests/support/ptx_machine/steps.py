@@ -8,7 +8,7 @@ from typing import Any
 
 from support.ptx_machine.instructions import compute
 from support.ptx_machine.matrix import multiply
-from support.ptx_machine.thread import WARP, WINDOW, Thread, UnsupportedInstructionError
+from support.ptx_machine.thread import UNDEFINED, WARP, WINDOW, Thread, UnsupportedInstructionError
 from support.ptx_machine.values import bits_of, from_float, signed, to_float
 
 
@@ -20,9 +20,6 @@ def split(text: str) -> list[str]:
             found.append(text[start:i].strip())
             start = i + 1
     return [*found, text[start:].strip()]
-
-
-UNDEFINED = 0xCBCBCBCB
 
 
 def _reader(operand: str, bits: int = 64) -> Callable[[Thread, dict[str, int]], int]:
@@ -82,7 +79,8 @@ def _address(operand: str) -> Callable[[Thread, dict[str, int]], int]:
     return lambda thread, symbols: read(thread, symbols) + more
 
 
-def _space(parts: list[str]) -> str:
+def space_of(parts: list[str]) -> str:
+    """The memory that an instruction names; empty for the generic one."""
     spaces = (part.partition("::")[0] for part in parts[1:])
     return next((space for space in spaces if space in ("global", "shared", "const", "local", "param")), "")
 
@@ -99,7 +97,7 @@ def _parameter_of(operand: str) -> tuple[str, int]:
 def load_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
     size, names = _vector(parts, operands[0])
     extend = parts[-1][0] == "s"
-    space = _space(parts)
+    space = space_of(parts)
     if space == "param" and not operands[1].startswith("[%"):
         name, offset = _parameter_of(operands[1])
 
@@ -127,7 +125,7 @@ def load_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[s
 def store_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
     size, names = _vector(parts, operands[1])
     readers = [_reader(n) for n in names]
-    space = _space(parts)
+    space = space_of(parts)
     mask = (1 << (8 * size)) - 1
     if space == "param":
         name, offset = _parameter_of(operands[0])
@@ -152,7 +150,7 @@ def store_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[
 
 
 def atomic_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
-    kind, space = parts[-1], _space(parts)
+    kind, space = parts[-1], space_of(parts)
     operation = next(p for p in parts[1:] if p in ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"))
     size = bits_of(kind) // 8
     if parts[0] == "red":
@@ -324,7 +322,7 @@ def fragment_step(parts: list[str], operands: list[str]) -> Callable[[Thread, di
 
 
 def address_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
-    space = _space(parts)
+    space = space_of(parts)
     window = WINDOW.get(space, 0)
     return assign(operands[0], (lambda a: a - window if window <= a else a) if "to" in parts else (lambda a: a + window), operands[1:])
 

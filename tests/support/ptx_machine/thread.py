@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from portatile.images import ImageForm
 
 WARP = 32
+UNDEFINED = 0xCBCBCBCB
 # Generic addresses: each space has a window of its own, global addresses are themselves.
 WINDOW = {"shared": 0x7000_0000_0000, "local": 0x7100_0000_0000, "const": 0x7200_0000_0000, "param": 0x7300_0000_0000}
 GLOBAL_BASE = 0x1000_0000
@@ -67,13 +68,22 @@ class Host(Protocol):
         ...
 
 
+class Registers(dict[str, int]):
+    """Bit patterns; a register without a value may be read where the result is not used, but for a predicate."""
+
+    def __missing__(self, name: str) -> int:
+        if name.startswith("%p"):
+            raise KeyError(name)
+        return UNDEFINED
+
+
 class Thread:
     """Registers and private memory of one work-item."""
 
     def __init__(self, machine: Host, block: Block, tid: tuple[int, int, int], linear: int) -> None:
         self.machine, self.block, self.linear = machine, block, linear
         self.lane = linear % WARP
-        self.registers: dict[str, int] = {f"%tid.{a}": n for a, n in zip("xyz", tid, strict=True)} | block.special
+        self.registers = Registers({f"%tid.{a}": n for a, n in zip("xyz", tid, strict=True)} | block.special)
         self.registers["%laneid"] = self.lane
         self.parameters: dict[str, bytearray] = {}
         self.local = bytearray()

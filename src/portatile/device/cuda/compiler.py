@@ -10,7 +10,7 @@ from typing import Any
 
 from portatile import dialect
 from portatile.device import ptx, ptxas
-from portatile.device.target import Instruction, Target, carveout, for_compiler
+from portatile.device.target import EARLY_START, Instruction, Target, carveout, for_compiler
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Source
 
@@ -104,7 +104,8 @@ class CudaTarget(Target):
         declared = entries or _entries(ptx.decode(errors="replace"))
         by_symbol = ptxas.parse(log)
         resources = {entry.name: by_symbol[entry.symbol] for entry in declared if entry.symbol in by_symbol}
-        return Binary(data, self.kind, declared, resources, log, carveout=carveout(source.options))
+        early = EARLY_START in source.options
+        return Binary(data, self.kind, declared, resources, log, carveout=carveout(source.options), early_start=early)
 
     def payload(self, binary: Binary) -> bytes:
         return binary.data.rstrip(b"\0") if binary.kind == "ptx" else binary.data

@@ -9,12 +9,13 @@ from weakref import WeakSet
 
 from portatile.device.base import Device
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
-from portatile.device.cuda.image import Rows
+from portatile.device.cuda.image import LinearTextures
 from portatile.device.cuda.info import describe
+from portatile.device.module import PageLock
 from portatile.device.pool import Pool
 from portatile.errors import DeviceError
 
-_POOL_KEEPS = 1 << 30  # bytes of freed memory that the pool keeps for the next allocation
+_POOL_KEEPS = 8  # one part of the memory in so many that the pool keeps, once it is freed: to map a gigabyte anew takes 4 ms
 _RECYCLED = 1 << 28  # bytes at most that are handed out again without asking the driver
 _KEPT_EVENTS = 256
 
@@ -50,10 +51,12 @@ class CudaContext(Device):
         self.lent = object()  # the latest use of memory of ours by another library's stream
         self._followed = self.lent  # the one up to which the default queue waited for such streams
         self.recycled = self._pool_of_freed()
-        self._rows = Rows(self._handle)
+        self._rows = LinearTextures(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
+        self.of_graphs: list[tuple[Any, Any]] = []  # memory that other libraries' graphs keep, and what tells that they are gone
         self._open_to: WeakSet[CudaContext] = WeakSet()
+        self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[Stream] = WeakSet()
         self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
 
@@ -100,13 +103,6 @@ class CudaContext(Device):
                         self.admit(queue.stream)
                 self.claimed = object()
             return int(pointers[0])
-
-    def claim_in_graph(self, stream: Any, nbytes: int) -> int:
-        """The address of memory that the graph which ``stream`` captures allocates; raises DeviceError where graphs cannot."""
-        if self._pool is None:
-            raise DeviceError(f"{self.info.id} has no memory pools: what takes a workspace cannot be captured into a graph")
-        with self.current():
-            return int(call(driver.cuMemAllocFromPoolAsync, max(nbytes, 1), self._pool, stream))
 
     def await_allocations(self) -> None:
         """Block until all memory that was allocated so far is there; allowed while a stream is captured."""
@@ -231,6 +227,8 @@ class CudaContext(Device):
                 return
             for queue in [*self._queues, *self._foreign]:
                 queue.release()
+            for lock in list(self.page_locks):  # another library may hold the context, and the pages with it
+                lock.release()
             self._open_to.clear()
             self.recycled.close()
             with self.current():
@@ -252,6 +250,7 @@ class CudaContext(Device):
     def abandon(self) -> None:
         super().abandon()
         self._context = None
+        self.page_locks = set()
         self._lock = threading.RLock()  # a thread that did not come along may have held the other
         self.recycled = self._pool_of_freed()
 
@@ -266,7 +265,7 @@ class CudaContext(Device):
         properties.location.id = int(self._handle)
         self._pool = call(driver.cuMemPoolCreate, properties)
         threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        call(driver.cuMemPoolSetAttribute, self._pool, threshold, driver.cuuint64_t(_POOL_KEEPS))
+        call(driver.cuMemPoolSetAttribute, self._pool, threshold, driver.cuuint64_t(self.info.global_memory // _POOL_KEEPS))
         self._stream = call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
         quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
         self._fence_event, self._ready_event = call(driver.cuEventCreate, quiet), call(driver.cuEventCreate, quiet)

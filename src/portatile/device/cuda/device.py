@@ -9,18 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Image, Memory, Queue, Ready, ReadyLaunch, VendorBlas
+from portatile.device.copies import address, contiguous
 from portatile.device.cuda.compiler import CudaTarget, is_whole
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
 from portatile.device.cuda.image import PITCH, longest_row, texture
 from portatile.device.cuda.kernel import CudaModule
-from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPinned
+from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPageLock, CudaPinned
 from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import encoded
 from portatile.device.cuda.vendor_blas import Cublas
-from portatile.device.module import Module
-from portatile.errors import CompileError, DeviceError, LaunchError
+from portatile.device.module import Module, PageLock
+from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.images import ImageForm
 from portatile.records import Binary, TensorMap
 
@@ -114,6 +115,15 @@ class CudaDevice(CudaContext):
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         return np.asarray(CudaPinned(self, max(nbytes, 1)))[:nbytes]
+
+    locks_pages = True
+
+    def lock(self, array: NDArray[Any]) -> PageLock | None:
+        contiguous(array)
+        try:
+            return CudaPageLock(self, address(array), array.nbytes) if array.nbytes else None
+        except PortatileError:
+            return None
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         made = CudaQueue(self, profiling, out_of_order, beside=True)

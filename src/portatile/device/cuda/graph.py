@@ -29,7 +29,7 @@ class Node(NamedTuple):
         return made
 
 
-def room(device: CudaContext) -> bool:
+def may_keep_another(device: CudaContext) -> bool:
     """Whether a device may have one more graph. Where it has as many as it may, the oldest makes way.
 
     One that was launched since it was last asked to stays, and becomes the newest: where more graphs come by turns than there may be,
@@ -53,7 +53,7 @@ class LaunchGraph:
 
     A graph never runs twice at a time: the driver puts its runs one after the other,
     on whatever streams. ``executable`` is what the driver launches, None once it was released. Whoever launches it says so in ``launched``,
-    for ``room``, which is asked before one is made. Not safe between threads.
+    for ``may_keep_another``, which is asked before one is made. Not safe between threads.
     """
 
     def __init__(self, device: CudaContext, nodes: Sequence[Node]) -> None:

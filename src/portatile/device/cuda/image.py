@@ -36,7 +36,7 @@ def longest_row(form: ImageForm, device: Any) -> int:
     return int(most) - PITCH // form.pixel
 
 
-class Row:
+class LinearTexture:
     """A texture over a row of memory: ``ahead`` pixels, then those of an image. ``users`` images have it."""
 
     __slots__ = ("ahead", "handle", "users")
@@ -45,20 +45,21 @@ class Row:
         self.handle, self.ahead, self.users = handle, ahead, 0
 
 
-class Rows:
-    """The rows of a device. A texture says no more than where its row lies, so it stays for the next image there, whoever has the memory
-    then, and a kernel that still runs may use it: the older half are destroyed, of those that no image has, when they have become many.
+class LinearTextures:
+    """The linear textures of a device. A texture says no more than where its row lies, so it stays for the next image there, whoever has
+    the memory then, and a kernel that still runs may use it: the older half are destroyed, of those that no image has, when they have
+    become many.
     """
 
     def __init__(self, device: Any) -> None:
         self._device = device  # a ``CUdevice``
-        self._rows: OrderedDict[tuple[int, ImageForm], Row] = OrderedDict()
+        self._rows: OrderedDict[tuple[int, ImageForm], LinearTexture] = OrderedDict()
         self._alignment = 0
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, pointer: int, form: ImageForm) -> Row:
+    def take(self, pointer: int, form: ImageForm) -> LinearTexture:
         """The row of an image over the memory at ``pointer``, for one user more; in the device's context.
 
         Raises LaunchError where that memory begins at no whole pixel.
@@ -72,7 +73,7 @@ class Rows:
                 raise LaunchError(f"an {form} begins at a multiple of {form.pixel} bytes, this memory {rest} bytes behind one")
             if len(self._rows) >= _KEPT:
                 self._thin_out()
-            row = Row(call(driver.cuTexObjectCreate, *_row(pointer - ahead * form.pixel, form, ahead), None), ahead)
+            row = LinearTexture(call(driver.cuTexObjectCreate, *_row(pointer - ahead * form.pixel, form, ahead), None), ahead)
         self._rows[pointer, form] = row  # the newest last
         row.users += 1
         return row

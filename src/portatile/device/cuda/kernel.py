@@ -6,6 +6,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from portatile.device import ranges
 from portatile.device.base import Argument, Memory, complaint
+from portatile.device.cuda import early_start
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.memory import CudaImage, CudaMemory
@@ -80,7 +82,9 @@ class CudaKernel(Kernel):
     ``module`` stays loaded as long as it is there.
     """
 
-    def __init__(self, device: CudaContext, function: Any, entry: Entry, resources: Resources, module: object = None) -> None:
+    def __init__(
+        self, device: CudaContext, function: Any, entry: Entry, resources: Resources, module: object = None, early: bool = False
+    ) -> None:
         self.name, self.entry = entry.name, entry
         self.module = module
         self.device = device
@@ -88,6 +92,8 @@ class CudaKernel(Kernel):
         self.lock = threading.Lock()
         self.grids: dict[tuple[Size3, Size3], tuple[int, ...]] = {}
         self.layouts: dict[tuple[type, ...], _Layout] = {}
+        self.early = early and early_start.supported(device.info.architecture)
+        self._starts: dict[tuple[tuple[int, ...], int], early_start.Start] = {}
         names = driver.CUfunction_attribute
         self._limit = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function))
         self._static = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
@@ -107,6 +113,21 @@ class CudaKernel(Kernel):
             raise LaunchError(f"{what}: {blocks} work-groups; at most {_MAX_GRID} in each dimension")
         grid = self.grids[global_size, local_size] = (*blocks, *local_size)
         return grid
+
+    def prepared(self, grid: tuple[int, ...], dynamic: int) -> early_start.Start:
+        """``start``, made once for each grid; the caller holds the lock."""
+        found = self._starts.get((grid, dynamic))
+        if found is None:
+            found = self._starts[grid, dynamic] = self.start(grid, dynamic)
+        return found
+
+    def start(self, grid: tuple[int, ...], dynamic: int) -> early_start.Start:
+        """What launches a grid with so many bytes of dynamic local memory, of a stream, the address of pointers to parameters, and 0. Of
+        one that starts early it is one at a time: the caller holds a lock.
+        """
+        if not self.early:
+            return partial(driver.cuLaunchKernel, self.function, *grid, dynamic)
+        return early_start.launching(self.function, grid, dynamic)
 
     def opt_in(self, dynamic: int) -> None:
         """Ask for ``dynamic`` bytes of local memory, or raise LaunchError."""
@@ -227,7 +248,8 @@ class CudaModule(Module):
                 if self._binary.carveout >= 0:
                     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
                     call(driver.cuFuncSetAttribute, function, attribute, self._binary.carveout)
-                kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()), self)
+                resources = self._binary.resources.get(name, Resources())
+                kernel = CudaKernel(self._device, function, entry, resources, self, self._binary.early_start)
             self._kernels[name] = kernel
         return kernel
 

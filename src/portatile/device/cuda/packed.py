@@ -1,8 +1,8 @@
 """Launches whose parameter blocks lie ready: a run writes addresses and numbers in place and calls the driver once for each.
 
-That takes the host half as long as a launch whose arguments are looked at one by one. Many launches that run again with the same values
-become a graph, which takes the host little more than one launch. With values that always change they go one by one: to tell a graph of
-new arguments takes as long.
+That takes the host half as long as a launch whose arguments are looked at one by one. Launches that run again with the same values become
+a graph: many of them take the host little more than one, and one takes it less than `cuLaunchKernel`, which copies the parameters each
+time. With values that always change they go one by one: to tell a graph of new arguments takes as long.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from portatile.device.base import Argument, Memory, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
-from portatile.device.cuda.graph import LaunchGraph, Node, room
+from portatile.device.cuda.graph import LaunchGraph, Node, may_keep_another
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
@@ -28,17 +28,15 @@ from portatile.errors import PortatileError
 from portatile.images import Sampler
 from portatile.records import TensorMap
 
-WORTH = 4  # launches from which on a graph costs the host less than they do
 _RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
 _STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
-_COUNTED = 16  # sets of values, addresses mostly, of which it is known how often they came
+_COUNTED = 64  # sets of values, addresses mostly, of which it is known how often they came
 
 
 class PackedLaunches(Ready):
     """Ready launches of one device.
 
-    The blocks are its own, and written by each run: whoever runs it holds a lock. Launches that have ``exactly``, a function that tells
-    apart the values of runs, become a graph.
+    The blocks are its own, and written by each run: whoever runs it holds a lock.
     """
 
     def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch]) -> None:
@@ -49,7 +47,7 @@ class PackedLaunches(Ready):
         self._steps = tuple(one.step for one in packed)
         self._pointers = [one.pointers for one in packed]  # kept: the driver is given their address alone
         self.nodes = [one.node for one in packed]
-        self.exactly = exactly(launches) if len(launches) >= WORTH else None
+        self._exactly = exactly(launches)
         self._replays: dict[int, _Replays] = {}
 
     def run(self, queue: Any, values: Sequence[float], borrows: bool) -> None:  # a CudaQueue; to assert that would cost every launch
@@ -57,7 +55,7 @@ class PackedLaunches(Ready):
         if borrows:
             queue.enter()
         stream = queue.stream
-        if self.exactly is None or not self._again(self.exactly(values), values, queue):
+        if not self._again(self._exactly(values), values, queue):
             for write, pick, launch, address in self._steps:
                 write(*pick(values))
                 error = launch(stream, address, 0)[0]
@@ -92,7 +90,7 @@ class PackedLaunches(Ready):
         if (queue.last is not None and queue.capturing) or self._elsewhere():
             return False
         if graph is None:
-            graph = self._graph(replays, bits, values) if room(self._device) else None
+            graph = self._graph(replays, bits, values) if may_keep_another(self._device) else None
             if graph is None:
                 return False
         graph.launched = True
@@ -176,7 +174,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
     slots = [arg for arg in args if isinstance(arg, Slot)]
     write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
-    launching = partial(driver.cuLaunchKernel, kernel.function, *grid, dynamic)
+    launching = kernel.start(grid, dynamic)
     address = ctypes.addressof(pointers)
     return _Packed((write, _writing(slots), launching, address), pointers, Node(kernel, grid, dynamic, address))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -15,6 +15,7 @@ from portatile.device.copies import address, check_fill, contiguous, fits
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.event import CudaEvent
+from portatile.device.cuda.graph_memory import CapturedMemory
 from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.device.event import Event
@@ -47,6 +48,7 @@ class CudaQueue(Queue):
             quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
             self._admitted = object()  # the claim of the device's memory up to which it may use what was claimed
+        self._captured = CapturedMemory(device, self.stream)
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
         self._keeping = RLock()  # several threads may copy through one queue
         device.register(self)
@@ -68,7 +70,10 @@ class CudaQueue(Queue):
             self.enter()
         with kernel.lock:
             address, dynamic = kernel.pack(args)
-            error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
+            if kernel.early:
+                error = kernel.prepared(grid, dynamic)(self.stream, address, 0)[0]
+            else:
+                error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
         if int(error):
             raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
         if borrowed:
@@ -208,8 +213,11 @@ class CudaQueue(Queue):
         error, *status = driver.cuStreamIsCapturing(self.stream)
         return not int(error) and int(status[0]) != 0
 
-    def transient(self, nbytes: int) -> Memory:
-        return GraphMemory(self, nbytes)
+    def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
+        return self._captured.give(place, nbytes, zeroed)
+
+    def forget_graph(self) -> None:
+        self._captured.forget()
 
     def enter(self) -> None:
         """Before a command on another library's stream: memory that was claimed since the last one must be there, and free.
@@ -265,21 +273,6 @@ class CudaQueue(Queue):
             while self._pending and self._pending[0][0].done:
                 self._pending.popleft()
             self._pending.extend(more)
-
-
-class GraphMemory(CudaMemory):
-    """Memory that a captured graph allocates and frees itself whenever it runs."""
-
-    def __init__(self, queue: CudaQueue, nbytes: int) -> None:
-        pointer = queue.device.claim_in_graph(queue.stream, nbytes)
-        super().__init__(queue.device, pointer, nbytes, owner="the graph")
-        self._stream = queue.stream
-
-    def release(self) -> None:
-        pointer, self.handle = self.handle, None
-        if pointer is not None:
-            with self.device.current():
-                call(driver.cuMemFreeAsync, pointer, self._stream)
 
 
 def _address(memory: CudaMemory) -> int:

@@ -15,10 +15,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from portatile.device import ptx, ptxas, x86
-from portatile.device.opencl import later
+from portatile.device.opencl import declarations, later
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
+from portatile.device.opencl.turns import building
 from portatile.device.target import Instruction, Target, for_compiler
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
@@ -118,8 +119,7 @@ class ClTarget(Target):
         if device.nvidia:
             options.append("-cl-nv-verbose")
         text = f'{defines}#line 1 "{source.file}"\n{source.text}'
-        program = cl.Program(device.context, text)
-        construct(program, options, device, f"{source.file} does not build for {device.info.name}", text)
+        program = self._program(text, options, f"{source.file} does not build for {device.info.name}")
         log = log_of(program, device)
         try:
             kernels = program.all_kernels()
@@ -135,6 +135,21 @@ class ClTarget(Target):
         resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
         return program, Binary(b"", "opencl", declared, resources, log)
 
+    def _program(self, text: str, options: list[str], message: str) -> Any:
+        """The ``pyopencl.Program`` of a text, built with no more declarations than it needs where that can be known."""
+        device = self._device
+        head = declarations.declared(text, options, device.info.compiler)
+        if head is not None:
+            program = cl.Program(device.context, head + text)
+            try:
+                construct(program, [*options, declarations.OPTION], device, message, text)
+                return program
+            except CompileError:
+                pass  # the driver says what is wrong, or finds what was left out
+        program = cl.Program(device.context, text)
+        construct(program, options, device, message, text)
+        return program
+
     def _again(self, program: Any, message: str) -> Any:
         """The program of the PTX of ``program``, with the instructions that were comments in it."""
         device = self._device
@@ -149,7 +164,9 @@ class ClTarget(Target):
     def _sealed(self, program: Any, log: str, file: str) -> bytes:
         """The driver's binary of a built program, as devices load it."""
         try:
-            return self._programs.seal(binary_of(program))
+            with building(self.compiler):
+                data = binary_of(program)
+            return self._programs.seal(data)
         except cl.Error as error:
             raise CompileError(f"{file}: the driver gives no binary: {error}", log) from None
 
@@ -210,7 +227,8 @@ def construct(program: Any, options: list[str], device: ClContext, message: str,
         warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
         program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
         try:
-            program.build(options, devices=device.alike)
+            with building(device.info.compiler):
+                program.build(options, devices=device.alike)
         except cl.Error as error:
             if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
                 raise DeviceError(f"{message}: {error}") from None

@@ -45,6 +45,8 @@ def prepare() -> None:
         status = folder.lstat()
         if status.st_uid != os.getuid() or status.st_mode & 0o022 or not os.access(folder, os.W_OK | os.X_OK):
             return  # somebody else may have put libraries there
+        if settings.full(folder):
+            return  # PoCL's compiler would end the process
         look_over(folder, _crashed(folder))
         own_folder = folder / _USERS / str(os.getpid())
         own_folder.touch()

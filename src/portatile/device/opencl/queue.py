@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -21,6 +22,7 @@ from portatile.device.opencl.event import ClEvent
 from portatile.device.opencl.kernel import ClKernel
 from portatile.device.opencl.launch import bare
 from portatile.device.opencl.memory import ClImage
+from portatile.device.opencl.turns import turns
 from portatile.device.pool import Pool
 from portatile.errors import ArgumentError
 from portatile.records import Size3
@@ -44,6 +46,9 @@ class ClQueue(Queue):
         # pyopencl's copy events wait for the copy when they are dropped: kept here until they are done
         self._pending: deque[Any] = deque()
         self._keeping = RLock()  # several threads may copy through one queue
+        self._turns = turns(device.info.compiler)
+        if self._turns is not None:
+            self._turns.enter(self)
         self._pool = pool
         if pool is not None:
             pool.enter()
@@ -54,7 +59,8 @@ class ClQueue(Queue):
         assert isinstance(kernel, ClKernel)
         try:
             with kernel.lock:
-                if (global_size, local_size) not in kernel.legal:
+                known = (global_size, local_size) in kernel.legal
+                if not known:
                     kernel.check(global_size, local_size)
                 kernel.set_args(args)
                 if (
@@ -64,7 +70,11 @@ class ClQueue(Queue):
                 ):
                     return None
                 waiting = [_raw(e) for e in wait] if wait else None
-                event = self._enqueue(self.cl_queue, kernel.handle, global_size, local_size, None, waiting)
+                if self._turns is not None and (not known or self._turns.several):
+                    enqueue = partial(self._enqueue, self.cl_queue, kernel.handle, global_size, local_size, None, waiting)
+                    event = self._turns.launch(self, enqueue, first=not known)
+                else:
+                    event = self._enqueue(self.cl_queue, kernel.handle, global_size, local_size, None, waiting)
         except cl.Error as error:
             raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}") from None
         return ClEvent(event, self.profiling) if self._events or wait else None
@@ -153,6 +163,8 @@ class ClQueue(Queue):
     def release(self) -> None:
         if self.cl_queue is not None:
             self.finish()
+            if self._turns is not None:
+                self._turns.leave(self)
             self.cl_queue = None
             if self._pool is not None:
                 self._pool.leave()

@@ -27,6 +27,8 @@
 #define PORTATILE_LATER ""
 #define WARP_GROUP_BARRIER(group) portatile_warp_group_barrier(group)
 #define TENSOR_AT(map, place) (map)
+#define AFTER_PREVIOUS() portatile_after_previous()
+#define NEXT_MAY_START() portatile_next_may_start()
 #define MIN_GROUPS(n) __attribute__((min_groups(n)))
 #define CLUSTER(n) __attribute__((cluster_groups(n)))
 

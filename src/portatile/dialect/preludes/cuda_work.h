@@ -92,6 +92,16 @@ template <class T> INLINE event_t async_work_group_strided_copy(T *to, const T *
 INLINE void wait_group_events(int, event_t *) { __syncthreads(); }
 template <class T> INLINE void prefetch(const T *, size_t) {}
 
+INLINE void portatile_after_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+INLINE void portatile_next_may_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 INLINE uint portatile_local_address(const volatile void *p) { return uint(__cvta_generic_to_shared((const void *)p)); }
 
 // The read-only and the ordered loads move 4, 8 or 16 bytes, whatever their type; registers are of the kind that the type will use.

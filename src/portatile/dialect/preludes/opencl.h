@@ -22,6 +22,10 @@
                                          on one multiprocessor (CUDA only)
    CLUSTER(n)                            before a kernel with reqd_work_group_size: n neighbouring groups run on neighbouring
                                          multiprocessors at the same time (CUDA only, from compute capability 9.0)
+   AFTER_PREVIOUS()                      in a kernel of a text with the option -portatile-early-start, which CUDA may start, from compute
+                                         capability 9.0 on, before the kernel queued before it has ended: every work-item waits here until
+                                         it has, before any reads or writes global memory
+   NEXT_MAY_START()                      such a kernel behind this one may start, as far as its AFTER_PREVIOUS
    PORTATILE_SM                          may be set by the host: the compute capability, 90 for 9.0 (assumed: 80 or more)
 */
 #define PORTATILE_OPENCL 1
@@ -30,6 +34,8 @@
 #define PORTATILE_NVIDIA 1
 #endif
 
+#define AFTER_PREVIOUS()
+#define NEXT_MAY_START()
 #define MIN_GROUPS(n)
 #define CLUSTER(n)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from portatile.measure import first_ceilings
 from portatile.studies.form.journal import Journal
-from portatile.studies.form.study import LEFT_OUT, Asked, Rows, Run, Study
+from portatile.studies.form.study import LEFT_OUT, Rows, Run, Study, StudyRequest
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class StudyOutcome:
     """
 
     study: Study
-    request: Asked
+    request: StudyRequest
     rows: Rows
     ended: str
     before: int
@@ -50,7 +50,7 @@ class StudyOutcome:
 COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
 
 
-def conduct(study: Study, request: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
+def conduct(study: Study, request: StudyRequest, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
     """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so."""
     conditions, listener = conditions or Conditions(), listener or Listener()
     for device in request.devices:
@@ -66,7 +66,7 @@ def conduct(study: Study, request: Asked, conditions: Conditions | None = None, 
     return StudyOutcome(study, request, study.finish(rows), ended, before, time.monotonic() - started)
 
 
-def _run(study: Study, request: Asked, journal: Journal, until: float | None, listener: Listener) -> Run:
+def _run(study: Study, request: StudyRequest, journal: Journal, until: float | None, listener: Listener) -> Run:
     """What the study's ``measure`` is given: the rows that are known already count as progress."""
     before, known = len(journal.rows), {study.known_by(row) for row in journal.rows}
 

@@ -13,7 +13,7 @@ import msgspec
 from portatile import settings
 from portatile.records import canonical, digest, from_json, to_json
 from portatile.store import device_key
-from portatile.studies.form.study import Asked, Study
+from portatile.studies.form.study import Study, StudyRequest
 
 _ENDINGS = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
 
@@ -21,7 +21,7 @@ _ENDINGS = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
 class Journal:
     """The rows of one study as it was asked, on these devices with these drivers, by this version. A damaged last line is passed over."""
 
-    def __init__(self, study: Study, request: Asked, fresh: bool = False, folder: Path | None = None) -> None:
+    def __init__(self, study: Study, request: StudyRequest, fresh: bool = False, folder: Path | None = None) -> None:
         """Open what there is; with ``fresh`` begin again. ``folder``: where, if not in the user's data directory."""
         folder = folder or settings.load().data_dir / "studies"
         self._stem = folder / f"{study.name}-{digest(_identity(study, request))[:16]}"
@@ -54,7 +54,7 @@ class Journal:
         self.rows = []
 
 
-def _identity(study: Study, request: Asked) -> str:
+def _identity(study: Study, request: StudyRequest) -> str:
     devices = [(device_key(device.info), device.info.driver) for device in request.devices]
     problem = None if request.problem is None else request.problem.key
     return canonical([study.name, _version(), {name: str(value) for name, value in asdict(request.options).items()}, problem, devices])

@@ -17,29 +17,30 @@ _LEAST = 0.1  # of the seconds alone, that are computation at least: a link that
 class Alone:
     """A device and the seconds that it took alone for the whole product, with the operands on the host.
 
-    ``link``: measured bytes a second to it, infinite for one that reaches the host's memory. ``fits``: the operands fit into its memory, so
-    that they travel before and after the computation, not beside it.
+    ``link``: measured bytes a second to it, infinite for one that reaches the host's memory. ``whole``: the operands travel before and
+    after the computation, not beside it.
     """
 
     info: DeviceInfo
     seconds: float
     link: float = inf
-    fits: bool = True
+    whole: bool = True
 
     def rate(self, work: SharedProduct) -> float:
         """Flops a second without the transfers."""
-        crossing = work.shared_bytes + (work.rows * work.row_bytes if self.fits else 0.0)
+        crossing = work.shared_bytes + (work.rows * work.row_bytes if self.whole else 0.0)
         return work.rows * work.flops / max(self.seconds - crossing / self.link, _LEAST * self.seconds)
 
 
-def together(work: SharedProduct, devices: Sequence[Alone], cores: int, host: float) -> Simulated:
+def together(work: SharedProduct, devices: Sequence[Alone], cores: int, host: float, peer: float = 0.0) -> Simulated:
     """The product by all of them, or by the fastest alone where that is sooner: so a call chooses, too.
 
-    ``cores``: those that this process may use. ``host``: bytes a second of the host's memory, for all links together.
+    ``cores``: those that this process may use. ``host``: bytes a second of host arrays over all links together. ``peer``: from device to
+    device, 0 where there are no such copies.
     """
     factors = [share(device.info, [other.info for other in devices], cores) for device in devices]
     rates = tuple(device.rate(work) * factor for device, factor in zip(devices, factors, strict=True))
-    shared = simulation.product(work, Machine(rates, tuple(device.link for device in devices), host))
+    shared = simulation.product(work, Machine(rates, tuple(device.link for device in devices), host, peer=peer))
     alone = min(device.seconds for device in devices)
     return shared if shared.seconds < alone else Simulated(alone, {"one device": 1.0})
 

@@ -14,6 +14,7 @@ from math import isfinite
 import numpy as np
 
 from portatile.runtime.pieces import Pieces
+from portatile.runtime.slabs import LEAST_SLABS
 
 
 @dataclass(frozen=True)
@@ -114,20 +115,29 @@ class SharedProduct:
 
 @dataclass(frozen=True)
 class Machine:
-    """``rates``: flops a second of each device. ``links``: bytes a second of each device's own, ``host`` of the memory behind all links.
+    """``rates``: flops a second of each device. ``links``: bytes a second of each device's own, either way; ``host`` of all links together.
 
-    A device that reaches the host's memory has an infinite link. ``piece``: seconds that beginning and ending a piece costs.
+    A device that reaches the host's memory has an infinite link. ``piece``: seconds that beginning and ending a piece costs. ``peer``:
+    bytes a second from device to device, 0 where there are no such copies.
     """
 
     rates: tuple[float, ...]
     links: tuple[float, ...]
     host: float
     piece: float = 1e-4
+    peer: float = 0.0
 
     def bandwidths(self) -> tuple[float, ...]:
         """Bytes a second of each link while all of them are used."""
         used = sum(map(isfinite, self.links))
         return tuple(min(link, self.host / used) if isfinite(link) else link for link in self.links)
+
+    def arrival(self, nbytes: float, bandwidth: float) -> float:
+        """Seconds until a device with such a link has what all need: with ``peer`` each brings a part from the host, for the others too."""
+        used = sum(map(isfinite, self.links))
+        if not self.peer or used < 2 or not isfinite(bandwidth):
+            return nbytes / bandwidth
+        return nbytes / used / bandwidth + nbytes * (1 - 1 / used) / self.peer
 
 
 @dataclass
@@ -139,29 +149,35 @@ class _Device:
 
 
 def product(work: SharedProduct, machine: Machine) -> Simulated:
-    """The product by all devices; a piece's transfers run beside computation, and all links share the host's memory."""
+    """The product by all devices; all links share the host's memory.
+
+    A piece's transfers run beside computation, there and back at once; only the way there of a device's first piece, and the way back of
+    its last one, do not.
+    """
     count, bandwidths = len(machine.rates), machine.bandwidths()
     devices = [_Device(str(number), rate, bandwidths[number]) for number, rate in enumerate(machine.rates)]
     pieces = Pieces(work.rows, work.period, {device.name: device.rate / work.flops for device in devices})
     for device in devices:
-        device.busy["links"] += work.shared_bytes / device.bandwidth
+        device.busy["links"] += machine.arrival(work.shared_bytes, device.bandwidth)
     clock = [(device.busy["links"], number) for number, device in enumerate(devices)]  # when each device is free
     heapq.heapify(clock)
-    last = 0.0
+    begun, last = set[int](), 0.0
+    narrow = max(work.rows // (LEAST_SLABS * count), 1)  # of a piece that crosses a link
     while clock:
         now, number = heapq.heappop(clock)
         device = devices[number]
-        piece = pieces.take(device.name, work.rows, wait=False)
+        piece = pieces.take(device.name, narrow if isfinite(device.bandwidth) else work.rows, wait=False)
         if piece is None:
             continue
         steps = piece[1] - piece[0]
-        computing, crossing = steps * work.flops / device.rate, steps * work.row_bytes / device.bandwidth
-        took = max(computing, crossing) + machine.piece
+        computing, one_way = steps * work.flops / device.rate, steps * work.row_bytes / 2 / device.bandwidth
+        took = max(computing, one_way) + machine.piece + (0.0 if number in begun else one_way)
+        begun.add(number)
         device.busy["devices"] += computing
-        device.busy["links"] += crossing
+        device.busy["links"] += one_way
         device.busy["pieces"] += machine.piece
         pieces.done(device.name, steps, took)
-        last = max(last, now + took)
+        last = max(last, now + took + one_way)
         heapq.heappush(clock, (now + took, number))
     shares = {part: sum(device.busy[part] for device in devices) / (last * count) for part in devices[0].busy}
     if bandwidths != machine.links:

@@ -65,8 +65,8 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The request of a study: the devices, the options, and the problem if it is about one."""
+class StudyRequest:
+    """What a study is asked for: the devices, the options, and the problem if it is about one."""
 
     devices: tuple[Device, ...]
     options: Any
@@ -146,7 +146,7 @@ class Study:
     notes: Callable[[Rows], list[str]] = nothing
     devices: Literal["best", "all", "each", "any", "none"] = "best"
     problem: Literal["none", "optional", "needed"] = "none"
-    sample: Callable[[tuple[Device, ...]], Asked | None] | None = None
+    sample: Callable[[tuple[Device, ...]], StudyRequest | None] | None = None
     by_trials: bool = False
 
     def known_by(self, row: Any) -> tuple[Value | None, ...]:

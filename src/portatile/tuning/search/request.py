@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from portatile import model, notebooks
+from portatile import model, notebooks, strategies
 from portatile.errors import UsageError
 from portatile.formatting import duration, spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
@@ -20,7 +20,7 @@ from portatile.trials import Budget, Status, Trial
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search import result_table
 from portatile.tuning.search.deadlines import PhaseLimits
-from portatile.tuning.search.objective import Objective
+from portatile.tuning.search.objective import Objective, check_name
 from portatile.workload import Workload
 
 _SHOWN = 10  # trials in a notebook
@@ -65,7 +65,10 @@ class TuningRequest:
     suggested: tuple[Config, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a seed that no generator takes."""
+        """Raise UsageError for a seed that no generator takes, UnknownNameError for a strategy or an objective that there is not."""
+        if not callable(self.strategy):
+            strategies.check(self.strategy)
+        check_name(self.objective)
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
             raise UsageError(f"seed {self.seed!r} must be a whole number of 0 or more")
 
@@ -101,7 +104,7 @@ class Progress:
     def left(self) -> str:
         """``23 s left``, ``177 trials left``, or nothing without a budget; without the time reserved for the final comparison."""
         seconds = None if self.seconds_left is None else f"{self.seconds_left:.0f} s left"
-        trials = None if self.evaluations_left is None else f"{self.evaluations_left} trials left"
+        trials = None if self.evaluations_left is None else f"{self.evaluations_left} trial{'s' * (self.evaluations_left != 1)} left"
         return ", ".join(filter(None, (seconds, trials)))
 
     @property

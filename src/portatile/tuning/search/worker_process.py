@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from portatile.tuning import protocol
 from portatile.tuning.protocol import Frames, Open, Phase, Reply, Request
 
 _LOG_TAIL = 2000
+_WARNINGS = re.compile(r"^\d+ warnings? generated\.$", re.MULTILINE)  # how Clang ends its list of them
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Variant:
         if phase not in ("launch", "run"):
             return f"the worker ended during {phase} ({fate})"
         sizes = (step.global_size for part in self.parts for step in part.plan.steps if isinstance(step, Launch))
-        hint = ": it may read or write outside its arrays" if fate in ("SIGSEGV", "SIGBUS") else ""
+        hint = ": it may read or write outside its arrays" if fate.partition(":")[0] in ("SIGSEGV", "SIGBUS") else ""
         return f"the worker ended during {phase} ({fate}) of a global size of {max(sizes, key=math.prod)}{hint}"
 
 
@@ -129,6 +131,6 @@ class WorkerProcess:
         os.close(self.replies)
         size = self.log.seek(0, os.SEEK_END)
         self.log.seek(max(size - _LOG_TAIL, 0))
-        tail = self.log.read().decode(errors="replace").strip()
+        tail = _WARNINGS.sub("", self.log.read().decode(errors="replace")).strip()
         self.log.close()
         return f"{processes.fate(code)}{': ' if tail else ''}{tail}"

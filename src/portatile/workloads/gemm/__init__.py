@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from portatile import dtypes
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
@@ -44,7 +45,7 @@ class Gemm(Product):
         if not candidates:
             return []
         legal = self.space(problem, device)
-        return [config for config in candidates if config in legal][:_CONTENDERS]
+        return list(islice((config for config in candidates if config in legal), _CONTENDERS))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Packing where asked for, the product, and with split k the reduction."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue, reals
+from portatile.workloads.gemm.forms.gpu.stream import Stream
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
 from portatile.workloads.gemm.point import Cut, Place, Point, declaration
 from portatile.workloads.gemm.storage import k_fast, transposed
@@ -22,6 +25,8 @@ _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow a
 _SQUARE = 64  # rows and steps of k that a group of lines.cl copies
 _REDUCE_ITEMS = 64
 _REDUCE_SHARED = 16  # planes from which several work-items share a sum
+_REDUCE_MANY = 64  # planes above which these are twice as many
+_REDUCE_AHEAD = 16  # planes that a work-item loads before it adds, at most
 _REDUCE_ROWS = 32768
 
 
@@ -70,11 +75,15 @@ def build(
     batch: Batch | None = None,
     triangle: Triangle | None = None,
     added: Layout | None = None,
+    stream: Stream | None = None,
+    paired: bool = False,
 ) -> Plan:
     """The plan of a product in the configuration ``point``. Raises ArgumentError where the configuration contradicts the problem.
 
     With ``batch``, ``problem`` is the first one, and every step works on all of them. ``triangle`` is what the product may skip. With
     ``added``, which asks for the gpu form and for one launch, C = alpha op(A) op(B) + beta D for a D of this layout, the operand ``d``.
+    ``stream``, for a triangle of C in the gpu form, is how its groups share the tiles. ``paired``, in the gpu form too, adds a second
+    product, with A and B in each other's place.
     """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -89,7 +98,7 @@ def build(
         return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
     cut = point.cut(view, device) if batch is None and triangle is None and added is None else None
-    return _Steps(view, point, device, batch, triangle, added).plan() if cut is None else _both(view, point, device, cut)
+    return _Steps(view, point, device, batch, triangle, added, stream, paired).plan() if cut is None else _both(view, point, device, cut)
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
@@ -123,6 +132,12 @@ def _types(problem: Problem) -> dict[str, Any]:
     return {"real": real(problem), **reals.spelled(problem)}
 
 
+def _beside(point: Point, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
+    """A text that forms share, for a launch before or after the product; built as that is, so it starts early where the product does."""
+    early = EARLY_START in point.OPTIONS
+    return replace(load(_SHARED, name, defines, EARLY=early, **values), options=point.OPTIONS if early else ())
+
+
 def _shares(parts: int) -> int:
     """The number of work-items that reduce one element of C together; with s of them, each adds every s-th plane."""
     return 4 if parts >= _REDUCE_SHARED else 1
@@ -135,9 +150,9 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> 
     alone = not epilogue.options_of(problem) and point.TERMS == 1
     if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
-    shares = _shares(parts)
-    defines = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}
-    source = load(_SHARED, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS)
+    shares = _shares(parts) * (2 if parts > _REDUCE_MANY else 1)
+    defines, ahead = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, min(max(ceil_div(parts, shares), 1), _REDUCE_AHEAD)
+    source = _beside(point, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS, AHEAD=ahead)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *factors(problem),
@@ -162,8 +177,10 @@ class _Steps:
         batch: Batch | None,
         triangle: Triangle | None = None,
         added: Layout | None = None,
+        stream: Stream | None = None,
+        paired: bool = False,
     ) -> None:
-        self.triangle, self.added = triangle, added
+        self.triangle, self.added, self.stream, self.paired = triangle, added, stream, paired
         self.whole, self.names = problem, {"a": "a", "b": "b"}
         if point.transposes:
             problem, batch = transposed(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
@@ -194,6 +211,8 @@ class _Steps:
         groups = self.point.groups(self.problem) * (self.count if spans_batch else 1)
         if self.point.PERSISTENT:
             groups = min(groups, self.point.resident(self.device.compute_units))
+        if self.stream is not None:
+            groups = self.stream.groups
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
         parts = 1 if self.cluster > 1 else self.parts
@@ -247,8 +266,15 @@ class _Steps:
             operands.append(long_scalar("a_batch", self._step("a")))
             operands.append(long_scalar("b_batch", self._step("b")))
             operands.append(long_scalar("c_batch", self.parts * self.plane if self.planes else self.batch.c))
-        if self.join:
+        if self.stream is not None:
+            self.temporaries += [
+                Temporary("planes", self.stream.planes(self.point.rows * self.point.columns * self.problem.itemsize)),
+                Temporary("counters", 4 * self.stream.tiles, zeroed=True),
+            ]
+        if self.join or self.stream is not None:
             operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
+        if self.stream is not None:
+            operands += [scalar("share", self.stream.share), scalar("shared", self.stream.tiles)]
         if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
@@ -344,7 +370,7 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("lines_batch", self._step(name)),
             )
-        source = load(_SHARED, "lines.cl", {}, **_types(self.problem), **facts)
+        source = _beside(self.point, "lines.cl", {}, **_types(self.problem), **facts)
         squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
         return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
 
@@ -360,6 +386,9 @@ class _Steps:
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         facts["ADDED"] = self.added is not None
+        facts["STREAMED"], facts["PAIRED"] = self.stream is not None, self.paired
+        facts["LOOPED"] = self.stream is not None and self.stream.looped
+        facts["PIECES"] = 2 if self.paired else 1 if self.stream is None or self.stream.looped else self.stream.pieces
         if self.added is not None:
             facts["C_VECTORS"] = facts["C_VECTORS"] and self.added.vector_width(self.problem.itemsize) >= int(values["VL"])
         defines = {

@@ -191,7 +191,7 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
         point = tile.point
         groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
         rows = _unaligned_rows(problem, point) / depth(problem)
-        for split in (1, 2, 4, 8, 16, 32, 64):
+        for split in (1, 2, 4, 8, 16, 32, 64, 128):
             if split > 1 and (k < split * _LEAST or groups * split > units):
                 break
             steps = -(-k // split // depth(problem)) * depth(problem)

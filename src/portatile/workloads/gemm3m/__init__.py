@@ -14,6 +14,7 @@ from portatile.workloads.gemm.reals import TRANSPOSED
 
 _PLANES = 3  # real parts, imaginary parts, and their sums; the products of each
 _SQUARE = 32  # rows and columns that a group transposes
+_BYTES = 32  # of complex elements that a work-item takes
 _PARTS = {"complex64": ("float32", "float", 4), "complex128": ("float64", "double", 8)}
 
 
@@ -89,11 +90,26 @@ def _turns(problem: Problem, name: str, device: DeviceInfo) -> bool:
     return fast and device.kind == "gpu" and problem.dtype == "complex64"
 
 
+def _wide(problem: Problem, name: str, columns: int) -> int:
+    """Neighbouring elements that a work-item takes: 32 bytes, where all rows of the operand are as many, and aligned so."""
+    itemsize = 2 * _PARTS[problem.dtype][2]
+    wide = _BYTES // itemsize
+    return wide if columns % wide == 0 and problem.layout[name].vector_width(itemsize) >= wide else 1
+
+
+def _vectors(problem: Problem, wide: int) -> dict[str, Value]:
+    """How the kernel texts name so many elements and as many parts of elements."""
+    part = _PARTS[problem.dtype][1]
+    return {"WIDE": wide, "ELEMENTS": f"{part}{2 * wide}", "PARTS": f"{part}{wide}" if wide > 1 else part}
+
+
 def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, transposed: bool) -> Launch:
     """The planes of op(A) or op(B), stored as the operand is, or with ``transposed`` as its transpose."""
     rows, columns = operand_shapes(problem)[name]
     conjugated = problem.options[f"trans_{name}"] in ("C", "R")
-    source = load(__file__, "planes.cl", {**_types(problem), "WGS": group}, COMPLEX=True, CONJUGATED=conjugated, TRANSPOSED=transposed)
+    wide = 1 if transposed else _wide(problem, name, columns)
+    values = {"COMPLEX": True, "CONJUGATED": conjugated, "TRANSPOSED": transposed, **_vectors(problem, wide)}
+    source = load(__file__, "planes.cl", {**_types(problem), "WGS": group}, **values)
     args = (
         blocks.integer("rows", rows),
         blocks.integer("columns", columns),
@@ -104,14 +120,15 @@ def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, transp
         blocks.long_integer("pitch", planes.strides[1]),
     )
     squares = -(-rows // _SQUARE) * -(-columns // _SQUARE)
-    size = ((_SQUARE * squares, 8, 1), (_SQUARE, 8, 1)) if transposed else blocks.lines(problem, rows, columns, group)
+    size = ((_SQUARE * squares, 8, 1), (_SQUARE, 8, 1)) if transposed else blocks.lines(problem, rows, columns // wide, group)
     return Launch(source, "gemm3m_planes", *size, args)
 
 
 def _put_together(problem: Problem, planes: Layout, group: int) -> Launch:
     """C of the three products."""
     m, n = problem.sizes["m"], problem.sizes["n"]
-    source = load(__file__, "combine.cl", {**_types(problem), "WGS": group}, COMPLEX=True)
+    wide = _wide(problem, "c", n)
+    source = load(__file__, "combine.cl", {**_types(problem), "WGS": group}, COMPLEX=True, **_vectors(problem, wide))
     args = (
         blocks.integer("rows", m),
         blocks.integer("columns", n),
@@ -122,7 +139,7 @@ def _put_together(problem: Problem, planes: Layout, group: int) -> Launch:
         blocks.long_integer("pitch", planes.strides[1]),
         *blocks.matrix(problem, "c", "inout"),
     )
-    return Launch(source, "gemm3m_combine", *blocks.lines(problem, m, n, group), args)
+    return Launch(source, "gemm3m_combine", *blocks.lines(problem, m, n // wide, group), args)
 
 
 workload = Gemm3m()

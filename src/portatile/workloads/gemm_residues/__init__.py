@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from portatile.dtypes import product
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workloads.gemm import reference
@@ -22,7 +23,8 @@ class GemmResidues(Product):
     error is at most gamma_(k + 3) |A| |B|, of complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come out
     where they do natively. Sums of more than 16384 terms are added piece by piece.
 
-    Parameters: LANES: work-items along k of a group that makes bytes, of four steps each. ROWS: rows of the group.
+    Parameters: LANES: work-items along k of a group that makes bytes, of four steps each. ROWS: rows of the group; on GPUs fewer, of more
+    work-items, where an operand has k fast.
     WGS: work-group that puts sums together. REDUCE: what the products write: 0 sums, of 32 bits; 1 their remainders, a byte each.
     """
 
@@ -57,10 +59,11 @@ class GemmResidues(Product):
         """
         lane_bytes, row_bytes = plan.local_bytes(problem)
         lanes = 16 if device.kind == "cpu" else 64
-        while lanes > 16 and (_ROWS * lanes > device.max_work_group_size or _ROWS * (lanes * lane_bytes + row_bytes) > device.static_local):
+        rows = _ROWS if device.kind == "cpu" or product(problem.dtype).complex else 2 * _ROWS
+        while lanes > 16 and (rows * lanes > device.max_work_group_size or rows * (lanes * lane_bytes + row_bytes) > device.static_local):
             lanes //= 2
         wgs = min(128, device.max_work_group_size & -64 or 64)
-        return {"LANES": lanes, "ROWS": _ROWS, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}
+        return {"LANES": lanes, "ROWS": rows, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:
         """As ``choice`` estimates it."""

@@ -59,7 +59,7 @@ def residues(problem: Problem, device: DeviceInfo) -> float:
             for j in range(0, n, columns):
                 sizes = min(rows, m - i), min(columns, n - j)
                 tiles = ceil(sizes[0] / _TILE[0]) * ceil(sizes[1] / _TILE[1])
-                waves = ceil(tiles * planes / count) + ceil(tiles / count) / 4  # of leading bits every fourth step
+                waves = ceil(tiles * planes / count) + ceil(tiles / count) / 2 ** plan.spacing(depth)
                 took += waves * _TILE[0] * _TILE[1] * (depth / _BYTES + _ENDED) + _LAUNCH * _LAUNCHES
                 took += sizes[0] * sizes[1] * (planes + size + 2) / _JOINED / count
                 if columns < n or i == 0:

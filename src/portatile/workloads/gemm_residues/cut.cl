@@ -6,28 +6,42 @@
 // What is written:
 //
 //   planes, plane l:  x mod p_l, in -p_l/2 .. p_l/2; of complex numbers three planes: real part, imaginary part, their sum
-//   tops:             |a| 2^(7 - e), rounded down: 0 .. 127, where the row's largest one is below 2^e; of every fourth step of k where
-//                     `sampled`; of a complex number its larger part
+//   tops:             |a| 2^(7 - e), rounded down: 0 .. 127, where the row's largest one is below 2^e; of one of 2^spacing steps of k;
+//                     of a complex number its larger part
 {% from "scalars.cl" import nothing with context %}
 {% from "tables.cl" import tables, entry with context %}
 {% set names = ["re", "im"][:parts] %}
 {% set unroll = "#pragma unroll" if unrolled else "" %}
 {% set kinds = ["re", "im", "both"] if parts == 2 else ["re"] %}
 {% macro plane_of(l, place) %}{{ "(%d * %s + %d)" % (kinds | length, l, place) if parts == 2 else l }} * plane{% endmacro %}
-{# of four steps the remainders of parts and of their sum; then as bytes of a word #}
+{# Sums of a modulus start at a multiple of it and of 256 that is as a float an integer in its last bits, so that the last byte of a
+   remainder and this is the remainder's. The quotient of a sum, and 1.5 * 2^23; and what is left of the sum, nearest to 0, and where it
+   started. All but the quotient is exact, fused or not. #}
+{% macro start(l) %}as_float({{ entry("starts", l, 0) }}){% endmacro %}
+{% macro quotient(x, l) %}
+{%- if unrolled %}fma({{ x }}, {{ entry("reciprocals", l) }}, {{ entry("shifts", l) }}){% else %}(({{ x }} - {{ start(l) }}) * {{ entry("reciprocals", l) }} + MAGIC){% endif %}
+{%- endmacro %}
+{% macro left(x, l) %}FUSED(-({{ quotient(x, l) }} - MAGIC), {{ entry("divisors", l) }}, {{ x }}){% endmacro %}
+{# of four steps the remainders of parts and of their sum; then as bytes of a word. Of real numbers every other modulus takes the quotient's
+   product by integers, so that neither these units nor those of floats wait. #}
 {% macro modulo(l) %}
+{% set by_integers = parts == 1 and l is number and l % 2 == 1 %}
 {
 {% for q in range(4) %}
 {% for name in names %}
-                const float exact_{{ name }}{{ q }} = as_float({{ "DOT4(%s%d_high, %s, " % (name, q, entry("weights", l, 1)) if words > 1 }}DOT4({{ name }}{{ q }}_low, {{ entry("weights", l, 0) }}, MAGIC_BITS){{ ")" if words > 1 }});
-                const float left_{{ name }}{{ q }} = LEFT(exact_{{ name }}{{ q }}, {{ entry("reciprocals", l) }}, {{ entry("divisors", l) }});
+                const float exact_{{ name }}{{ q }} = as_float({{ "DOT4(%s%d_high, %s, " % (name, q, entry("weights", l, 1)) if words > 1 }}DOT4({{ name }}{{ q }}_low, {{ entry("weights", l, 0) }}, {{ entry("starts", l, 0) }}){{ ")" if words > 1 }});
+{% if by_integers %}
+                const uint left_{{ name }}{{ q }} = as_uint(exact_{{ name }}{{ q }}) - as_uint({{ quotient("exact_%s%d" % (name, q), l) }}) * {{ numbers["starts"][l][1] }}U;
+{% else %}
+                const float left_{{ name }}{{ q }} = {{ left("exact_%s%d" % (name, q), l) }};
+{% endif %}
 {% endfor %}
 {% if parts == 2 %}
-                const float sum{{ q }} = left_re{{ q }} + (left_im{{ q }} - MAGIC), left_both{{ q }} = LEFT(sum{{ q }}, {{ entry("reciprocals", l) }}, {{ entry("divisors", l) }});
+                const float sum{{ q }} = left_re{{ q }} + (left_im{{ q }} - {{ start(l) }}), left_both{{ q }} = {{ left("sum%d" % q, l) }};
 {% endif %}
 {% endfor %}
 {% for name in kinds %}
-                out[{{ plane_of(l, loop.index0) }}] = BYTES({% for q in range(4) %}as_uint(left_{{ name }}{{ q }}){{ ", " if not loop.last }}{% endfor %});
+                out[{{ plane_of(l, loop.index0) }}] = BYTES({% for q in range(4) %}{{ "left_%s%d" % (name, q) if by_integers else "as_uint(left_%s%d)" % (name, q) }}{{ ", " if not loop.last }}{% endfor %});
 {% endfor %}
             }
 {%- endmacro %}
@@ -48,18 +62,18 @@
 #define FRACTION_BITS {{ head - 1 }}  // of a head
 #define EXPONENT(head) ((int)((head) >> FRACTION_BITS) & LARGEST)
 #define MANTISSA(head, exponent) (((head) & (1U << FRACTION_BITS) - 1) | (uint)((exponent) != 0) << FRACTION_BITS)
-#define TEAM (LANES < {{ 32 * parts }} ? LANES : {{ 32 * parts }})  // items that find what a stretch of a row has
+#define SHARES {{ shares }}  // of a row: steps of k that are so far apart are looked at one after the other
+#define OWN ((SHARES - 1) / LANES + 1)  // shares of an item
+#define AHEAD {{ 8 // parts }}  // steps of a share that are read together
+#define LOTS 8  // what shares have found is added up in so many places
 #define STEPS (4 * LANES)  // of k in a tile
 #define PITCH (4 * (LANES + 4) + 1)  // so that neither rows nor steps of k meet in one bank
 #define MAGIC 12582912.0f  // 1.5 * 2^23: the last bits of a float near it are an integer
-#define MAGIC_BITS 0x4B400000
 {% if unrolled %}
 #define FUSED(a, b, c) fma(a, b, c)
 {% else %}
 #define FUSED(a, b, c) ((a) * (b) + (c))
 {% endif %}
-// MAGIC + x as what is nearest to 0 modulo the divisor, and MAGIC: all but the quotient is exact, fused or not
-#define LEFT(x, reciprocal, divisor) FUSED(-(FUSED((x) - MAGIC, reciprocal, MAGIC) - MAGIC), divisor, x)
 // Signed digits of eight bits, a byte each; the last one has what is left of a number below 2^31.
 #define DIGITS(x) (((x) + 0x00808080) ^ 0x00808080)
 #ifdef PORTATILE_NVIDIA
@@ -84,11 +98,6 @@ static inline uint BYTES(const uint a, const uint b, const uint c, const uint d)
 #endif
 #define WIDE_MAGIC 6755399441055744.0  // 1.5 * 2^52
 #define INTEGER(sum) ((int)as_ulong(sum))  // of a double near it, below 2^31
-// Four bytes from -127 to 127: with 128 more they do not borrow from each other, and two together are exact as a float.
-#define PAIR(a, b) (as_uint(FUSED(b, 256.0f, a) + (MAGIC + 32896.0f)) & 65535)
-#define PAIRED(a, b, c, d) ((PAIR(a, b) | PAIR(c, d) << 16) ^ 0x80808080)
-#define LAST(a, b, c, d) (((a) & 255) | ((b) & 255) << 8 | ((c) & 255) << 16 | (uint)(d) << 24)
-
 // An element's bits; zero past the edges.
 #if K_FAST
 #define PLACE(i, h) ((i) * ld + (h))
@@ -100,22 +109,46 @@ static inline uint BYTES(const uint a, const uint b, const uint c, const uint d)
 // |a| 2^(7 - e) of a mantissa below 2^e by `below` powers of two, rounded down.
 #define TOP(mantissa, below) ((mantissa) >> min((below) + FRACTION_BITS - 6, 31))
 
-// What a row's stretches have together; found[s] of each: the largest exponent e, the least place that a bit has in any element, the sums
-// of |a| 2^(7 - e), rounded up, and of its square.
-line_facts together(__local const int4* found, const int stretches)
+// Of some elements of a row: 2^(peak - {{ one - 1 }}) is above all of them, the sums of |a| 2^(7 - e) and of its square, each element and each sum
+// of fewer rounded up; the least place that a bit has in any of them; a bit for each stretch of {{ stretch }} steps that has some.
+typedef struct {
+    int peak, last;
+    uint sum, square, held;
+} found_t;
+
+// What was found, in units of a larger peak.
+found_t below(found_t one, const int peak)
 {
-    int peak = 1, last = {{ never }};
-    for (int s = 0; s < stretches; ++s)
-        peak = max(peak, found[s].x);
-    uint square = 0, sum = 0, held = 0;
-    for (int s = 0; s < stretches; ++s) {
-        const int4 one = found[s];
-        const int down = min(peak - one.x, 16), twice = 2 * min(down, 15);
-        square += ((uint)one.w + ((1U << twice) - 1)) >> twice;  // each rounded up by itself: the order does not count
-        sum += ((uint)one.z + ((1U << down) - 1)) >> down;
-        last = min(last, one.y);
-        held |= (uint)(one.w != 0) << (s >> (stretches > 32));
+    const int down = min(peak - one.peak, 16), twice = 2 * min(down, 15);
+    one.square = (one.square + ((1U << twice) - 1)) >> twice;
+    one.sum = (one.sum + ((1U << down) - 1)) >> down;
+    one.peak = peak;
+    return one;
+}
+
+// One element more.
+found_t with(found_t one, const uint head, const uint tail, const uint stretch)
+{
+    const int exponent = EXPONENT(head), e = max(exponent, 1);
+    const uint mantissa = MANTISSA(head, exponent), some = (mantissa | tail) != 0;
+    if (e > one.peak)
+        one = below(one, e);
+    const uint up = TOP(mantissa, one.peak - e) + some;
+    one.sum += up;
+    one.square += up * up;
+    if (some && e < one.last) {
+        const uint word = tail ? tail : mantissa;
+        one.last = min(one.last, e + {{ "(tail ? 31 : 63)" if precision == 53 else "31" }} - (int)clz(word & -word));
     }
+    one.held |= some << stretch;
+    return one;
+}
+
+// What is known of a row, of all that was found.
+line_facts together(const found_t all, const int stretches)
+{
+    const int peak = all.peak, last = all.last;
+    const uint square = all.square, sum = all.sum;
     // r 2^y, where r is the least with r^2 {{ limit[0] }} 4^y 4^{{ limit[1] }} / 2^16 >= square 4^(e - 7)
     const int up = square ? (int)clz(square) / 2 : 0, above = peak - {{ one - 1 }};  // |a| < 2^above
     const ulong goal = (ulong)square << 2 * up;
@@ -136,20 +169,20 @@ line_facts together(__local const int4* found, const int stretches)
     one.cost = cost;
     one.sum = fma(cost, (float)stretches * {{ stretch * 0.5 ** precision }}f, (float)sum + 1.0f) * up_to;
     one.peak = peak;
-    one.held = (int)held;
+    one.held = (int)all.held;
     return one;
 }
 
 
+MIN_GROUPS({{ groups }})
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void residues_cut(const int across, const int k, const int depth, const int sampled, const int conjugate, const SCALAR alpha,
+void residues_cut(const int across, const int k, const int depth, const int spacing, const int conjugate, const SCALAR alpha,
                   __global const BITS* restrict source, const long offset, const long ld, __global line_facts* restrict facts,
                   __global uint* restrict planes, __global uint* restrict tops)
 {
     __local BITS tile[{{ parts }}][ROWS][PITCH];
-    __local int4 found[ROWS][{{ stretches }}];
-    __local int peaks[ROWS][LANES], lasts[ROWS][LANES];
-    __local uint sums[ROWS][LANES], squares[ROWS][LANES];
+    __local int peaks[ROWS][LOTS], lasts[ROWS][LOTS];
+    __local uint sums[ROWS][LOTS], squares[ROWS][LOTS], helds[ROWS][LOTS];
     __local line_facts known[ROWS];
     const int lane = (int)get_local_id(0), row = (int)get_local_id(1);
 #if K_FAST
@@ -160,58 +193,60 @@ void residues_cut(const int across, const int k, const int depth, const int samp
     const long corner = (long)get_group_id(1) * ROWS, i = corner + row;
     const int end = {{ nothing("alpha") }} ? 0 : k, stretches = (k - 1) / {{ stretch }} + 1;  // of alpha = 0 nothing is read
 
-    // Of each stretch of {{ stretch }} steps of k, whatever the work-group, TEAM items of a row find what is above.
-    for (int first = 0; first < stretches; first += LANES / TEAM) {
-        const int from = (first + h / TEAM) * {{ stretch }} + h % TEAM;
-        BITS kept[{{ parts }}][{{ stretch }} / TEAM];
-        int peak = 1, last = {{ never }};
-{{ unroll }}
-        for (int s = 0; s < {{ stretch }} / TEAM; ++s) {
-{% for part in range(parts) %}
-            kept[{{ part }}][s] = from + s * TEAM < end ? READ(corner + r, (long)from + s * TEAM, {{ part }}) : (BITS)0;
-            peak = max(peak, EXPONENT(HEAD(kept[{{ part }}][s])));
-{% endfor %}
-        }
-        peaks[r][h] = peak;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int t = 0; t < TEAM; ++t)
-            peak = max(peak, peaks[r][h / TEAM * TEAM + t]);
-        uint sum = 0, square = 0;
-{{ unroll }}
-        for (int s = 0; s < {{ stretch }} / TEAM; ++s) {
-{% for part in range(parts) %}
-            {
-                const BITS bits = kept[{{ part }}][s];
-                const uint head = HEAD(bits), tail = TAIL(bits);
-                const int exponent = EXPONENT(head);
-                const uint mantissa = MANTISSA(head, exponent), some = (mantissa | tail) != 0;
-                const uint up = TOP(mantissa, peak - max(exponent, 1)) + some, word = tail ? tail : mantissa;
-                sum += up;
-                square += up * up;
-                if (some)
-                    last = min(last, max(exponent, 1) + {{ "(tail ? 31 : 63)" if precision == 53 else "31" }} - (int)clz(word & -word));
-            }
-{% endfor %}
-        }
-        sums[r][h] = sum;
-        squares[r][h] = square;
-        lasts[r][h] = last;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane % TEAM == 0 && first + lane / TEAM < stretches) {
-            int most = 1, least = {{ never }};
-            uint total = 0, norm = 0;
-            for (int t = lane; t < lane + TEAM; ++t) {
-                most = max(most, peaks[row][t]);
-                least = min(least, lasts[row][t]);
-                total += sums[row][t];
-                norm += squares[row][t];
-            }
-            found[row][first + lane / TEAM] = (int4)(most, least, (int)total, (int)norm);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
+    // What each share of a row has, whatever the work-group: the steps of k that are the same modulo SHARES, in their order.
+    if (lane < LOTS) {
+        peaks[row][lane] = 1;
+        lasts[row][lane] = {{ never }};
+        sums[row][lane] = squares[row][lane] = helds[row][lane] = 0;
     }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    found_t found[OWN];
+{{ unroll }}
+    for (int own = 0; own < OWN; ++own) {
+        const int share = h + own * LANES;
+        found_t one = { 1, {{ never }}, 0, 0, 0 };
+        if (share < SHARES)
+            for (int start = share; start < end; start += AHEAD * SHARES) {
+                BITS kept[{{ parts }}][AHEAD];
+{{ unroll }}
+                for (int s = 0; s < AHEAD; ++s) {
+{% for part in range(parts) %}
+                    kept[{{ part }}][s] = start + s * SHARES < end ? READ(corner + r, (long)start + s * SHARES, {{ part }}) : (BITS)0;
+{% endfor %}
+                }
+{{ unroll }}
+                for (int s = 0; s < AHEAD; ++s) {
+{% for part in range(parts) %}
+                    one = with(one, HEAD(kept[{{ part }}][s]), TAIL(kept[{{ part }}][s]), (uint)(start + s * SHARES) / {{ stretch }} >> (stretches > 32));
+{% endfor %}
+                }
+            }
+        atomic_max(&peaks[r][h % LOTS], one.peak);
+        found[own] = one;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    int most = 1;
+    for (int lot = 0; lot < LOTS; ++lot)
+        most = max(most, peaks[r][lot]);
+{{ unroll }}
+    for (int own = 0; own < OWN; ++own) {
+        const found_t one = below(found[own], most);
+        atomic_add(&sums[r][h % LOTS], one.sum);
+        atomic_add(&squares[r][h % LOTS], one.square);
+        atomic_min(&lasts[r][h % LOTS], one.last);
+        atomic_or(&helds[r][h % LOTS], one.held);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
     if (lane == 0) {
-        known[row] = together(found[row], stretches);
+        found_t all = { 1, {{ never }}, 0, 0, 0 };
+        for (int lot = 0; lot < LOTS; ++lot) {
+            all.peak = max(all.peak, peaks[row][lot]);
+            all.last = min(all.last, lasts[row][lot]);
+            all.sum += sums[row][lot];
+            all.square += squares[row][lot];
+            all.held |= helds[row][lot];
+        }
+        known[row] = together(all, stretches);
         if (i < across)
             facts[i] = known[row];
     }
@@ -243,7 +278,8 @@ void residues_cut(const int across, const int k, const int depth, const int samp
 {% endfor %}
         }
 {% for name in names %}
-        int {% for q in range(4) %}{{ name }}{{ q }}_low, {{ "%s%d_high, " % (name, q) if words > 1 }}last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %};
+        int {% for q in range(4) %}{{ name }}{{ q }}_low{{ ", %s%d_high" % (name, q) if words > 1 }}{{ ", " if not loop.last }}{% endfor %};
+        uint {% for q in range(4) %}last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %};
 {% endfor %}
         uint leading = 0;
 {% for q in range(4) %}
@@ -255,16 +291,16 @@ void residues_cut(const int across, const int k, const int depth, const int samp
                 const uint head = HEAD(bits);
                 const int exponent = EXPONENT(head);
                 largest = max(largest, TOP(MANTISSA(head, exponent), peak - max(exponent, 1)));
-                const double scaled = VALUE(bits) * inverse_{{ name }};
 {% if words > 1 %}
+                const double scaled = VALUE(bits) * inverse_{{ name }};
                 // the last {{ digit }} bits, rounded half to even, apart from those above them
                 const double high_sum = fma(scaled, {{ 0.5 ** digit }}, WIDE_MAGIC), high = high_sum - WIDE_MAGIC;
                 const int part = INTEGER(fma(high, -{{ 2.0 ** digit }}, scaled) + WIDE_MAGIC), high_part = INTEGER(high_sum);
                 {{ name }}{{ q }}_high = DIGITS(high_part);
 {% else %}
-                const int part = INTEGER(scaled + WIDE_MAGIC);
+                const int part = INTEGER(fma(VALUE(bits), inverse_{{ name }}, WIDE_MAGIC));  // no compiler joins these two roundings, or none
 {% endif %}
-                last_{{ name }}{{ q }} = part;
+                last_{{ name }}{{ q }} = (uint)part;
                 {{ name }}{{ q }}_low = DIGITS(part);
             }
 {% endfor %}
@@ -277,10 +313,10 @@ void residues_cut(const int across, const int k, const int depth, const int samp
             const long plane = ((long)across * depth) >> 2;
             // modulo 256: the last byte
 {% for name in names %}
-            out[{{ plane_of(0, loop.index0) }}] = BYTES({% for q in range(4) %}(uint)last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %});
+            out[{{ plane_of(0, loop.index0) }}] = BYTES({% for q in range(4) %}last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %});
 {% endfor %}
 {% if parts == 2 %}
-            out[{{ plane_of(0, 2) }}] = BYTES({% for q in range(4) %}(uint)(last_re{{ q }} + last_im{{ q }}){{ ", " if not loop.last }}{% endfor %});
+            out[{{ plane_of(0, 2) }}] = BYTES({% for q in range(4) %}last_re{{ q }} + last_im{{ q }}{{ ", " if not loop.last }}{% endfor %});
 {% endif %}
 {% if unrolled %}
 {% for l in range(1, count) %}
@@ -289,10 +325,13 @@ void residues_cut(const int across, const int k, const int depth, const int samp
 {% else %}
             for (int l = 1; l < {{ count }}; ++l) {{ modulo("l") }}
 {% endif %}
-            if (sampled)
-                ((__global uchar*)tops)[(i * depth + h) >> 2] = (uchar)leading;
-            else
+            if (spacing == 0) {
                 tops[(i * depth + h) >> 2] = leading;
+            } else {  // the step of each few that lies where multiples of the golden ratio say, so that no pattern along k is missed
+                const uint few = (uint)h >> spacing, step = few * 2654435769U >> (32 - spacing);
+                if ((h & ((1 << spacing) - 1)) == (int)(step & ~3U))
+                    ((__global uchar*)tops)[((i * depth) >> spacing) + few] = (uchar)(leading >> (8 * (step & 3)));
+            }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }

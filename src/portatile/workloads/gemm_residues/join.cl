@@ -14,36 +14,43 @@
 {% from "scalars.cl" import nothing with context %}
 {% from "tables.cl" import tables, entry with context %}
 {% set names = ["re", "im"][:parts] %}
+{% set kinds = ["x", "y", "z"] if parts == 2 else ["x"] %}
 {% set items = range(wide_items) %}
-{% set remainder = ("char" if reduced else "int") ~ (wide_items if wide_items > 1 else "") %}
-{% set leading = ("uchar" if reduced else "uint") ~ (wide_items if wide_items > 1 else "") %}
+{% set word = {1: "uchar", 2: "ushort", 4: "uint"}[wide_items] %}
+{% set vector = (wide_items if wide_items > 1 else "") ~ "" %}
 {% macro at(q) %}{{ ".s%d" % q if wide_items > 1 else "" }}{% endmacro %}
-{# reads the remainders of one or two moduli #}
+{# reads what there is of a modulus: the remainders of neighbours, as bytes of a word #}
 {% macro read(moduli, own) %}
 {% for l in moduli %}
 {% set place = loop.index0 if own else l %}
-{% for x in (["x", "y", "z"] if parts == 2 else ["x"]) %}
-            const {{ remainder }} {{ x }}{{ place }} = *(__global const {{ remainder }}*)(from + {{ "(3 * (%s) + %d)" % (l, loop.index0) if parts == 2 else "(%s)" % l }} * plane);
+{% for x in kinds %}
+{% set from = "(from + %s * plane)" % ("(3 * (%s) + %d)" % (l, loop.index0) if parts == 2 else "(%s)" % l) %}
+{% if reduced %}
+            const uint {{ x }}{{ place }} = *(__global const {{ word }}*){{ from }};
+{% else %}
+            const int{{ vector }} sums_{{ x }}{{ place }} = *(__global const int{{ vector }}*){{ from }};
+            const uint {{ x }}{{ place }} = {% for q in items %}{{ " | " if not loop.first }}(uint)(REMAINDER(sums_{{ x }}{{ place }}{{ at(q) }}, {{ entry("inverses", l, 0) }}, {{ entry("inverses", l, 1) }}) & 255) << {{ 8 * q }}{% endfor %};
+{% endif %}
 {% endfor %}
 {% endfor %}
 {% endmacro %}
-{# what they tell of each element: their remainders, these taken together, and their share of the sum #}
+{# what two moduli, or one, tell of each element: their remainders taken together, and their share of the sum #}
 {% macro joined(moduli, own) %}
 {% set pair = moduli[0] // 2 if moduli[0] is number else "t" %}
-{% for l in moduli %}
-{% set place, given = loop.index0, loop.index0 if own else l %}
-{% for q in items %}
-{% for name in names %}
-{% set x, y, z = "x%s%s" % (given, at(q)), "y%s%s" % (given, at(q)), "z%s%s" % (given, at(q)) %}
-            const int {{ name }}{{ q }}_{{ place }} = {{ "" if reduced else "REMAINDER" }}({{ x if parts == 1 else "%s - %s" % (x, y) if name == "re" else "%s - %s - %s" % (z, x, y) }}{{ ", %s, %s" % (entry("inverses", l, 0), entry("inverses", l, 1)) if not reduced }});
-{% endfor %}
-{% endfor %}
+{% for x in kinds %}
+{% set first, second = ("%s%s" % (x, 0 if own else moduli[0]), "%s%s" % (x, 1 if own else moduli[-1])) if moduli | length > 1 else ("%s%s" % (x, 0 if own else moduli[0]), "0U") %}
+{% for half in range(0, wide_items, 2) %}
+            const uint {{ x }}_bytes{{ half }} = BY_TURNS{{ half // 2 }}({{ first }}, {{ second }});
 {% endfor %}
 {% for q in items %}
+            const int {{ x }}_sum{{ q }} = TOGETHER{{ q % 2 }}({{ entry("joined", pair, 0) }}, {{ x }}_bytes{{ q - q % 2 }});
+{% endfor %}
+{% endfor %}
+{% for q in items %}
 {% for name in names %}
-            const int sum_{{ name }}{{ q }} = {% for l in moduli %}{{ " + " if not loop.first }}{{ name }}{{ q }}_{{ loop.index0 }} * {{ entry("joined", l, 0) }}{% endfor %};
+{% set sum = "x_sum%d" % q if parts == 1 else "(x_sum%d - y_sum%d)" % (q, q) if name == "re" else "(z_sum%d - x_sum%d - y_sum%d)" % (q, q, q) %}
 {% for t in range(wide) %}
-            ADD_PRODUCT({{ name }}{{ q }}_limb{{ t }}, sum_{{ name }}{{ q }}, {{ entry("idempotents", pair, t) }});
+            ADD_PRODUCT({{ name }}{{ q }}_limb{{ t }}, {{ sum }}, {{ entry("idempotents", pair, t) }});
 {% endfor %}
 {% endfor %}
 {% endfor %}
@@ -78,8 +85,36 @@
 // sum += x y of 32 bits, which compilers for NVIDIA otherwise multiply in 64
 #ifdef PORTATILE_NVIDIA
 #define ADD_PRODUCT(sum, x, y) asm("mad.wide.s32 %0, %1, %2, %0;" : "+l"(sum) : "r"(x), "r"(y))
+static inline uint BY_TURNS0(const uint x, const uint y)  // the two lowest bytes of each, by turns
+{
+    uint bytes;
+    asm("prmt.b32 %0, %1, %2, 0x5140;" : "=r"(bytes) : "r"(x), "r"(y));
+    return bytes;
+}
+static inline uint BY_TURNS1(const uint x, const uint y)  // the two highest
+{
+    uint bytes;
+    asm("prmt.b32 %0, %1, %2, 0x7362;" : "=r"(bytes) : "r"(x), "r"(y));
+    return bytes;
+}
+static inline int TOGETHER0(const int factors, const uint bytes)  // two factors of 16 bits times the two lowest bytes
+{
+    int sum;
+    asm("dp2a.lo.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(factors), "r"(bytes), "r"(0));
+    return sum;
+}
+static inline int TOGETHER1(const int factors, const uint bytes)  // times the two highest
+{
+    int sum;
+    asm("dp2a.hi.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(factors), "r"(bytes), "r"(0));
+    return sum;
+}
 #else
 #define ADD_PRODUCT(sum, x, y) sum += (long)(x) * (long)(y)
+#define BY_TURNS0(x, y) (((x) & 255) | ((y) & 255) << 8 | ((x) >> 8 & 255) << 16 | ((y) >> 8 & 255) << 24)
+#define BY_TURNS1(x, y) BY_TURNS0((x) >> 16, (y) >> 16)
+#define TOGETHER0(factors, bytes) ((short)(factors) * (char)(bytes) + ((int)(factors) >> 16) * (char)((bytes) >> 8))
+#define TOGETHER1(factors, bytes) TOGETHER0(factors, (bytes) >> 16)
 #endif
 // Sums to four leading bits: the place of the first one and the three after it, or cut off.
 {% if reduced %}
@@ -96,15 +131,18 @@ void residues_join(const int m, const int n, const int k, const SCALAR alpha, co
                    __global REAL* restrict c, const long offset, const long ld, __global uchar* restrict marks,
                    __global int* restrict flags)
 {
+    __local int found[WGS * {{ wide_items }} / {{ tile[1] }} + 1];  // whether something is marked in a tile of elements that are computed again
+    const int item = (int)get_local_id(0), of_group = item * {{ wide_items }} / {{ tile[1] }};
     const int j = (int)get_global_id(0) * {{ wide_items }};
-    if (j >= n)
-        return;
+    if (item <= WGS * {{ wide_items }} / {{ tile[1] }})
+        found[item] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
     const long plane = (long)m * n;
     const float allowed = (float)(k - {{ reserve }}) * 0.999999f;  // of u |A| |B|
 {% for q in items %}
-    const line_facts column{{ q }} = columns[j + {{ q }}];
+    const line_facts column{{ q }} = columns[min(j + {{ q }}, n - 1)];
 {% endfor %}
-    const int end = min(m, ((int)get_global_id(1) + 1) * ROWS);
+    const int end = j < n ? min(m, ((int)get_global_id(1) + 1) * ROWS) : 0;
     int some = 0;
     for (int i = (int)get_global_id(1) * ROWS; i < end; ++i) {
         const long place = (long)i * n + j;
@@ -113,7 +151,7 @@ void residues_join(const int m, const int n, const int k, const SCALAR alpha, co
         double {% for q in items %}{% for name in names %}{{ name }}{{ q }} = 0.0{{ ", " if not loop.last }}{% endfor %}{{ ", " if not loop.last }}{% endfor %};
         if (!({{ nothing("alpha") }})) {
             const line_facts row = rows[i];
-            const {{ leading }} first_bits = *(__global const {{ leading }}*)(terms + place);
+            const {{ "uchar" if reduced else "uint" }}{{ vector }} first_bits = *(__global const {{ "uchar" if reduced else "uint" }}{{ vector }}*)(terms + place);
             __global const {{ "char" if reduced else "int" }}* from = products + place;
             long {% for q in items %}{% for name in names %}{% for t in range(wide) %}{{ name }}{{ q }}_limb{{ t }} = 0{{ ", " if not loop.last }}{% endfor %}{{ ", " if not loop.last }}{% endfor %}{{ ", " if not loop.last }}{% endfor %};
 {% if unrolled %}
@@ -148,26 +186,26 @@ void residues_join(const int m, const int n, const int k, const SCALAR alpha, co
             }
 {% endfor %}
         }
-        some |= {% for q in items %}marked{{ q }}{{ " | " if not loop.last }}{% endfor %};
+        const int any = {% for q in items %}marked{{ q }}{{ " | " if not loop.last }}{% endfor %};
+        some |= any;
 {% if wide_items > 1 and parts == 1 and pairs_of_c %}
-        *(__global uchar{{ wide_items }}*)(marks + place) = (uchar{{ wide_items }})({% for q in items %}marked{{ q }} != 0{{ ", " if not loop.last }}{% endfor %});
-        if (!({% for q in items %}marked{{ q }}{{ " | " if not loop.last }}{% endfor %})) {
+        if (!any) {
 {% for q in range(0, wide_items, 2) %}
             *(__global PAIR*)(to + {{ q }}) = (PAIR)(combined(alpha, re{{ q }}, beta, to + {{ q }}), combined(alpha, re{{ q + 1 }}, beta, to + {{ q + 1 }}));
 {% endfor %}
             continue;
         }
-{% else %}
-{% for q in items %}
-        marks[place + {{ q }}] = (uchar)(marked{{ q }} != 0);
-{% endfor %}
 {% endif %}
 {% for q in items %}
-        if (!marked{{ q }})
+        if (marked{{ q }})
+            marks[place + {{ q }}] = 1;  // all others are 0
+        else
             combine(alpha, {% for name in names %}{{ name }}{{ q }}, {% endfor %}beta, to + {{ q * parts }});
 {% endfor %}
     }
-    volatile __global int* flag = flags + (int)get_global_id(1) * ROWS / {{ tile[0] }} * ((n - 1) / {{ tile[1] }} + 1) + j / {{ tile[1] }};
-    if (some && !*flag)  // most find it set
-        atomic_or(flag, 1);
+    if (some)
+        found[of_group] = 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item * {{ wide_items }} % {{ tile[1] }} == 0 && found[of_group])
+        flags[(int)get_global_id(1) * ROWS / {{ tile[0] }} * ((n - 1) / {{ tile[1] }} + 1) + j / {{ tile[1] }}] = 1;
 }

@@ -81,7 +81,7 @@ int following(int step, const int k, const uint held)
 __kernel __attribute__((reqd_work_group_size(16, {{ group // 16 }}, 1))) MIN_GROUPS({{ 512 // group }}) void residues_mend(const int m, const int n, const int k, const SCALAR alpha, const SCALAR beta,
                    __global const REAL* restrict a, const long a_offset, const long lda,
                    __global const REAL* restrict b, const long b_offset, const long ldb,
-                   __global REAL* restrict c, const long c_offset, const long ldc, __global const uchar* restrict marks,
+                   __global REAL* restrict c, const long c_offset, const long ldc, __global uchar* restrict marks,
                    __global const line_facts* restrict rows, __global const line_facts* restrict columns,
                    __global int* restrict flags)
 {
@@ -174,7 +174,9 @@ __kernel __attribute__((reqd_work_group_size(16, {{ group // 16 }}, 1))) MIN_GRO
         start = next;
     }
 {% for row, column, at in places %}
-    if ({{ "top + %s < m && left + %s < n && marks[(top + %s) * n + left + %s]" % (row, column, row, column) if units else "mine >> %d & 1" % loop.index0 }})
+    if ({{ "top + %s < m && left + %s < n && marks[(top + %s) * n + left + %s]" % (row, column, row, column) if units else "mine >> %d & 1" % loop.index0 }}) {
         combine(alpha, {{ whole(at) }}, beta, c + {{ parts }} * (c_offset + (top + {{ row }}) * ldc + left + {{ column }}));
+        marks[(top + {{ row }}) * n + left + {{ column }}] = 0;
+    }
 {% endfor %}
 }

@@ -14,8 +14,10 @@ from typing import Any
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
 """Pairwise coprime, the largest first; remainders around 0 are bytes."""
+SHARES = 256
+"""Steps of k that are the same modulo this are summed together, whatever the configuration, so that all agree on a row's norm."""
 STRETCH = 256
-"""Steps of k of which the sum of squares is formed together, whatever the configuration, so that all agree on a row's norm."""
+"""Steps of k of which it is known whether a row has any element in them."""
 COUNT = {"float32": 7, "float64": 14, "complex64": 7, "complex128": 14}
 """How many of them: on random matrices rounding A and B then costs less than a native product does; one less would not do."""
 PRECISION = {"float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
@@ -30,6 +32,9 @@ DIGIT = 28
 """Bits of the words that integers are taken apart into, one or two, of four signed digits of eight bits each."""
 LIMB = 30
 """Bits of the limbs that sums are put together in."""
+_MAGIC = 3 << 22
+_ONE_BITS = 0x4B000000 - (1 << 23)
+"""1.5 * 2**23, to which quotients are rounded, and the bits of a float from 2**23 on less its value."""
 
 
 def centred(value: int, modulus: int) -> int:
@@ -53,6 +58,12 @@ def _one(divisor: int, modulus: int) -> int:
 def _packed(counts: Sequence[int], modulus: int) -> int:
     """Four remainders as the bytes of an int."""
     return int.from_bytes(b"".join(centred(count, modulus).to_bytes(1, "little", signed=True) for count in counts), "little", signed=True)
+
+
+def _halves(counts: Sequence[int]) -> int:
+    """One or two numbers as the halves of an int, the first one below."""
+    low, high = (*counts, 0)[:2]
+    return (low & 0xFFFF) | (high << 16)
 
 
 @dataclass(frozen=True)
@@ -85,21 +96,42 @@ class Numbers:
 
     @cached_property
     def tables(self) -> dict[str, list[Any]]:
-        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count, four to a word; ``inverses``: 2**38 / p.
+        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count, four to a word; ``starts``: where sums of
+        digits start, as a float's bits, and p; ``shifts``: what leads from its quotient by p to 1.5 * 2**23; ``inverses``: 2**38 / p.
 
-        ``joined``: what a remainder counts modulo its pair's product; ``idempotents``: of each pair the limbs of the number nearest to 0
-        that is 1 modulo the pair's product and 0 modulo the others.
+        ``joined``: what a pair's remainders count modulo its product, as the halves of a word; ``idempotents``: of each pair the limbs of
+        the number nearest to 0 that is 1 modulo the pair's product and 0 modulo the others.
         """
         modulus = prod(self.moduli)
-        joined = [[_one(p, prod(pair)) if len(pair) > 1 else 1] for pair in self.pairs for p in pair]
         return {
             "divisors": [f"{p}.0f" for p in self.moduli],
             "reciprocals": [f"{1 / p:.9e}f" for p in self.moduli],
-            "weights": [[_packed([1 << (DIGIT * word + 8 * t) for t in range(4)], p) for word in range(self.words)] for p in self.moduli],
+            "shifts": [f"{_MAGIC - self.start(p) // p}.0f" for p in self.moduli],
+            "starts": [[_ONE_BITS + self.start(p), p] for p in self.moduli],
+            "weights": [[_packed(word, p) for word in self.digits] for p in self.moduli],
             "inverses": [[(2**39 + p) // (2 * p), p] for p in self.moduli],
-            "joined": joined,
+            "joined": [[_halves(self.counts(pair))] for pair in self.pairs],
             "idempotents": [limbs(_one(prod(pair), modulus), self.wide) for pair in self.pairs],
         }
+
+    @property
+    def digits(self) -> list[list[int]]:
+        """What each digit of each word counts."""
+        return [[1 << (DIGIT * word + 8 * place) for place in range(4)] for word in range(self.words)]
+
+    def largest(self, p: int) -> int:
+        """The largest sum of an integer's digits by what they count modulo p."""
+        return sum(128 * abs(centred(count, p)) for word in self.digits for count in word)
+
+    def start(self, p: int) -> int:
+        """Where sums of digits start: the least multiple of p and 256 from which none falls below 2**23."""
+        step = p if p % 256 == 0 else 256 * p
+        return -(-(2**23 + self.largest(p)) // step) * step
+
+    @staticmethod
+    def counts(pair: tuple[int, ...]) -> tuple[int, ...]:
+        """What remainders of a pair count modulo its product, below 2**15; of a single one 1."""
+        return tuple(_one(p, prod(pair)) for p in pair) if len(pair) > 1 else (1,)
 
     @property
     def wide(self) -> int:

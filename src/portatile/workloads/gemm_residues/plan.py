@@ -18,17 +18,18 @@ from portatile.workloads.gemm import forms
 from portatile.workloads.gemm import plan as native
 from portatile.workloads.gemm.capabilities import matrix_shapes
 from portatile.workloads.gemm.passing import ceil_div, long_scalar, scalar
-from portatile.workloads.gemm_residues.numbers import DIGIT, LARGEST, LONGEST, MARGIN, PRECISION, STRETCH, numbers
+from portatile.workloads.gemm_residues.numbers import DIGIT, LARGEST, LONGEST, MARGIN, PRECISION, SHARES, STRETCH, numbers
 
 _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes, at a time
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
 _SHORT = 16
-_LONG = 1024
+_SPACINGS = (4096, 3), (1024, 2)  # steps of k from which leading bits are taken of one of 2**spacing
 _TILE = 16  # what rows and columns of a piece are a multiple of
 _STORED: Mapping[str, Value] = {"trans_a": "N", "trans_b": "T"}  # bytes of A and of B lie along k
-_STRETCHES = LONGEST // STRETCH  # of a row
-_WIDE = {1: 2, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
-_DOWN = 4  # rows of C whose sums a work-item puts together
+_RESIDENT = {1: 1024, 2: 768}  # work-items that make bytes on a multiprocessor, real and complex
+_LOTS = 160  # bytes in which what is known of a row is added up
+_WIDE = {1: 4, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
+_DOWN = {1: 8, 2: 4}  # rows of C whose sums a work-item puts together
 _RESERVE = 7  # roundings beside those to integers: two of each operand's elements, two of a sum, one by its factor
 _FACTS = 32  # bytes of what is known of a row or column
 _NEVER = 1 << 20  # above every place of a bit
@@ -64,8 +65,13 @@ def padded(k: int) -> int:
 
 
 def sampled(depth: int) -> int:
-    """Bytes of a row of leading bits: of long rows every fourth, since a part of |A| |B| bounds it from below too."""
-    return depth // 4 if depth >= _LONG else depth
+    """Bytes of a row of leading bits."""
+    return depth >> spacing(depth)
+
+
+def spacing(depth: int) -> int:
+    """Of 2**spacing steps of k the leading bits of one are multiplied: a part of |A| |B| bounds it from below too."""
+    return next((bits for least, bits in _SPACINGS if depth >= least), 0)
 
 
 def planes(dtype: str) -> int:
@@ -77,7 +83,7 @@ def local_bytes(problem: Problem) -> tuple[int, int]:
     """The local memory that a row takes in a work-group which makes bytes: for each work-item along k, and beside these."""
     precision, parts = PRECISION[problem.dtype], 2 if product(problem.dtype).complex else 1
     size = parts * (8 if precision == 53 else 4)
-    return 4 * size + 16, 17 * size + 16 * _STRETCHES + _FACTS
+    return 4 * size, 17 * size + _LOTS + _FACTS
 
 
 def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
@@ -165,10 +171,26 @@ class _Steps:
         planes = self._temporary(f"bytes_{name}", self.planes * across * depth)
         tops = self._temporary(f"tops_{name}", across * sampled(depth))
         given = scalar("across", across), scalar("k", k), scalar("depth", depth)
-        asked = scalar("sampled", int(sampled(depth) < depth)), scalar("conjugate", int(self._conjugated(name)))
+        asked = scalar("spacing", spacing(depth)), scalar("conjugate", int(self._conjugated(name)))
         args = (*given, *asked, self._factor("alpha"), *self._operand(name, piece), facts, planes, tops)
-        items = (self.lanes, ceil_div(across, self.rows) * self.rows, 1)
-        return [Launch(self._cut(name), "residues_cut", items, (self.lanes, self.rows, 1), args)]
+        lanes, rows = self._group(name, depth)
+        items = (lanes, ceil_div(across, rows) * rows, 1)
+        return [Launch(self._cut(name, lanes, rows), "residues_cut", items, (lanes, rows, 1), args)]
+
+    def _group(self, name: str, depth: int) -> tuple[int, int]:
+        """Work-items along k and rows of a group that makes bytes. Where k is fast it has few long rows, which are still near when they
+        are read again; else neighbouring rows, which memory reads together.
+        """
+        if not self._along(name) or not self.unrolled:
+            return self.lanes, self.rows
+        lanes = self.lanes
+        while lanes < min(SHARES, self.lanes * self.rows) and 4 * lanes < depth:
+            lanes *= 2
+        return lanes, max(min(self.rows, SHARES // lanes), 1)
+
+    def _along(self, name: str) -> bool:
+        """Whether rows of op(A) or columns of op(B) lie along k."""
+        return self._transposed(name) == (name == "b")
 
     def _load(self, name: str, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
         """A text with the numbers of each modulus."""
@@ -184,14 +206,14 @@ class _Steps:
         spelled |= {"count": self.count, "numbers": chosen, "precision": precision, "largest": LARGEST[self.dtype]}
         return load(__file__, name, {**self.types, **defines}, **spelled, **values)
 
-    def _cut(self, name: str) -> Source:
+    def _cut(self, name: str, lanes: int, rows: int) -> Source:
         precision = PRECISION[self.dtype]
-        defines: dict[str, Value] = {"LANES": self.lanes, "ROWS": self.rows, "K_FAST": self._transposed(name) == (name == "b")}
+        defines: dict[str, Value] = {"LANES": lanes, "ROWS": rows, "K_FAST": self._along(name)}
         defines["PRECISION"] = precision
         form: dict[str, Any] = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
         form |= {"head": precision - 32 if precision > 32 else precision, "one": LARGEST[self.dtype] // 2, "never": _NEVER}
-        form["stretches"] = _STRETCHES
-        return self._load("cut.cl", defines, ("divisors", "reciprocals", "weights"), **form)
+        form |= {"shares": SHARES, "groups": max(_RESIDENT[self.parts] // (lanes * rows), 1)}
+        return self._load("cut.cl", defines, ("divisors", "reciprocals", "shifts", "starts", "weights"), **form)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
         """The stack of products of bytes, and that of the leading bits."""
@@ -243,10 +265,10 @@ class _Steps:
         c, marks = self._operand("c", piece, "inout"), self._temporary("marks", m * n)
         tile, wide = (_UNITS if self._units() else _AGAIN)[self.parts], next(wide for wide in (_WIDE[self.parts], 2, 1) if n % wide == 0)
         flags = self._temporary("flags", 4 * ceil_div(m, tile[0]) * ceil_div(n, tile[1]))
-        self.zeroed |= {"flags"}
+        self.zeroed |= {"flags", "marks"}
         joining = (*sizes, *factors, *joined, *facts, *c, marks, flags)
         mended = (*sizes, *factors, *self._operand("a", piece), *self._operand("b", piece), *c, marks, *facts, flags)
-        items = (ceil_div(ceil_div(n, wide), self.wgs) * self.wgs, ceil_div(m, _DOWN), 1)
+        items = (ceil_div(ceil_div(n, wide), self.wgs) * self.wgs, ceil_div(m, _DOWN[self.parts]), 1)
         down = 32 if self._units() else 16
         groups = (ceil_div(n, tile[1]) * 16, ceil_div(m, tile[0]) * down, 1)
         return [
@@ -262,7 +284,14 @@ class _Steps:
         pairs = layout.vector_width(PRECISION[self.dtype] // 24 * 4) >= 2
         tables = ("joined", "idempotents") if self.reduced else ("joined", "idempotents", "inverses")
         return self._load(
-            "join.cl", {"WGS": self.wgs, "PAIR": f"{real}2"}, tables, rows=_DOWN, wide_items=wide, tile=tile, pairs_of_c=pairs, **form
+            "join.cl",
+            {"WGS": self.wgs, "PAIR": f"{real}2"},
+            tables,
+            rows=_DOWN[self.parts],
+            wide_items=wide,
+            tile=tile,
+            pairs_of_c=pairs,
+            **form,
         )
 
     def _mend(self, tile: tuple[int, int]) -> Source:

@@ -12,12 +12,13 @@ from portatile.workloads.gemm_terms import error, points
 LEAST_K = 256
 """Steps of k from which terms are chosen without tuning: the times on paper are those of long sums."""
 
-# Of an H200, in multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit.
+# In multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit: the native ones of an
+# H200, those of terms by least squares of the logarithms of 36 products of random shapes on an H100 (bench/random_shapes.py).
 _NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
-_RATES = {"hopper": 0.95e6, "matrix": 0.37e6}  # while a tile is multiplied
-_STREAM = 3.0e4  # both operands read twice, their terms written
-_LAUNCH = {"native": 6.0, "terms": 30.0}
-_ENDED = 2.4e-4  # to begin and to store a tile, an element of it
+_RATES = {"hopper": 1.03e6, "matrix": 0.37e6}  # while a tile is multiplied
+_STREAM = 1.7e4  # both operands read twice, their terms written
+_LAUNCH = {"native": 6.0, "terms": 44.0}
+_ENDED, _LOOSE = 2.9e-4, 4.9e-4  # to begin and to store a tile, an element of it; more for an element of C whose rows are not aligned
 _FILLED = 0.85  # of the device, by the native product
 
 
@@ -72,7 +73,7 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
     if k < LEAST_K or min(problem.sizes.values()) == 0 or not _fast(device):
         return best
     count = max(device.compute_units, 1)
-    split_us = (m + n) * k * 12 / _STREAM / count
+    beside_us = (m + n) * k * 12 / _STREAM / count + (m * n * _LOOSE / count if n % 4 else 0.0)
     for (form, tile), point in points.TILES.items():
         stages = next((number for number in (point.STAGES, 2) if units.fits(replace(point, STAGES=number), device)), 0)
         if not stages or (form == "hopper" and not device.can.warp_groups) or not error.kept(problem, point.CHUNK, 1):
@@ -83,7 +84,7 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
             if split > 1 and (k < points.LEAST * split or tiles * split > count):
                 break
             waves = ceil(tiles * split / count)
-            took = _LAUNCH["terms"] + split_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + _ENDED)
+            took = _LAUNCH["terms"] + beside_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + _ENDED)
             took += 3.0 + 2.6e-4 * split * m * n / count if split > 1 else 0.0
             if took < best[0]:
                 best = took, points.config(form, tile, stages=stages, split=split)

@@ -13,6 +13,8 @@ from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import blocks, structured
 from portatile.workloads.gemm.reference import op
 
+_SQUARE = 32  # that a work-group copies to its place and to the one across the diagonal
+
 
 class Symm(structured.OfElements):
     """Symmetric A: C (m x n) = alpha A B + beta C (``side="L"``, A of order m) or alpha B A + beta C (``"R"``, order n), row-major.
@@ -50,8 +52,8 @@ class Symm(structured.OfElements):
         return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """A warp or two."""
-        return {"WGS": 32 if device.kind == "cpu" else structured.group(device)}
+        """The largest group, so that a square's rows are under way at once."""
+        return {"WGS": 32 if device.kind == "cpu" else structured.largest_group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Expansion and product; no step for an empty C."""
@@ -62,11 +64,12 @@ class Symm(structured.OfElements):
         full = Layout((blocks.padded(order), 1))
         upper = problem.options["uplo"] == "U"
         serial, group = device.kind == "cpu", int(config["WGS"])
-        form: dict[str, Value] = {"SERIAL": True, "SQUARE": structured.CACHED} if serial else {"WGS": group}
+        form: dict[str, Value] = {"SERIAL": True, "SQUARE": structured.CACHED} if serial else {"WGS": group, "SQUARE": _SQUARE}
         mirror, conjugated = str(problem.options.get("mirror", "T")), blocks.is_complex(problem)
         kinds = {"COMPLEX": conjugated, "HERMITIAN": conjugated and mirror != "T", "BATCH": blocks.stacked(problem)}
         source = load(__file__, "expand.cl", {**blocks.types(problem), "UPPER": upper, **form}, **kinds)
-        size = ((-(-order // structured.CACHED), 1, 1), (1, 1, 1)) if serial else blocks.lines(problem, order, order, group)
+        squares, lines = -(-order // (structured.CACHED if serial else _SQUARE)), group // _SQUARE
+        size = ((squares, 1, 1), (1, 1, 1)) if serial else (((squares + 1) * _SQUARE, -(-squares // 2) * lines, 1), (_SQUARE, lines, 1))
         workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
         expand = Launch(source, "symm_expand", *size, (*known, *workspace))

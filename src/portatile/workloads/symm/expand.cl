@@ -51,22 +51,36 @@ void symm_expand(const int order, const REAL alpha, __global const REAL* restric
     }
 }
 #else
-// A work-item takes one column of some rows.
-__kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
+// A work-group of SQUARE x WGS / SQUARE takes a square of the stored triangle: as it lies, and through local memory the one across the
+// diagonal, so that all rows are read and written along. Row `near` of squares and the one as far from the other end take turns, so that
+// every row of groups has as many squares.
+__kernel __attribute__((reqd_work_group_size(SQUARE, WGS / SQUARE, 1)))
 void symm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
                  __global REAL* restrict full, const long ldfull{{ steps(["a", "full"]) }})
 {
-{{ step(["a", "full"]) }}    const int j = (int)get_global_id(0);
-    if ({{ nothing("alpha") }} || j >= order)
+{{ step(["a", "full"]) }}    const int x = (int)get_local_id(0), y = (int)get_local_id(1), column = (int)get_group_id(0);
+    const int near = (int)get_group_id(1), far = (order - 1) / SQUARE - near;
+    if ({{ nothing("alpha") }} || (near == far && column > near))
         return;
+    const int down = column > near ? far : near, along = column > near ? column - near - 1 : column;
+    const int i0 = (UPPER ? along : down) * SQUARE, j0 = (UPPER ? down : along) * SQUARE;
     a += a_offset;
-    for (int i = (int)get_global_id(1); i < order; i += (int)get_global_size(1)) {
-        const int here = UPPER ? i <= j : i >= j;
-        full[i * ldfull + j] = here ? a[i * lda + j] : {{ mirrored("a[j * lda + i]") }};
-{% if HERMITIAN %}
-        if (i == j)
-            full[i * ldfull + j] = DIAGONAL(a[i * lda + j]);
-{% endif %}
+    __local REAL square[SQUARE][SQUARE + 1];
+#pragma unroll
+    for (int step = 0; step < SQUARE; step += WGS / SQUARE) {
+        const int i = i0 + y + step, j = j0 + x;
+        if (i < order && j < order && (UPPER ? i <= j : i >= j)) {
+            const REAL value = {{ "i == j ? DIAGONAL(a[i * lda + j]) : " if HERMITIAN }}a[i * lda + j];
+            square[y + step][x] = value;
+            full[i * ldfull + j] = value;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int step = 0; step < SQUARE; step += WGS / SQUARE) {
+        const int i = j0 + y + step, j = i0 + x;
+        if (i < order && j < order && (UPPER ? i > j : i < j))
+            full[i * ldfull + j] = {{ mirrored("square[x][y + step]") }};
     }
 }
 #endif

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Member, Operand
 from portatile.workloads import blocks, precisions, structured
+from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.point import Point
 from portatile.workloads.syrk import Syrk, kinds
 
 _TRANS = ("N", "T", "NT", "TN", "C", "R", *(a + b for a in "NTCR" for b in "NTCR" if a != b and a + b not in ("NT", "TN")))
 _SQUARE = 32  # that a work-group adds of a block and its transpose
 _LINES = 16  # of A and B that a processor's work-item copies
 _SHORT = 128  # terms up to which a processor is faster without all of C as workspace ...
+_FOLD, _FOLDED = 4.0, 2e6  # microseconds of a launch that adds a product to its transpose, and bytes that it moves in one
 _FLAT = 6  # ... if the order is so many times that
 
 
@@ -27,8 +31,8 @@ class Syr2k(Syrk):
     beta = 0 does not read C, alpha = 0 reads neither A nor B. ``precision`` is that of the products.
 
     Parameters: NB: order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C: the other product is
-    its transpose. Off them both products are added to C. 0: one block, so that all of it is one product. JOIN, on a processor: instead
-    the product of [A B] and [B A]^T, which leaves out the tiles of the other triangle. WGS: work-group of the other kernels.
+    its transpose. Off them both products are added to C. 0: one block, so that all of it is one product. JOIN, on processors and NVIDIA's
+    GPUs: instead the product of [A B] and [B A]^T, which leaves out the tiles of the other triangle. WGS: work-group of the other kernels.
     """
 
     name = "syr2k"
@@ -39,9 +43,10 @@ class Syr2k(Syrk):
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order, or one; a joined product on a processor."""
         native = blocks.precision(problem) == precisions.NATIVE
-        facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem), "native": native}
+        pairs = native and self._pair(problem, device) is not None
+        facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem), "native": native, "pairs": pairs}
         alone = (
-            "not JOIN or (device_kind == 'cpu' and NB == 0 and not complex)",
+            "not JOIN or (NB == 0 and not complex and (device_kind == 'cpu' or pairs))",
             "device_kind != 'cpu' or WGS == 32",
             "not complex or NB == 0",
             "native or (NB == 0 and not JOIN)",
@@ -58,8 +63,10 @@ class Syr2k(Syrk):
         if device.kind == "cpu":
             short = native and k <= min(_SHORT, n // _FLAT)
             return {"JOIN": large or short, "NB": 0, "WGS": 32}
-        group = next(group for group in reversed(structured.GROUPS) if group == 32 or group <= device.max_work_group_size)
-        return {"JOIN": False, "NB": structured.block(n, device) if large else 0, "WGS": group}
+        group = structured.largest_group(device)
+        folding = _FOLD + 1.5 * n**2 * problem.itemsize / _FOLDED
+        joined = native and not large and self._pair(problem, device, folding) is not None
+        return {"JOIN": joined, "NB": structured.block(n, device) if large else 0, "WGS": group}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal, both products beside them, and the sums of the blocks and their transposes."""
@@ -68,7 +75,10 @@ class Syr2k(Syrk):
         if n == 0:
             return Plan(())
         if config["JOIN"] and problem.sizes["k"] > 0:
-            return self._joined(problem, device)
+            pair = self._pair(problem, device)
+            return (
+                self._joined(problem, device) if pair is None else blocks.paired(problem, _first(problem), _triangle(problem), pair, device)
+            )
         width, count = blocks.padded(nb), -(-n // nb)
         fold = self._fold(problem, nb, width, group, device.kind == "cpu")
         steps: tuple[Launch | Call, ...] = (*self.diagonal(problem, nb), *self.beside(problem, nb), fold)
@@ -92,6 +102,13 @@ class Syr2k(Syrk):
         """As of ``syrk``; none where the bits must not depend on them: beside a diagonal products are added to C one by one."""
         return () if blocks.precision(problem) == "reproducible" else super().members(problem, first, past)
 
+    def _pair(self, problem: Problem, device: DeviceInfo, fold: float = inf) -> Point | None:
+        """The point of one launch for both products, where A and B are read alike; where it takes less time than one product and ``fold``
+        microseconds.
+        """
+        nothing = blocks.is_complex(problem) or len(str(problem.options["trans"])) > 1 or 0 in problem.sizes.values()
+        return None if nothing else zeros.paired(_first(problem).problem, device, fold)
+
     def _joined(self, problem: Problem, device: DeviceInfo) -> Plan:
         """A, B and A side by side, and one product of their first two thirds and the last two."""
         n, k, trans = problem.sizes["n"], problem.sizes["k"], str(problem.options["trans"])
@@ -108,13 +125,25 @@ class Syr2k(Syrk):
         join = Launch(source, "syr2k_join", (-(-rows // _LINES), 1, 1), (1, 1, 1), (*known, *factors, *workspace))
         second = blocks.part(joined, 0, k) if plain else blocks.part(joined, k, 0)
         operands = {"a": ("joined", joined), "b": ("joined", second), "c": ("c", problem.layout["c"])}
-        op, triangle = ("N", "T") if plain else ("T", "N"), Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
+        op, triangle = ("N", "T") if plain else ("T", "N"), _triangle(problem)
         product = blocks.whole(problem, (n, n, 2 * k), operands, op, ("alpha", "beta"), triangle, device)
         return Plan((join, *product.steps), (*product.temporaries, Temporary("joined", 3 * n * k * problem.itemsize)))
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """The edge-case problems of ``syrk``, and several squares of few terms."""
         return [*super().awkward(problem), *structured.awkward(self, problem, ((37, 2),))]
+
+
+def _first(problem: Problem) -> Call:
+    """The product of A and the transpose of B."""
+    n, k = problem.sizes["n"], problem.sizes["k"]
+    op = ("N", "T") if problem.options["trans"] == "N" else ("T", "N")
+    return blocks.product(problem, (n, n, k), {name: (name, problem.layout[name]) for name in "abc"}, op, ("alpha", "beta"))
+
+
+def _triangle(problem: Problem) -> Triangle:
+    """The triangle of C that is not wanted."""
+    return Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
 
 
 workload = Syr2k()

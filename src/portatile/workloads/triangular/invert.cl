@@ -1,6 +1,6 @@
 // The inverses of the NB x NB blocks on the diagonal of a triangular matrix, all of them at once: blocks of SQUARE in local memory,
 // then pairs of neighbours joined until they are NB wide. Inverse number d lies at inverses + d NB NB, row-major
-// and with zeros in the other triangle; what lies beyond the matrix counts as identity.
+// and with zeros in the other triangle, within blocks of ZEROED; what lies beyond the matrix counts as identity.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -85,12 +85,12 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 
-    const int within = start % NB;      // of its block of NB
+    const int within = start % NB, first_column = within / ZEROED * ZEROED;      // of its block of NB
     __global REAL* rows = inverses + (long)(start / NB) * NB * NB + (long)within * NB;
-    for (int at = item; at < SQUARE * NB; at += WGS) {
-        const int column = at % NB, here = column >= within && column < within + SQUARE;
-        const int i = FLIP(at / NB, SQUARE), j = here ? FLIP(column - within, SQUARE) : SQUARE;
-        rows[at] = j > i ? 0 : j == i ? diagonal[i] : tile[j][i];
+    for (int at = item; at < SQUARE * ZEROED; at += WGS) {
+        const int row = at / ZEROED, column = first_column + at % ZEROED, here = column >= within && column < within + SQUARE;
+        const int i = FLIP(row, SQUARE), j = here ? FLIP(column - within, SQUARE) : SQUARE;
+        rows[row * NB + column] = j > i ? 0 : j == i ? diagonal[i] : tile[j][i];
     }
 }
 

@@ -286,6 +286,8 @@ class _Inverses(_Recursion):
             **{name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")},
             "SQUARE": square(self.problem, self.config, self.device),
         }
+        # products that skip a triangle do not read it: zeros are for those that join halves
+        defines["ZEROED"] = max(self.nb // 2, int(defines["SQUARE"])) if self.device.nvidia else self.nb
         self.text = self.source("invert.cl", {**defines, "UPPER": self.problem.options["uplo"] == "U"})
         self.steps, squares = inverses(self.problem, self.config, self.device, self.text, kept=self.refine)
         changes = self.apart and (self.refine or self.order > self.nb)

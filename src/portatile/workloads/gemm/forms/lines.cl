@@ -15,6 +15,10 @@ void gemm_lines(const int across, const int k, const int pitch, const {{ factor 
     const int k0 = (int)get_group_id(0) * 64, first = (int)get_group_id(1) * 64;
     __global const {{ stored }}* at = base + offset{{ " + (long)get_group_id(2) * base_batch" if BATCH }};
     __global {{ stored }}* to = lines{{ " + (long)get_group_id(2) * lines_batch" if BATCH }};
+{% if EARLY %}
+    AFTER_PREVIOUS();
+    NEXT_MAY_START();
+{% endif %}
     if (alpha == 0)
         return;
 {% if K_FAST %}

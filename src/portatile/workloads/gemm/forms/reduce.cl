@@ -20,6 +20,10 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, SHARES, 1)))
 void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} alpha, const {{ factor }} beta,
                  __global const {{ sums }}* restrict planes, __global {{ stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long c_batch" if BATCH }}{{ epilogue_parameters() }}{{ ", __global const int* restrict scales" if TERMS > 1 }})
 {
+{% if EARLY %}
+    AFTER_PREVIOUS();
+    NEXT_MAY_START();
+{% endif %}
 {% if BATCH %}
     planes += (long)get_group_id(2) * parts * m * n;
     c_base += (long)get_group_id(2) * c_batch;
@@ -33,7 +37,7 @@ void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} a
         {{ sums }} sum = 0;
         if (j < n) {
             __global const {{ sums }}* at = planes + (long)i * n + j;
-#pragma unroll 16
+#pragma unroll {{ AHEAD }}
             for (int part = share; part < parts; part += SHARES)  // unrolled: loads run ahead of the sums
                 sum += at[part * plane];
         }

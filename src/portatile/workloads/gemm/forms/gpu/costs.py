@@ -26,9 +26,10 @@ class Costs:
     Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
     ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
     ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``transposed``, ``kept``. Multiply-adds: ``columns``, ``elements``,
-    ``dots`` for each element that is copied so; ``exchange``, in 1e-5 microseconds, for each of C in each part of a group. ``warps``:
-    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``tiles.tiles`` gives, a part of what the units
-    can do: ``products`` in a microsecond on a multiprocessor, which follow from its clock.
+    ``dots`` for each element that is copied so; ``held``: the part of that where elements go through registers. ``exchange``, in 1e-5
+    microseconds, for each of C in each part of a group. ``warps``: beside how many idle ones half the rate is reached. ``rates``: of the
+    tiles that ``tiles.tiles`` gives, a part of what the units can do: ``products`` in a microsecond on a multiprocessor, which follow from
+    its clock.
     """
 
     launch: float
@@ -51,6 +52,7 @@ class Costs:
     dots: float
     rates: tuple[float, ...]
     products: float
+    held: float = 0.9
 
 
 NAMES = tuple(field.name for field in fields(Costs) if field.name not in ("rates", "products"))
@@ -79,7 +81,7 @@ class Model:
         if found is None:
             return None
         rates = completed(dtype, tuple(float(rate) for rate in found["rates"]))
-        return Costs(**{name: float(found[name]) for name in NAMES}, rates=rates, products=self.lanes * self.clock_mhz)
+        return Costs(**{name: float(found[name]) for name in NAMES if name in found}, rates=rates, products=self.lanes * self.clock_mhz)
 
     def holding(self, language: str, dtype: str, costs: Costs) -> Model:
         """The model with these constants, rounded to three digits."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_shapes, matrix_units
 from portatile.workloads.gemm.forms import UNKNOWN_LOSS
-from portatile.workloads.gemm.forms.gpu import costs, estimate, timings
+from portatile.workloads.gemm.forms.gpu import costs, ranking, timings
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import for_units, in_place, plain, types_of
@@ -47,7 +47,7 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
     found = None if zeros else _nvidia(problem, device, 1)
     if found is not None and _single(found):
         return found
-    estimated = estimate.fastest(problem, device, local_limit(device), zeros, alone=True) if _estimated(problem, device) else None
+    estimated = ranking.fastest(problem, device, local_limit(device), zeros, alone=True) if _estimated(problem, device) else None
     if estimated is not None:
         return estimated
     found = found or _nvidia(problem, device, 1)
@@ -56,7 +56,7 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
 
 def _single(point: Gpu) -> bool:
     """Whether no second launch follows."""
-    return estimate.launches(point) == 1
+    return not point.TAIL and (point.SPLIT_K == 1 or point.JOIN or point.CLUSTER > 1)
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu]:
@@ -78,7 +78,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     if batch == 1 and _estimated(problem, device) and not _whole_waves(problem, device):
-        found = estimate.fastest(problem, device, local_limit(device))
+        found = ranking.fastest(problem, device, local_limit(device))
         if found is not None:
             return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
     if problem.dtype != "float64":

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.workloads.gemm.forms.gpu.costs import NAMES, Costs
-from portatile.workloads.gemm.forms.gpu.timings import Case
+from portatile.workloads.gemm.forms.gpu.estimate import microseconds
+from portatile.workloads.gemm.forms.gpu.timings import Case, joined
 
 _HELD = 0.1, 0.15  # how much a factor e of a cost, of a rate away from its start weighs beside a misjudged timing
 _POWER = 2.0  # a timing weighs the best one's share of it to this power: what is slow need not be judged well
@@ -38,15 +39,15 @@ class Judgement:
 
 def fit(timed: Sequence[Case], start: Costs, advance: Callable[[], None] = lambda: None) -> Costs:
     """The constants with the least weighted loss, from ``start`` on; ``advance`` hears of each round, of ``_ROUNDS`` at most."""
-    rows = [row for case in timed for row in case.rows]
-    weights = np.array([(case.best / row.took) ** _POWER for case in timed for row in case.rows])
-    took = np.log([row.took for row in rows])
+    shape, columns = joined(timed)
+    weights = np.concatenate([(case.best / case.took) ** _POWER for case in timed])
+    took = np.log(np.concatenate([case.took for case in timed]))
     first = _logs(start)
     hold = np.array([_HELD[0]] * len(NAMES) + [_HELD[1]] * len(start.rates))
 
     def misses(logs: Array) -> Array:
         now = _costs(logs, start)
-        return np.asarray(weights * (np.log([row.estimated(now) for row in rows]) - took))
+        return np.asarray(weights * (np.log(microseconds(shape, columns, now)) - took))
 
     def loss(missed: Array, logs: Array) -> float:
         return float(2 * _SOFT**2 * (np.sqrt(1 + (missed / _SOFT) ** 2) - 1).sum() + ((hold * (logs - first)) ** 2).sum())
@@ -75,7 +76,7 @@ def fit(timed: Sequence[Case], start: Costs, advance: Callable[[], None] = lambd
 
 def judge(timed: Sequence[Case], costs: Costs) -> Judgement:
     """The quality of the choices by ``costs`` for these shapes."""
-    shares = [case.best / min(case.rows, key=lambda row: row.estimated(costs)).took for case in timed]
+    shares = [case.best / float(case.took[np.argmin(case.estimated(costs))]) for case in timed]
     return Judgement(len(shares), fmean(shares), min(shares)) if shares else Judgement(0, math.nan, math.nan)
 
 

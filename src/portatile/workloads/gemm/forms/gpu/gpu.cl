@@ -119,8 +119,13 @@
                     if (past {{ ">" if ZEROS in ("a above", "b below") else "<" }}{{ "=" if UNIT }} 0)
                         tiles[{{ base }} + {{ spot(from, pitch, "kk", "i") }}] = {{ "past == 0 ? 1 : 0" if UNIT else "0" }};
                 }
+#ifdef PORTATILE_NVIDIA
                 barrier(CLK_LOCAL_MEM_FENCE);
             }
+#else
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);  // PoCL 5 runs one under a condition wrong
+#endif
 {% endif %}
 {% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
@@ -189,6 +194,13 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
             __local const {{ real }}* b_far = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, at["b"]) }};
 {% endif %}
 {% endmacro %}
+{# where k ends within the last stage: leaves the loop over steps at those that are all past the end, which is looked at every eight k #}
+{% macro end_early() %}
+{% if K_REST %}
+            if ({{ "step > 0 && " if KG == 1 }}step % {{ [8 // unit, 1] | max }} == 0 && left <= step * {{ unit }})
+                break;
+{% endif %}
+{% endmacro %}
 {# a product by instructions of another shape than 16 x 8 x 8: for each of them the rows of the pair and the steps of the two or four that
    it takes, and the registers of C, A and B #}
 {% macro other_shape(x_set, y_set) %}
@@ -205,6 +217,9 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% endfor %}
 {% endfor %}
 {% endmacro %}
+{# what streamed.cl keeps in local memory #}
+{% set kept_names = ("origin", "end", "at", "row0", "col0", "number") %}
+{% macro kept(name) %}kept[{{ kept_names.index(name) }}]{% endmacro %}
 {% macro numbered(first, count) %}{% for i in range(first, first + count) %}%{{ i }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
 {# the products of VL rows of x from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
 {% macro multiply(x_set, y_set) %}
@@ -243,7 +258,7 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% if not PLAIN and (JOIN or not SPLIT) %}
 {{ ending() }}
 {%- endif %}
-{% if JOIN %}
+{% if JOIN or STREAMED %}
 {% from "join.cl" import arrival %}
 {{ arrival() }}
 {%- endif %}
@@ -253,6 +268,7 @@ CLUSTER({{ CLUSTER }})
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
+    AFTER_PREVIOUS();  // and no NEXT_MAY_START: the next launch's groups would gather on the multiprocessors that are done first
 {% if not LOCAL_ARGUMENT %}
     __local {{ real }} tiles[{{ space }}] __attribute__((aligned(128)));
 {% endif %}
@@ -262,6 +278,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int warp_row = warp / {{ TBC // LANES }}, warp_col = warp % {{ TBC // LANES }};
     const int tr = warp_row * {{ 32 // LANES }} + {{ "lane % 4" if flipped else "lane / %d" % LANES }}, tc = warp_col * {{ LANES }} + {{ "lane / 4" if flipped else "lane %% %d" % LANES }};
 
+{% if STREAMED %}
+{% include "streamed.cl" %}
+{% else %}
     const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
 {% if ZEROS[:1] == "b" or RASTER == 0 %}
@@ -288,14 +307,25 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
     const int k1 = {{ nothing("alpha") }}{{ " || unwanted" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
+{% endif %}
 
+{% for piece in range(PIECES) %}
+{% if STREAMED %}
+{% include "streamed_piece.cl" %}
+{% elif PAIRED and piece %}
+{% include "paired.cl" %}
+{% endif %}
 {{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
+{% if not STREAMED and piece == 0 %}
     {{ real }} acc[{{ rows }}][{{ cols }}];
+{% endif %}
+{% if STREAMED or piece == 0 %}
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r)
 #pragma unroll
         for (int c = 0; c < {{ cols }}; ++c)
             acc[r][c] = 0;
+{% endif %}
     {{ real }} {{ x }}[{{ 2 if DOUBLE == 2 else 1 }}][{{ xs * depth * halves }}], {{ y }}[{{ 2 if DOUBLE else 1 }}][{{ ys * depth * halves }}];
 
     int k_next = k0, read = 0, write = 0;
@@ -330,6 +360,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
         COPY_ASYNC_COMMIT();
 {% endif %}
+{% if K_REST %}
+        const int left = k1 - k0 - tile * {{ KB }}{{ " - part * %d" % (KB // KG) if KG > 1 }};  // steps of k from here on
+{% endif %}
 {% if turns == steps %}
 #pragma unroll
         for (int step = 0; step < {{ steps }}; ++step) {
@@ -340,8 +373,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int within = 0; within < {{ turns }}; ++within) {
             const int step = first + within;
 {% endif %}
-{% if DOUBLE %}
-            if (step == {{ steps - 1 }}) {
+{{ end_early() }}{% if DOUBLE %}
+            if (step == {{ steps - 1 }}{{ " && tile + 1 < count" if K_REST }}) {
 {% if held_any %}
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }
@@ -386,6 +419,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     }
 
+{% if PAIRED and piece == 0 %}
+    barrier(CLK_LOCAL_MEM_FENCE);  // nobody reads the first product's tiles any more
+{% else %}
 {% if KG > 1 %}
 #pragma unroll
     for (int other = 1; other < {{ KG }}; ++other) {
@@ -412,6 +448,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% endif %}
 
+{% if STREAMED %}
+{% include "streamed_sums.cl" %}
+{% endif %}
 {% set parts_c = 2 if COMPLEX else 1 %}
     __global {{ real if SPLIT and not JOIN else stored_c }}* c_at = c_base + c_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldc + col0{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT and not JOIN }};
 {% if ADDED %}
@@ -461,7 +500,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% elif through %}
 {% include "store_rows.cl" %}
 {% else %}
-#pragma unroll
+{{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll
     for (int r = 0; r < {{ rows }}; ++r) {
         const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
 #pragma unroll
@@ -484,4 +523,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
     }
 {% endif %}
+{% endif %}
+{% if STREAMED %}
+{% include "streamed_end.cl" %}
+{% elif PAIRED and piece %}
+    }
+{% endif %}
+{% endfor %}
 }

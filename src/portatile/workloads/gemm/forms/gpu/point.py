@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from portatile.device.target import EARLY_START
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
@@ -12,6 +13,7 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
+SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
 _PAIR = 8  # bytes of two float32
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
@@ -25,6 +27,7 @@ class Gpu(Point):
     """A group of KG parts of TBR x TBC work-items each computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
 
     FORM: ClassVar[str] = "gpu"
+    OPTIONS: ClassVar[tuple[str, ...]] = (EARLY_START,)
     FILE: ClassVar[str] = __file__
     IDLE: ClassVar = {"SM": (True,), "SCALARS": (False,)}
 
@@ -377,6 +380,7 @@ class Gpu(Point):
         facts["C_VECTORS"] = n % self.VL == 0 and target.vector_width(problem.itemsize) >= self.VL
         facts["C_EDGE"] = m % self.rows != 0 or n % self.columns != 0
         facts["K_EDGE"] = k % self.KB != 0 and not (self.PACK_A and self.PACK_B)
+        facts["K_REST"] = k % self.KB != 0 and k <= SHORT * self.SPLIT_K
         return facts
 
 

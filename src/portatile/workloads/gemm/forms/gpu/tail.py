@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.point import Cut
 
@@ -42,13 +44,12 @@ def cut(problem: Problem, point: Tiled, device: DeviceInfo) -> Cut | None:
     if down * across <= slots or down * across % slots > slots // 2:
         return None
 
-    def waves(rows: int, parts: int) -> float:
-        planes = rows * across * parts * _PLANE_STEPS * problem.itemsize / (slots * k)
-        return -(-(down - rows) * across // slots) + -(-rows * across * parts // slots) / parts + planes
-
-    splits = range(2, min(PARTS, k // _STEPS) + 1)
-    cuts = [(waves(rows, parts), rows, parts) for rows in range(1, min(down, slots // across + 2)) for parts in splits]
-    if not cuts:
+    rows = np.arange(1, min(down, slots // across + 2))[:, None]
+    parts = np.arange(2, min(PARTS, k // _STEPS) + 1)[None, :]
+    if not rows.size * parts.size:
         return None
-    least, rows, parts = min(cuts)
-    return Cut((down - rows) * point.rows, parts, 1 - least / -(-down * across // slots))
+    planes = rows * across * parts * _PLANE_STEPS * problem.itemsize / (slots * k)
+    waves = -(-(down - rows) * across // slots) + -(-rows * across * parts // slots) / parts + planes
+    least = divmod(int(np.argmin(waves)), parts.size)
+    above = down - int(rows[least[0], 0])
+    return Cut(above * point.rows, int(parts[0, least[1]]), float(1 - waves[least] / -(-down * across // slots)))

@@ -100,6 +100,7 @@ _FLOAT32 = (
     Tile(replace(pipeline(4, (4, 8), (3, 1), 16, 4, 8), KG=2), 8),
     Tile(replace(pipeline(4, (8, 12), (3, 1), 32, 3, 4), KG=2), 2),
     Tile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=4), 2),
+    Tile(replace(pipeline(4, (8, 12), (3, 1), 32, 3, 4), KG=4), 1),
 )
 
 
@@ -152,6 +153,9 @@ def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
         Tile(replace(tile((3, 1), (1, 2), 64, 3), KG=4), 1),
         Tile(tile((4, 1), (1, 3), 16, 4), 3),
         Tile(tile((4, 1), (2, 3), 16, 4), 2),
+        # for so short sums that operands ahead do not pay for their registers
+        Tile(tile((2, 2), (2, 2), 16, 4, 0), 3),
+        Tile(tile((2, 2), (4, 2), 16, 4, 0), 2),
     )
 
 

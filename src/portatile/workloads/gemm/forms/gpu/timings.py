@@ -6,20 +6,19 @@ import gzip
 import math
 import random
 import zlib
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.workloads.gemm.forms.gpu import estimate
+from portatile.workloads.gemm.forms.gpu import estimate, ranking, variants
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.tiles import tiles
 
 _SEED, _SHAPES = 20, 600
 _LEAST, _LARGEST = 32, 10000  # a side
@@ -48,29 +47,19 @@ class Timings:
     shapes: tuple[TimedShape, ...] = ()
 
 
-@dataclass(frozen=True)
-class Row:
-    """A timed configuration as the estimate sees it: its shape, its point, which tile that is, and the part that its tail saves."""
-
-    shape: estimate.Shape
-    point: Gpu
-    place: int
-    groups: int
-    saved: float | None
-    took: float
-
-    def estimated(self, costs: Costs) -> float:
-        """Microseconds by the estimate."""
-        return estimate.microseconds(self.shape, self.point, self.groups, costs.rates[self.place], self.saved, costs)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """The rows of one problem, and the least time of all that were timed."""
+    """One problem: configurations that were timed as the estimate sees them, their microseconds, and the least of all that were timed."""
 
     name: str
     best: float
-    rows: tuple[Row, ...]
+    shape: estimate.Shape
+    columns: variants.Columns
+    took: variants.Floats
+
+    def estimated(self, costs: Costs) -> variants.Floats:
+        """Microseconds of each by the estimate."""
+        return estimate.microseconds(self.shape, self.columns, costs)
 
 
 def read(path: Path) -> Timings:
@@ -91,11 +80,17 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[Case]:
             continue
         options: dict[str, Value] = {"trans_a": timed.trans[0], "trans_b": timed.trans[1]}
         problem = problem_of(dict(zip("mnk", timed.sizes, strict=True)), dtype, options)
-        rows = [row for config, took in timed.rows if (row := _row(problem, timings.device, Gpu(**_parameters(config)), took)) is not None]
-        if rows:
-            name = f"{'x'.join(map(str, timed.sizes))} {timed.trans}"
-            found.append(Case(name, min(took for _, took in timed.rows), tuple(rows)))
+        case = _case(problem, timings.device, timed)
+        if case is not None:
+            found.append(case)
     return found
+
+
+def joined(timed: Sequence[Case]) -> tuple[estimate.Shape, variants.Columns]:
+    """All rows of some problems of one element type, with the sizes of each."""
+    counts = [len(case.took) for case in timed]
+    m, n, k, units = (np.repeat([getattr(case.shape, name) for case in timed], counts) for name in ("m", "n", "k", "units"))
+    return replace(timed[0].shape, m=m, n=n, k=k, units=units), variants.joined([case.columns for case in timed])
 
 
 def designed() -> tuple[tuple[tuple[int, int, int], str], ...]:
@@ -118,55 +113,62 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
     """Points to time: the best by the estimate, where each counts as slower for every one before it that has its tile, its size of tile,
     or shares k as it does, so that what the estimate misjudges is not all of them.
     """
-    estimated = estimate.candidates(problem, device, limit, costs, _TILES * count // 3)
-    left = sorted(estimated, key=lambda one: one.took)[: _LEFT * count]
-    chosen: list[Gpu] = []
-    before: dict[Any, int] = defaultdict(int)
+    found = ranking.candidates(problem, device, limit, costs, _TILES * count // 3)
+    best = np.argsort(found.took, kind="stable")[: _LEFT * count]
+    took, v = found.took[best], found.columns.take(best)
+    delay = np.zeros(len(best))
+    chosen: list[int] = []
+    alike = _alike(found.table, v)
+    while len(chosen) < min(count, len(best)):
+        delayed = took * np.exp(delay)
+        delayed[chosen] = math.inf
+        nearest = int(np.argmin(delayed))
+        chosen.append(nearest)
+        for weight, same in alike:
+            delay += weight * (same == same[nearest])
+    return [found.point(int(best[one])) for one in chosen]
 
-    def delayed(one: estimate.Candidate) -> float:
-        return one.took * math.exp(sum(weight * before[kind] for weight, kind in _kinds(one)))
 
-    while left and len(chosen) < count:
-        nearest = min(left, key=delayed)
-        left.remove(nearest)
-        chosen.append(nearest.point)
-        for _, kind in _kinds(nearest):
-            before[kind] += 1
-    return chosen
-
-
-def _kinds(one: estimate.Candidate) -> list[tuple[float, Any]]:
-    """What a candidate has in common with others, and how much slower it counts for each of those."""
-    point = one.point
-    shared = "tail" if point.TAIL else "join" if point.JOIN else "cluster" if point.CLUSTER > 1 else point.SPLIT_K > 1
+def _alike(table: variants.Table, v: variants.Columns) -> list[tuple[float, variants.Ints]]:
+    """What candidates have in common that have the same number, and how much slower each counts for every other one."""
+    shared = np.select([v.tail > 0, v.join, v.cluster > 1, v.split > 1], [4, 3, 2, 1], 0)
+    staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP) for one in table.stagings]
+    places = {one: place for place, one in enumerate(dict.fromkeys(staged))}
     return [
-        (0.03, ("tile", one.place)),
-        (0.015, ("size", point.rows, point.columns)),
-        (0.01, ("parts", point.SPLIT_K)),
-        (0.01, ("shared", shared)),
-        (0.005, ("staged", point.PACK_A, point.PACK_B, point.TURN, point.KEEP)),
-        (0.02, ("held", point.HELD)),
+        (0.03, v.place),
+        (0.015, v.rows << 32 | v.columns),
+        (0.01, v.split),
+        (0.01, shared),
+        (0.005, np.array([places[one] for one in staged])[v.staging]),
+        (0.02, np.array([one.HELD for one in table.stagings], np.int64)[v.staging]),
     ]
 
 
-def _row(problem: Problem, device: DeviceInfo, point: Gpu, took: float) -> Row | None:
-    """A configuration as a row; None for one that the estimate would not choose."""
-    bare = replace(
-        point, PACK_A=False, PACK_B=False, TURN=False, KEEP=False, PAD=0, PAIRS=False, HELD=False, SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1
-    )
-    known = tiles(problem)
-    place = next((place for place, tile in enumerate(known) if tile.point == bare and tile.tail == point.TAIL), None)
-    if place is None:
+def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | None:
+    """The configurations that the estimate would choose among; None without any."""
+    kind = estimate.kind_of(problem, device, device.local_memory)
+    points, took = [], []
+    for config, microseconds in timed.rows:
+        point = Gpu(**_parameters(config))
+        place = _place(kind, point)
+        cut = point.cut(problem, device)
+        if place is not None and (cut is not None or not point.TAIL):
+            points.append((place, point, 0.0 if cut is None else cut.saved))
+            took.append(microseconds)
+    if not points:
         return None
-    shape = estimate.shape_of(problem, device)
-    staged = replace(point, SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
-    plain = {replace(one, PAIRS=False, HELD=False) for one in estimate.stagings(shape, known[place].point)}
-    if replace(staged, PAIRS=False, HELD=False) not in plain:
-        return None
-    cut = point.cut(problem, device)
-    if point.TAIL and cut is None:
-        return None
-    return Row(shape, point, place, known[place].groups, None if cut is None else cut.saved, took)
+    name = f"{'x'.join(map(str, timed.sizes))} {timed.trans}"
+    best = min(microseconds for _, microseconds in timed.rows)
+    return Case(name, best, estimate.shape_of(problem, device), variants.columns_of(kind, points), np.array(took))
+
+
+def _place(kind: variants.Kind, point: Gpu) -> int | None:
+    """The place of a point's tile; None for a tile, or a staging of it, that the estimate would not choose."""
+    bare = replace(point, **variants.Staging(False, False)._asdict(), SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
+    staging = variants.Staging.at(point)._replace(PAIRS=False, HELD=False)
+    known = {one._replace(PAIRS=False, HELD=False) for one in variants.stagings(kind, bare)}
+    places = (place for place, tile in enumerate(kind.tiles) if tile.point == bare and tile.tail == point.TAIL)
+    return next(places, None) if staging in known else None
 
 
 def _parameters(config: Config) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from portatile.workloads.gemm.units import Tile
 
 _TILES = (
     Tile(tile(128, 256, 4), 1.0, 2.4),
+    Tile(tile(128, 192, 4), 0.93, 2.4),
     Tile(tile(128, 128, 6), 0.86, 2.4),
     Tile(tile(64, 256, 4), 0.77, 2.4),
     Tile(tile(64, 128, 6), 0.70, 2.4),
@@ -29,6 +30,7 @@ _PROMOTED = (  # of floats of eight bits
 )
 _SCALED = _PROMOTED[2:]  # beside factors of blocks of k
 _JOINED = 0.5  # microseconds that a cluster's groups wait for each other
+_PAIRED = 1.004  # times the rate of groups alone, where memory is read well
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
@@ -53,14 +55,15 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Poi
 
 
 def _fitting(problem: Problem, device: DeviceInfo) -> list[Tile]:
-    """The tiles for the problem's types that the device has instructions and local memory for; where memory is read less well, clusters
-    of groups that share what they read, too.
+    """The tiles for the problem's types that the device has instructions and local memory for; also in clusters of groups that share what
+    they read: where memory is read less well, and for large products, which draw less power so.
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
     tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
-    if device.can.clusters and any(units.unaligned(problem, name) for name in "ab"):
-        tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED) for one in tiles))
+    gain = 1.0 if any(units.unaligned(problem, name) for name in "ab") else 0.0 if tiles is not _TILES else _PAIRED
+    if device.can.clusters and gain:
+        tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED, rate=one.rate * gain) for one in tiles))
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
     return [_with(one, **known) for one in tiles if units.fits(one.point, device)]
 

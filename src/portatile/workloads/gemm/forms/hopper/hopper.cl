@@ -71,16 +71,8 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
         const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}{{ own }}, col0 = within / height * {{ bn }};
 {% endif %}
 {% endmacro %}
-{# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 128 bytes across it else #}
-{% macro copier(warp, x, along, wide, place, at) %}
-        if (item == {{ 32 * warp }}) {
-            int slot = 0, phase = 1;
-            for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
-{{ tile_of() }}
-                for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
-                    const uint to = first + slot * {{ stage }} + {{ place }};
-                    mbarrier_wait(empty + slot * 8, phase);
-                    mbarrier_expect(full + slot * 8, {{ TERMS * wide * 128 }});
+{# an operand's tile of this step: boxes of a whole tile along k, of 128 bytes across it else #}
+{% macro copies(x, along, wide, place, at) %}
 {% set shared = x == "b" and CLUSTER > 1 %}
 {% set boxes = 1 if along else wide * itemsize // 128 %}
 {% set part = "(int)rank * %d" % ((wide if along else depth) // CLUSTER) if shared else "0" %}
@@ -88,14 +80,33 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% for term in range(TERMS) %}
 {% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ place + box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
 {% endfor %}
 {% endfor %}
-                    phase ^= slot == {{ STAGES - 1 }};
+{% endmacro %}
+{# the work-item that has tiles copied #}
+{% macro copier() %}
+        if (item == {{ 128 * TBR }}) {
+            int slot = 0, phase = 1;
+            for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
+{{ tile_of() }}
+                for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
+                    const uint to = first + slot * {{ stage }};
+                    mbarrier_wait(empty + slot * 8, phase);
+                    mbarrier_expect(full + slot * 8, {{ TERMS * (bm + bn) * 128 }});
+{{ copies("a", A_ALONG, bm, 0, "row0") }}{{ copies("b", B_ALONG, bn, TERMS * bm * 128, "col0") }}                    phase ^= slot == {{ STAGES - 1 }};
                     slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
                 }
             }
         }
+{% endmacro %}
+{# barriers of the group's tiles #}
+{% macro barriers() %}
+        for (int s = 0; s < {{ STAGES }}; ++s) {
+            mbarrier_init(full + s * 8, 1);
+            mbarrier_init(empty + s * 8, {{ 4 * TBR * CLUSTER }});
+        }
+        mbarrier_init_done();
 {% endmacro %}
 
 {{ endings() }}
@@ -128,6 +139,26 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ depth - 1 }}) / {{ depth }};
 
+    if ({{ tiles }} <= tiles_on)  // else the next kernel's groups would lie on multiprocessors as these end, and neighbours share less
+        NEXT_MAY_START();
+{% set early = MAPS and CLUSTER == 1 %}
+{% if MAPS %}
+    const tensor_at_t a_at = TENSOR_AT(a_map, 0), b_at = TENSOR_AT(b_map, 1);
+{% endif %}
+{% if early %}
+    if (item == {{ 128 * TBR }}) {
+        tensor_prefetch(a_at);
+        tensor_prefetch(b_at);
+{{ barriers() }}    }
+{% else %}
+    if (item == 0) {
+{{ barriers() }}    }
+{% if MAPS %}
+    if (item == {{ 128 * TBR }} || item == {{ 128 * TBR + 32 }})
+        tensor_prefetch(item == {{ 128 * TBR }} ? a_at : b_at);
+{% endif %}
+{% endif %}
+    AFTER_PREVIOUS();
     if (count == 0) {
         for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
@@ -148,18 +179,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
         return;
     }
-    if (item == 0) {
-        for (int s = 0; s < {{ STAGES }}; ++s) {
-            mbarrier_init(full + s * 8, 2);
-            mbarrier_init(empty + s * 8, {{ 4 * TBR * CLUSTER }});
-        }
-        mbarrier_init_done();
-    }
-{% if MAPS %}
-    const tensor_at_t a_at = TENSOR_AT(a_map, 0), b_at = TENSOR_AT(b_map, 1);
-    if (item == {{ 128 * TBR }} || item == {{ 128 * TBR + 32 }})
-        tensor_prefetch(item == {{ 128 * TBR }} ? a_at : b_at);
-{% else %}
+{% if not MAPS %}
     // what lies past the last step of this group's k is zeros, too
     __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
     if (item / 32 == {{ 4 * TBR }})
@@ -167,17 +187,28 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     if (item / 32 == {{ 4 * TBR + 1 }})
         tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "%d, %d" % (128 // itemsize, depth // CLUSTER) }});
 {% endif %}
+{% if not early %}
     {{ "cluster_barrier()" if CLUSTER > 1 else "barrier(CLK_LOCAL_MEM_FENCE)" }};
+{% endif %}
 
     if (team == {{ TBR }}) {
 {% if TBR == 2 %}
         warp_registers_less();
 {% endif %}
-{{ copier(4 * TBR, "a", A_ALONG, bm, 0, "row0") }}{{ copier(4 * TBR + 1, "b", B_ALONG, bn, TERMS * bm * 128, "col0") }}        return;
+{% if early %}
+        if (item / 32 != {{ 4 * TBR }})
+            return;
+        WARP_BARRIER();
+        group_arrive({{ 128 * TBR + 32 }});
+{% endif %}
+{{ copier() }}        return;
     }
 
 {% if TBR == 2 %}
     warp_registers_more();
+{% endif %}
+{% if early %}
+    group_wait({{ 128 * TBR + 32 }});
 {% endif %}
     __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + {{ "team * %d" % (4 * exchanged) if TURN else "item / 32 * %d" % exchanged }};
     int slot = 0, phase = 0;

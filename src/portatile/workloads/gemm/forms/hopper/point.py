@@ -25,7 +25,7 @@ class Hopper(Point):
 
     FORM: ClassVar[str] = "hopper"
     FILE: ClassVar[str] = __file__
-    OPTIONS: ClassVar[tuple[str, ...]] = ("-arch=sm_90a",)
+    OPTIONS: ClassVar[tuple[str, ...]] = ("-arch=sm_90a", "-portatile-early-start")
     PERSISTENT: ClassVar[bool] = True
     SCRATCH: ClassVar[int] = 2 * _MAP
 
@@ -62,7 +62,7 @@ class Hopper(Point):
     )
     SPLIT_K: int = parameter(
         1,
-        (1, 2, 4, 8, 16, 32, 64),
+        (1, 2, 4, 8, 16, 32, 64, 128),
         "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
         tried=(SHARES_K,),
     )

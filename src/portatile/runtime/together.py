@@ -1,0 +1,56 @@
+"""Devices at work on the pieces of something shared, each in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from portatile.errors import DeviceError, LaunchError
+from portatile.runtime.pieces import Pieces
+from portatile.runtime.splits import Share
+from portatile.user_warnings import warn
+
+
+class Part(NamedTuple):
+    """What one device does of something shared: ``run`` takes pieces until there are none, and hands back what it does not finish."""
+
+    share: Share
+    run: Callable[[Pieces], None]
+
+
+def together(workers: Sequence[Part], pieces: Pieces) -> None:
+    """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
+
+    Raises what the last one raised where all fail, and a mistake that is no device's failure.
+    """
+    errors: list[Exception] = []
+
+    def work(worker: Part) -> None:
+        try:
+            worker.run(pieces)
+        except Exception as error:  # raised below, where no other device makes up for it
+            worker.share.failure = str(error)
+            errors.append(error)
+            pieces.drop(worker.share.device)
+            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a mistake, not a device's failure
+                pieces.stop()
+
+    threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
+        pieces.stop()
+        for thread in threads:
+            with suppress(KeyboardInterrupt):
+                thread.join()
+        raise
+    if pieces.left or pieces.stopped:
+        raise errors[-1]
+    for worker in workers:
+        if worker.share.failure:
+            warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")

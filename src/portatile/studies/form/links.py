@@ -1,0 +1,79 @@
+"""How fast host arrays that come again travel to devices, to each alone and to several at once, and arrays from device to device.
+
+What a copy by threads of the host costs, where there is one, is part of these times.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+
+_TIMES = 8  # that an array travels: by the last ones it is as fast as it will be
+
+
+def to_each(device: Device, array: NDArray[Any]) -> float:
+    """Bytes a second of an array to a device: the best of a few times; infinite where it reaches the host's memory."""
+    return inf if device.info.unified_memory else array.nbytes / min(_at_once([device], [array]) for _ in range(_TIMES))
+
+
+def to_all(devices: Sequence[Device], nbytes: int) -> float:
+    """Bytes a second of an array of its own to each device at once, in sum; infinite where fewer than two have a link."""
+    linked = [device for device in devices if not device.info.unified_memory]
+    if len(linked) < 2:
+        return inf
+    arrays = [np.ones(nbytes, np.uint8) for _ in linked]
+    return nbytes * len(linked) / min(_at_once(linked, arrays) for _ in range(_TIMES))
+
+
+def between(devices: Sequence[Device], nbytes: int) -> float:
+    """Bytes a second from the first device with a link to the next, where the driver copies between them; else 0."""
+    linked = [device for device in devices if not device.info.unified_memory]
+    if len(linked) < 2:
+        return 0.0
+    source, target = (Buffer.empty((nbytes,), np.uint8, device) for device in linked[:2])
+    queue, best = target.device.default_queue(), inf
+    try:
+        for _ in range(_TIMES):
+            began = time.perf_counter()
+            if not queue.receive(target.memory, source.memory, nbytes):
+                return 0.0
+            queue.finish()
+            best = min(best, time.perf_counter() - began)
+    finally:
+        queue.finish()
+        source.release()
+        target.release()
+    return nbytes / best
+
+
+def _at_once(devices: Sequence[Device], arrays: Sequence[NDArray[Any]]) -> float:
+    """Seconds until every array is on its device."""
+    ready, errors = threading.Barrier(len(devices) + 1), list[Exception]()
+
+    def send(device: Device, array: NDArray[Any]) -> None:
+        ready.wait()
+        try:
+            with Buffer.from_numpy(array, device):
+                device.default_queue().finish()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=send, args=pair) for pair in zip(devices, arrays, strict=True)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    began = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return time.perf_counter() - began

@@ -1,0 +1,103 @@
+"""Variants of the gpu form for a problem, by their estimated times: the fastest, and many that are worth timing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.forms.gpu import tail
+from portatile.workloads.gemm.forms.gpu.costs import Costs, known
+from portatile.workloads.gemm.forms.gpu.estimate import Shape, kind_of, microseconds, shape_of, wanted
+from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.forms.gpu.variants import SPLITS, Columns, Floats, Table, table
+
+_TILES = 10  # of which all variants are looked at
+_STEPS = 64  # of k for each group that shares it, at least
+_FULL = 4  # groups a multiprocessor up to which k is split
+_CUT = 256  # steps of k from which a last wave is cut
+_WIDE = 64  # columns of a tile
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Variants of a problem with their estimated microseconds."""
+
+    table: Table
+    columns: Columns
+    took: Floats
+
+    def __len__(self) -> int:
+        return len(self.took)
+
+    def point(self, which: int) -> Gpu:
+        """One of them as a point of the form."""
+        return self.table.point(self.columns, which)
+
+
+def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *, alone: bool = False) -> Gpu | None:
+    """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
+
+    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``). With ``alone`` only points of one
+    launch are candidates: k is shared where the last group adds up, and there is no tail.
+    """
+    costs = known(device, problem.dtype)
+    if costs is None:
+        return None
+    found = candidates(problem, device, limit, costs, zeros=zeros, alone=alone)
+    if not len(found):
+        return None
+    # until the caller sees the result: launches take the host as long
+    host = (found.columns.launches + found.columns.packs) * device.can.launch_us
+    return found.point(int(np.lexsort((found.took, np.maximum(found.took, host)))[0]))
+
+
+def candidates(
+    problem: Problem, device: DeviceInfo, limit: int, costs: Costs, most: int = _TILES, *, zeros: str = "", alone: bool = False
+) -> Ranking:
+    """Every variant of the ``most`` tiles whose simplest ones take the least time; ``zeros`` and ``alone`` as for ``fastest``."""
+    shape, variants = shape_of(problem, device, zeros), table(kind_of(problem, device, limit))
+    saved = _saved(problem, device, variants)
+    promised = _promises(shape, variants, saved, costs)
+    order = sorted(promised, key=lambda place: (promised[place], place))[:most]
+    columns = variants.of_tiles(order) if order else variants.columns.take(slice(0))
+    columns = replace(columns, saved=saved[columns.place])
+    columns = columns.take(_sensible(shape, variants, columns) & ((columns.launches == 1) if alone else True))
+    return Ranking(variants, columns, microseconds(shape, columns, costs))
+
+
+def _saved(problem: Problem, device: DeviceInfo, variants: Table) -> Floats:
+    """For each tile the part of the waves that its tail saves; not a number where it has a tail and nothing can be cut."""
+    found = np.zeros(len(variants.kind.tiles))
+    for place, tile in enumerate(variants.kind.tiles):
+        if tile.tail:
+            cut = tail.cut(problem, replace(tile.point, TAIL=tile.tail), device)
+            found[place] = math.nan if cut is None else cut.saved
+    return found
+
+
+def _promises(shape: Shape, variants: Table, saved: Floats, costs: Costs) -> dict[int, float]:
+    """Microseconds of each tile's first staging, with its tail, or with k as it is or shared by as many groups as the device holds."""
+    first = replace(variants.first, saved=saved[variants.first.place])
+    filling = np.maximum(first.groups * shape.units // (-(-shape.m // first.rows) * -(-shape.n // first.columns)), 1)
+    splits = np.array([1, *(split for split in SPLITS if split * _STEPS <= shape.k)])
+    shared = np.where(first.tail > 0, 1, splits[np.searchsorted(splits, filling, "right") - 1])
+    took = np.minimum(microseconds(shape, first, costs), microseconds(shape, first.sharing(shared), costs))
+    took = np.where(np.isnan(took), math.inf, took)
+    return dict(zip(first.place.tolist(), took.tolist(), strict=True))
+
+
+def _sensible(shape: Shape, variants: Table, v: Columns) -> np.ndarray:
+    """Which variants suit the sizes: k is split as far as there are multiprocessors for it."""
+    units, fast, whole = shape.units, variants.kind.fast[1], variants.kind.whole[1]
+    count = wanted(shape, v.rows, v.columns)
+    sides = np.array([128])
+    coarse = int(wanted(shape, sides, sides)[0])
+    packs_b = np.array([staging.PACK_B for staging in variants.stagings], np.bool_)[v.staging]
+    shared = (v.split == 1) | ((v.split * count <= _FULL * units) & (v.split * coarse <= 4 * units) & (v.split * _STEPS <= shape.k))
+    cut = (v.tail == 0) | ((shape.m > v.rows) & (shape.k >= _CUT) & (count > v.tail * units) & ~np.isnan(v.saved))
+    teams = (v.teams == 1) | (coarse <= 2 * units)
+    slow = (v.teams > 1) & (v.columns >= _WIDE) & ~packs_b & (not (fast or whole))  # seen to take up to a third longer than estimated
+    return np.asarray(shared & cut & teams & ~slow)

@@ -1,0 +1,278 @@
+"""What the estimate compares: each tile with every sensible staging and sharing of k, as columns of numbers.
+
+A problem has thousands of variants. So they are numbers in arrays, made once for all problems whose operands lie alike, and a point of
+the form is made of those alone that are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.workloads.gemm.capabilities import JOINED
+from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles_of
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements")
+"""How an operand comes to local memory: at no cost of its own, packed before, along k by vectors or by elements, transposed, across k."""
+
+CLUSTERS = (2, 4, 8)
+"""Groups that may add up their sums in each other's local memory."""
+
+SPLITS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Groups that share a tile's k."""
+
+_KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
+_PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What problems have in common whose variants are the same: how the operands lie, and what the device can do.
+
+    ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
+    large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most.
+    """
+
+    dtype: str
+    fast: tuple[bool, bool]
+    whole: tuple[bool, bool]
+    paired: tuple[bool, bool]
+    packing: bool
+    joined: bool
+    clustered: bool
+    limit: int
+    items: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return 4 if self.dtype == "float32" else 8
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        """The tiles of such problems, in the order of ``Costs.rates``."""
+        return tiles_of(self.dtype, not self.fast[0] and self.fast[1])
+
+
+class Staging(NamedTuple):
+    """How both operands come to local memory: parameters of the form."""
+
+    PACK_A: bool
+    PACK_B: bool
+    TURN: bool = False
+    KEEP: bool = False
+    PAD: int = 0
+    PAIRS: bool = False
+    HELD: bool = False
+
+    @classmethod
+    def at(cls, point: Gpu) -> Staging:
+        """The staging of a point."""
+        return cls(*(getattr(point, name) for name in cls._fields))
+
+    def of(self, point: Gpu) -> Gpu:
+        """The point with this staging."""
+        return replace(point, **self._asdict())
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Variants: of each its tile's ``place``, its parameters, and how A and B come to local memory.
+
+    ``ways``: places in WAYS; ``loose``: factors of the copies' cost; ``held``: whether they go through registers. ``groups`` of it are on a
+    multiprocessor. ``saved``: the part of the waves that its tail saves.
+    """
+
+    place: Ints
+    staging: Ints
+    rows: Ints
+    columns: Ints
+    deep: Ints
+    stages: Ints
+    warps: Floats
+    teams: Ints
+    groups: Ints
+    split: Ints
+    join: NDArray[np.bool_]
+    cluster: Ints
+    tail: Ints
+    saved: Floats
+    packs: Ints
+    ways_a: Ints
+    ways_b: Ints
+    loose_a: Floats
+    loose_b: Floats
+    held_a: NDArray[np.bool_]
+    held_b: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def take(self, which: Any) -> Columns:
+        """Some of them, by an index or a mask."""
+        return Columns(**{one.name: getattr(self, one.name)[which] for one in fields(self)})
+
+    def sharing(self, split: Ints) -> Columns:
+        """With so many groups to a tile's k, of which the last one adds up."""
+        return replace(self, split=split, join=split > 1, cluster=np.ones_like(split))
+
+    @property
+    def launches(self) -> Ints:
+        """Launches beside those that pack."""
+        again = (self.tail > 0) | ((self.split > 1) & ~self.join & (self.cluster == 1))
+        return np.asarray(1 + again, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Every variant of problems of one kind, those of each tile together; ``first``: of each tile its first staging with k undivided."""
+
+    kind: Kind
+    stagings: tuple[Staging, ...]
+    columns: Columns
+    starts: tuple[int, ...]
+    first: Columns
+
+    def of_tiles(self, places: Sequence[int]) -> Columns:
+        """The variants of some tiles, in that order."""
+        return self.columns.take(np.concatenate([np.arange(self.starts[place], self.starts[place + 1]) for place in places]))
+
+    def point(self, columns: Columns, which: int) -> Gpu:
+        """One of some variants as a point of the form."""
+        staged = self.stagings[columns.staging[which]].of(self.kind.tiles[columns.place[which]].point)
+        split, cluster, tail = (int(column[which]) for column in (columns.split, columns.cluster, columns.tail))
+        found: Gpu = replace(staged, SPLIT_K=split, JOIN=bool(columns.join[which]), CLUSTER=cluster, TAIL=tail)
+        return found
+
+
+@lru_cache(maxsize=256)
+def table(kind: Kind) -> Table:
+    """Every variant that fits the device, whatever the sizes."""
+    known: dict[Staging, int] = {}
+    first: list[_Numbers] = []
+    found: list[_Numbers] = []
+    shared: list[tuple[int, int, bool, int]] = []
+    starts = [0]
+    for place, tile in enumerate(kind.tiles):
+        point = replace(tile.point, TAIL=tile.tail) if tile.tail else tile.point
+        fits = point.items <= kind.items and point.local_bytes(kind.itemsize) <= kind.limit
+        staged = list(stagings(kind, point)) if fits else []
+        if staged:
+            first.append(_numbers(kind, place, point, staged[0]))
+        staged = [one for one in staged if not (point.TAIL and one.PACK_B)]
+        sharing = _sharing(kind, point, {one.PAD for one in staged})
+        for one in staged:
+            shared += [(len(found), *way) for way in sharing[one.PAD]]
+            found.append(_numbers(kind, place, point, one, known.setdefault(one, len(known))))
+        starts.append(len(shared))
+    base, split, join, cluster = (np.array(column) for column in zip(*shared, strict=True)) if shared else [np.zeros(0, np.int64)] * 4
+    columns = replace(_columns(found).take(base), split=split, join=join.astype(np.bool_), cluster=cluster)
+    return Table(kind, tuple(known), columns, tuple(starts), _columns(first))
+
+
+_Numbers = tuple[Any, ...]
+
+
+def columns_of(kind: Kind, points: Sequence[tuple[int, Gpu, float]]) -> Columns:
+    """Points as columns, each with its tile's place and the part of the waves that its tail saves."""
+    numbers = []
+    for place, point, saved in points:
+        numbers.append(_numbers(kind, place, point, Staging.at(point), saved=saved))
+    return _columns(numbers)
+
+
+def _numbers(kind: Kind, place: int, point: Gpu, staging: Staging, number: int = 0, saved: float = 0.0) -> _Numbers:
+    """The numbers of a point with a staging, in the order of ``Columns``."""
+    (way_a, loose_a, held_a), (way_b, loose_b, held_b) = (_way(kind, point.MMA, staging, operand) for operand in (0, 1))
+    return (
+        *(place, number, point.rows, point.columns, point.KB, point.STAGES, point.items / 32, point.KG, kind.tiles[place].groups),
+        *(point.SPLIT_K, point.JOIN, point.CLUSTER, point.TAIL, saved, staging.PACK_A + staging.PACK_B),
+        *(way_a, way_b, loose_a, loose_b, held_a, held_b),
+    )
+
+
+def _columns(numbers: Sequence[_Numbers]) -> Columns:
+    kinds: list[Any] = [{"Ints": np.int64, "Floats": np.float64}.get(str(one.type), np.bool_) for one in fields(Columns)]
+    columns: list[Any] = [np.array([row[i] for row in numbers], kind) for i, kind in enumerate(kinds)]
+    return Columns(*columns)
+
+
+def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, float, bool]:
+    """How A (0) or B (1) comes to local memory, ``along``: always with k fast: a place in WAYS, the factor of its copies, whether held."""
+    fast, whole, paired = kind.fast[operand], kind.whole[operand], kind.paired[operand]
+    loose = _PAIR if paired and staging.PAIRS else 1.0
+    if staging[operand]:
+        name = "packed"
+    elif fast and (staging.KEEP or along):
+        name = "kept" if whole else "dots"
+    elif fast:
+        name = "transposed" if staging.TURN and whole else "columns"
+    else:
+        name = "free" if whole else "elements"
+    return WAYS.index(name), loose if name in ("dots", "elements") else 1.0, staging.HELD and name == "elements"
+
+
+def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
+    """By PAD the ways to share k, as SPLIT_K, JOIN and CLUSTER, that fit the local memory; with a tail only not to."""
+    ways: list[tuple[int, bool, int]] = [(1, False, 1)]
+    for split in SPLITS if not tile.TAIL else ():
+        ways.append((split, False, 1))
+        if kind.joined and tile.rows * tile.columns * kind.itemsize * split <= JOINED:
+            ways.append((split, True, 1))
+        if kind.clustered and split in CLUSTERS:
+            ways.append((split, False, split))
+    most = replace(tile, PAD=max(padding, default=0), CLUSTER=2)
+    if most.local_bytes(kind.itemsize) <= kind.limit:
+        return dict.fromkeys(padding, ways)
+    clustered = {pad: replace(most, PAD=pad).local_bytes(kind.itemsize) <= kind.limit for pad in padding}
+    alone = {pad: replace(most, PAD=pad, CLUSTER=1).local_bytes(kind.itemsize) <= kind.limit for pad in padding}
+    return {pad: [way for way in ways if (clustered if way[-1] > 1 else alone)[pad]] for pad in padding}
+
+
+def stagings(kind: Kind, point: Gpu) -> Iterator[Staging]:
+    """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element."""
+    plain = tuple(whole and (point.MMA or not fast) for fast, whole in zip(kind.fast, kind.whole, strict=True))
+    for packs in product((False, True) if kind.packing else (False,), repeat=2):
+        if any(pack and as_it_lies for pack, as_it_lies in zip(packs, plain, strict=True)):
+            continue
+        for staged in _unpacked(kind, point, Staging(*packs)):
+            loose = [not pack and not whole for pack, whole in zip(packs, kind.whole, strict=True)]
+            along = staged.KEEP or point.MMA
+            pairs = any(
+                is_loose and pair and (along or not fast) for is_loose, pair, fast in zip(loose, kind.paired, kind.fast, strict=True)
+            )
+            staged = staged._replace(PAIRS=pairs)
+            yield staged
+            if any(is_loose and not fast for is_loose, fast in zip(loose, kind.fast, strict=True)):
+                yield staged._replace(HELD=True)
+
+
+def _unpacked(kind: Kind, point: Gpu, staging: Staging) -> Iterator[Staging]:
+    """The ways for operands that have k fast and are not packed."""
+    packs = (staging.PACK_A, staging.PACK_B)
+    left = [whole for pack, fast, whole in zip(packs, kind.fast, kind.whole, strict=True) if fast and not pack]
+    if point.MMA or not left:
+        yield staging
+        return
+    turns = not (point.TBR & (point.TBR - 1) or point.TBC & (point.TBC - 1))
+    if any(left) and turns:
+        yield staging._replace(TURN=True, PAD=0 if all(left) else 4)
+    else:
+        yield staging._replace(PAD=4)
+    if turns and point.TR * point.TRR * point.TC * point.TCR * kind.itemsize <= _KEPT:
+        yield staging._replace(KEEP=True)
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Some columns, one below the other."""
+    return Columns(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Columns)))

@@ -1,0 +1,150 @@
+"""Short problems over devices that have memory of their own: one part for each, begun before any is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile import device as devices
+from portatile.device.base import Device
+from portatile.errors import DeviceError
+from portatile.runtime import at_once, deferred, forecast, several, splits
+from support.seeds import new_seed
+
+
+@pytest.fixture
+def pair(twins: tuple[Device, Device], both: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The ids of two devices to which everything is copied, and whose rates are known and alike."""
+    far: Any = twins[1]
+    other = type(far)("opencl:8:0", far.cl_device)
+    other.info = replace(other.info, unified_memory=False)
+    known = devices.get
+    monkeypatch.setattr(devices, "get", lambda selector=None: other if selector == other.info.id else known(selector))
+    monkeypatch.setattr(devices, "devices", lambda: [*twins, other])
+    monkeypatch.setattr(forecast, "known", lambda engine, problem, place="", least=False: 1e12)
+    yield [far.info.id, other.info.id]
+    deferred.waiting.flush()
+    other.release()
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, int]]]:
+    """The ranges of what was begun at once, of each call."""
+    calls: list[list[tuple[int, int]]] = []
+    run = at_once.run
+
+    def noted(parts: Any) -> list[float]:
+        calls.append([(part.low, part.high) for part in parts])
+        return run(parts)
+
+    monkeypatch.setattr(at_once, "run", noted)
+    return calls
+
+
+def test_parts_follow_one_another_and_make_the_whole(pair: list[str], begun: list[list[tuple[int, int]]]) -> None:
+    """Also results that lie apart, and operands in the other order."""
+    rng = np.random.default_rng(new_seed("parts"))
+    a, b = rng.random((700, 70)), rng.random((90, 70)).T
+    kept = np.full((700, 100), np.nan)
+    for _ in range(2):
+        portatile.matmul(a, b, out=kept[:, :90], device=pair)
+        np.testing.assert_allclose(kept[:, :90], a @ b, rtol=1e-12)
+        assert np.isnan(kept[:, 90:]).all()
+        np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+    assert len(begun) == 4
+    for (low, middle), (again, high) in begun:
+        assert (low, middle, high) == (0, again, 700)
+    shares = {share.device: share.steps for share in splits.latest().shares}  # type: ignore[union-attr]
+    assert shares == {pair[0]: middle, pair[1]: 700 - middle}
+
+
+def test_calls_of_a_kind_are_computed_in_the_same_parts(
+    pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other arrays, too; every so often, and where something else is asked, the call is thought over."""
+    rng = np.random.default_rng(new_seed("again"))
+    monkeypatch.setattr(at_once, "_AGAIN", 3)
+    monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
+    considered: list[int] = []
+    usual = several.considered
+    monkeypatch.setattr(several, "considered", lambda *given: (considered.append(1), usual(*given))[1])
+    at_once.forget()
+    for turn in range(8):
+        a, b = rng.random((700, 70)), rng.random((70, 90))
+        np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+        assert len(considered) == 1 + turn // 4
+    assert len(begun) == 8
+    atoms = rng.random((50, 4), np.float32)
+    for origin in ((0.0, 0.0, 0.0), (0.0, 3.0, 0.5)):
+        expected = portatile.coulomb_potential(atoms, (64, 300), 0.1, origin=origin, device=pair[0])
+        for _ in range(2):
+            found = portatile.coulomb_potential(atoms, (64, 300), 0.1, origin=origin, device=pair)
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+    a, b = rng.random((20, 30, 40)), rng.random((40, 50))
+    for _ in range(3):
+        np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+
+    def failing(parts: Any) -> list[float]:
+        raise DeviceError("it fell off the bus")
+
+    monkeypatch.setattr(at_once, "run", failing)
+    a, b = rng.random((700, 70)), rng.random((70, 90))
+    np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+
+
+def test_grids_know_where_their_parts_begin(pair: list[str], begun: list[list[tuple[int, int]]]) -> None:
+    rng = np.random.default_rng(new_seed("grids"))
+    atoms = rng.random((50, 4), np.float32)
+    expected = portatile.coulomb_potential(atoms, (64, 300), 0.1, device=pair[0])
+    np.testing.assert_allclose(portatile.coulomb_potential(atoms, (64, 300), 0.1, device=pair), expected, rtol=1e-5)
+    assert begun
+
+
+def test_rows_of_a_result_may_lie_apart(pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real and imaginary parts of an image's voxels; locked ones come to their places."""
+    rng = np.random.default_rng(new_seed("rows"))
+    given = [rng.random(count, np.float32) for count in [40] * 5 + [900] * 3]
+    expected = portatile.mri_q(*given, device=pair[0])
+    for turn in range(3):
+        for part, wanted in zip(portatile.mri_q(*given, device=pair), expected, strict=True):
+            np.testing.assert_allclose(part, wanted, rtol=1e-4, atol=1e-4)
+        monkeypatch.setattr(at_once.locked, "crosses", lambda device, array, back=False: True)  # as if all were locked
+        assert len(begun) == turn + 1
+
+
+def test_values_that_an_output_begins_with_are_handed_out_in_pieces(pair: list[str], begun: list[list[tuple[int, int]]]) -> None:
+    """A device that fails may have written some of them."""
+    rng = np.random.default_rng(new_seed("values"))
+    a, b, c = rng.random((700, 70)), rng.random((70, 90)), rng.random((700, 90))
+    expected = a @ b + 2 * c
+    np.testing.assert_allclose(portatile.gemm(a, b, c, beta=2.0, out=c, device=pair), expected, rtol=1e-12)
+    assert not begun
+
+
+def test_who_fails_leaves_all_to_pieces(pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(new_seed("failing"))
+    a, b = rng.random((700, 70)), rng.random((70, 90))
+    finish = at_once._Begun.finish
+
+    def failing(part: Any) -> None:
+        finish(part)
+        raise DeviceError("it fell off the bus")
+
+    monkeypatch.setattr(at_once._Begun, "finish", failing)
+    np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+    assert len(begun) == 1
+
+
+def test_long_problems_are_handed_out_in_pieces(
+    pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_once, "_SHORT", 0.0)
+    rng = np.random.default_rng(new_seed("long"))
+    a, b = rng.random((700, 70)), rng.random((70, 90))
+    np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+    assert not begun

@@ -1,0 +1,211 @@
+"""Products of host arrays that take NumPy less time than a launch: no device is looked for, and the rules are the routines' own."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile.errors import ArgumentError
+from portatile.runtime import numpy_products, perform
+from support.seeds import new_seed
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+class NoDevice(Exception):
+    """A device was looked for."""
+
+
+@pytest.fixture(autouse=True)
+def no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for a device fails; NumPy takes less than a launch, however slow this machine is at the moment."""
+
+    def refuse(*given: object) -> None:
+        raise NoDevice
+
+    for name in ("PORTATILE_DEVICE", "PYOPENCL_CTX"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("get", "several"):
+        monkeypatch.setattr(f"portatile.device.{name}", refuse)
+    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 10.0)
+    perform.forget()
+
+
+def draw(rng: np.random.Generator, dtype: str, *shape: int) -> Any:
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if dtype.startswith("complex") else values).astype(dtype)
+
+
+def op(array: Any, trans: str) -> Any:
+    return array if trans == "N" else array.T if trans == "T" else array.conj().T
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matmul_is_numpys(dtype: str) -> None:
+    rng = np.random.default_rng(new_seed(dtype))
+    shapes = [
+        ((5, 7), (7, 3)),
+        ((7,), (7, 3)),
+        ((5, 7), (7,)),
+        ((7,), (7,)),
+        ((2, 1, 5, 7), (3, 7, 4)),
+        ((3, 5, 7), (7,)),
+        ((1, 1), (1, 1)),
+    ]
+    for first, second in shapes:
+        a, b = draw(rng, dtype, *first), draw(rng, dtype, *second)
+        expected = np.matmul(a, b)
+        for _ in range(3):
+            result = portatile.matmul(a, b)
+            assert type(result) is type(expected)
+            assert np.allclose(result, expected, rtol=1e-5)
+        if expected.ndim:
+            out = np.full(expected.shape, np.nan, dtype)
+            assert portatile.matmul(a, b, out=out) is out
+            assert np.allclose(out, expected, rtol=1e-5)
+    a = draw(rng, dtype, 12, 12)
+    turned, expected = a[::-2, ::3], a[::-2, ::3] @ a[:4, ::-1]
+    assert np.allclose(portatile.matmul(turned, a[:4, ::-1]), expected, rtol=1e-5)
+    expected = a @ a
+    assert np.allclose(portatile.matmul(a, a, out=a), expected, rtol=1e-5), "the output is both operands"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gemm_has_all_factors_transpositions_and_outputs(dtype: str) -> None:
+    rng = np.random.default_rng(new_seed(dtype))
+    factors = itertools.product((1.0, -0.5, 2), (0.0, 1.0, 3.0))
+    for (alpha, beta), trans_a, trans_b in itertools.product(factors, "NTC", "NTC"):
+        a, b, c = draw(rng, dtype, *((4, 6) if trans_a == "N" else (6, 4))), draw(rng, dtype, 6, 5), draw(rng, dtype, 4, 5)
+        b = b if trans_b == "N" else np.ascontiguousarray(b.T)
+        expected = alpha * (op(a, trans_a) @ op(b, trans_b)) + (beta * c if beta else 0)
+        options: Any = {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}
+        if beta == 0:
+            c[:] = np.nan  # and is not read
+        kept = c.copy()
+        for _ in range(2):
+            assert np.allclose(portatile.gemm(a, b, c, **options), expected, rtol=1e-4, atol=1e-5)
+            assert np.array_equal(c, kept, equal_nan=True)
+            for out in (np.full((4, 5), np.nan, dtype), np.full((4, 5), np.nan, dtype, order="F"), c.copy()):
+                assert portatile.gemm(a, b, c, out=out, **options) is out
+                assert np.allclose(out, expected, rtol=1e-4, atol=1e-5)
+        assert portatile.gemm(a, b, c, out=c, **options) is c
+        assert np.allclose(c, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_overlaps_or_does_not_fit_goes_on_to_the_routine() -> None:
+    a, memory = np.eye(6), np.random.default_rng(3).random((20, 6))
+    refused: list[Callable[[], object]] = [
+        lambda: portatile.gemm(a, a, out=a),
+        lambda: portatile.gemm(memory[:6], a, out=memory[3:9]),
+        lambda: portatile.gemm(a, a, memory[:6], beta=1.0, out=memory[3:9]),
+        lambda: portatile.gemm(a, a, memory[:6, ::-1], beta=1.0),
+        lambda: portatile.gemm(a[:, ::-1], a),
+        lambda: portatile.gemm(a, a, memory[:5], beta=1.0),
+        lambda: portatile.gemm(a, a, beta=1.0),
+        lambda: portatile.gemm(a, a, memory[:6].astype("float32"), beta=1.0),
+        lambda: portatile.matmul(a, memory[:5]),
+        lambda: portatile.matmul(a, np.array(2.0)),
+        lambda: portatile.matmul(a[0], a[0, :5]),
+        lambda: portatile.matmul(a, a, out=np.empty((5, 6))),
+        lambda: portatile.gemm(a, a, alpha=1j),
+    ]
+    for call in refused:
+        for _ in range(2):
+            with pytest.raises(ArgumentError):
+                call()
+    unaligned = np.frombuffer(bytes(36 * 8 + 1), np.uint8)[1:].view(np.float64).reshape(6, 6)
+    for call in (lambda: portatile.gemm(a, unaligned), lambda: portatile.gemm(a, a, unaligned, beta=1.0)):
+        portatile.gemm(a, a, a, beta=1.0)
+        with pytest.raises(ArgumentError, match="unaligned"):
+            call()
+    assert np.array_equal(portatile.matmul(a, unaligned), unaligned)
+    read_only = np.empty((6, 6))
+    read_only.flags.writeable = False
+    for routine in (portatile.matmul, portatile.gemm):
+        assert routine(a, a, out=np.empty((6, 6))) is not None
+        with pytest.raises(ArgumentError, match="read-only"):
+            routine(a, a, out=read_only)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_other_dtypes_are_left_to_the_device(dtype: str) -> None:
+    a = np.ones((4, 4), dtype)
+    for _ in range(2):
+        with pytest.raises(NoDevice):
+            portatile.matmul(a, a, dtype="float32")
+
+
+def test_what_is_converted_first_is_left_to_numpy_too() -> None:
+    rng = np.random.default_rng(new_seed("converted"))
+    a = rng.integers(-9, 9, (5, 5))
+    expected = a.astype(float) @ a
+    for given in (a, a.astype("int16"), a.tolist(), a.astype(">f8"), a.astype(">i4")):
+        for _ in range(2):
+            result = portatile.matmul(given, given)
+            assert result.dtype == np.float64
+            assert np.array_equal(result, expected)
+    for out in (np.empty((5, 5), complex), np.empty((5, 10))[:, ::-2], np.empty((5, 5), "f4")):
+        assert portatile.matmul(a.astype(float), a.tolist(), out=out) is out
+        assert np.array_equal(out, expected)
+    assert np.array_equal(portatile.matmul(a, a[0]), expected[:, 0] * 0 + a.astype(float) @ a[0])
+    with pytest.raises(ArgumentError):
+        portatile.matmul(a.tolist(), a[:3])
+
+
+def test_a_product_that_takes_longer_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, timed = np.ones((4, 4)), list[int]()
+
+    def never_again(*given: object) -> float:
+        timed.append(1)
+        return 1.0
+
+    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 0.0)
+    monkeypatch.setattr(numpy_products, "_seconds", never_again)
+    for _ in range(3):
+        with pytest.raises(NoDevice):
+            portatile.matmul(a, a)
+        with pytest.raises(NoDevice):
+            portatile.gemm(a, a)
+    assert len(timed) == 2 * numpy_products._TRIES
+    large = np.ones((200, 200))
+    with pytest.raises(NoDevice):
+        portatile.matmul(large, large)
+    assert len(timed) == 2 * numpy_products._TRIES
+
+
+def test_a_selected_device_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = np.ones((4, 4))
+    portatile.matmul(a, a)
+    portatile.gemm(a, a)
+    monkeypatch.setenv("PORTATILE_DEVICE", "any")
+    for routine in (portatile.matmul, portatile.gemm):
+        with pytest.raises(NoDevice):
+            routine(a, a)
+
+
+def test_overflows_are_silent_in_every_thread() -> None:
+    huge, failures = np.full((40, 40), 3e38, np.float32), list[BaseException]()
+
+    def multiply() -> None:
+        try:
+            with np.errstate(all="raise"):
+                for _ in range(50):
+                    assert np.isposinf(portatile.matmul(huge, huge)).all()
+                    assert np.isposinf(portatile.gemm(huge, huge, huge, alpha=2.0, beta=2.0)).all()
+                with pytest.raises(FloatingPointError):  # the caller's own state is as it was
+                    huge * huge
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=multiply) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures

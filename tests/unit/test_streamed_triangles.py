@@ -1,0 +1,70 @@
+"""Triangles whose tiles groups share, on paper: the tiles and shares that are counted, and the launches that come of them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from portatile import workloads
+from portatile.records import Call, Launch, Problem
+from portatile.workloads.gemm.forms.gpu import stream
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
+from support.devices import on_paper
+
+GPU = on_paper("gpu")
+POINTS = (pipeline(4, (8, 16), (3, 1), 16, 3, 4), matrix((4, 2), (2, 4), 16, 4), matrix((2, 2), (2, 2), 16, 4))
+
+
+@pytest.mark.parametrize(("point", "zeros", "order"), list(itertools.product(POINTS, ("above", "below"), (1, 97, 128, 1000, 2048))))
+def test_shares_are_those_of_the_tiles_that_are_wanted(point: Gpu, zeros: str, order: int) -> None:
+    rows, columns, k = point.rows, point.columns, 500
+    wanted = [
+        (row, column)
+        for row, column in itertools.product(range(0, order, rows), range(0, order, columns))
+        if (column <= row + rows - 1 if zeros == "above" else row <= column + columns - 1)
+    ]
+    for slots in (5, 64, 132):
+        shared = stream.streamed(order, k, zeros, point, slots)
+        if shared is None:
+            assert len(wanted) % slots == 0
+            continue
+        steps = -(-k // point.KB)
+        assert shared.sharing <= slots
+        assert (shared.sharing - 1) * shared.share < shared.tiles * steps <= shared.sharing * shared.share
+        first = [group * shared.share // steps for group in range(shared.sharing)]
+        last = [(min((group + 1) * shared.share, shared.tiles * steps) - 1) // steps for group in range(shared.sharing)]
+        assert max(end - start + 1 for start, end in zip(first, last, strict=True)) <= shared.pieces
+        assert shared.groups == shared.sharing + len(wanted) - shared.tiles
+        assert shared.groups - shared.sharing == (len(wanted) // slots - 1) * slots or shared.tiles == len(wanted)
+
+
+def launches(problem: Problem) -> list[str]:
+    """The kernels of the default, and the workloads that it calls."""
+    workload = workloads.get(problem.workload)
+    steps = workload.plan(problem, workload.default(problem, GPU), GPU).steps
+    return [step.kernel if isinstance(step, Launch) else step.problem.workload for step in steps]
+
+
+def text(problem: Problem) -> str:
+    workload = workloads.get(problem.workload)
+    last = workload.plan(problem, workload.default(problem, GPU), GPU).steps[-1]
+    assert not isinstance(last, Call)
+    return last.source.text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_last_wave_of_few_tiles_is_shared(dtype: str) -> None:
+    syrk = workloads.get("syrk")
+    assert "const int share" in text(syrk.problem({"n": 2048, "k": 2048}, dtype, {"trans": "T"}))
+
+
+def test_syr2k_is_one_launch_where_both_operands_are_read_alike() -> None:
+    syr2k = workloads.get("syr2k")
+    problem = syr2k.problem({"n": 4096, "k": 4096}, "float64")
+    assert launches(problem) == ["gemm"]
+    unaligned = replace(problem, layout={**problem.layout, "b": replace(problem.layout["b"], offset=1)})
+    assert launches(unaligned) == ["gemm", "syr2k_fold"]
+    assert launches(syr2k.problem({"n": 4096, "k": 4096}, "float64", {"trans": "NT"})) == ["gemm", "syr2k_fold"]
+    assert syr2k.space(unaligned, GPU).violated({"JOIN": True, "NB": 0, "WGS": 64})
