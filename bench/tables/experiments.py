@@ -50,9 +50,14 @@ def from_results(folder: Path) -> Iterator[Table]:
     listed = [f"- [{page.stem.removeprefix('gallery-')}]({page.name})" for page in pages]
     yield Table("galleries", "\n".join(listed or ["- None is here yet."]) + "\n", files)
 
-    gaps = [(name, row) for of_devices in newest.values() for name, (row, _) in of_devices.items() if row.get("gap", {}).get("sides")]
+    gaps = [
+        (name, row, run) for of_devices in newest.values() for name, (row, run) in of_devices.items() if row.get("gap", {}).get("sides")
+    ]
     if gaps:
-        told = [cells for name, row in gaps for cells in _explained(name, row)]
+        latest: dict[Any, str] = {}  # when the difference of two sides was measured last, on whichever GPU
+        for _, row, run in gaps:
+            latest[_pair(row)] = max(run.time, latest.get(_pair(row), ""))
+        told = [cells for name, row, run in gaps for cells in _explained(name, row, run.time == latest[_pair(row)])]
         head = ("kernel", "device", "without", "with all", "what explains the speed, or the difference")
         yield Table("gaps", markdown(head, told, numbers=False), files)
 
@@ -62,18 +67,30 @@ def _complete(row: dict[str, Any]) -> bool:
     return row["code"] == 0 and not row.get("ended")
 
 
-def _explained(device: str, row: dict[str, Any]) -> Iterator[list[str]]:
-    """A line for each side with what explains its speed, and one for the difference of two."""
+def _pair(row: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The command and the sides that it compares."""
+    return row["words"], tuple(row["gap"]["sides"])
+
+
+def _explained(device: str, row: dict[str, Any], compared: bool) -> Iterator[list[str]]:
+    """A line for each side with what explains its speed, where that was measured; one for the difference if the sides are ``compared``."""
     gap, kernel = row["gap"], row["words"].removeprefix("study gap ")
     for side, times in gap["sides"].items():
         shares = {name.removeprefix(f"{side}: "): share for name, share in gap["all orders"].items() if name.startswith(f"{side}: ")}
         name = f"{device}, {side}" if len(gap["sides"]) > 1 else device
-        yield [kernel, name, _time(times["none"]), _time(times["all"]), _listed(shares)]
+        if shares:
+            yield [kernel, name, _time(times["none"]), _time(times["all"]), _listed(shares)]
     ends = [times["all"] for times in gap["sides"].values()]
     told = "; ".join(line for line in row["notes"].splitlines() if line.startswith(_VERDICTS))
-    if len(ends) == 2 and all(ends):
+    if compared and len(ends) == 2 and all(ends):
         told = "no difference worth explaining" if _EQUAL in row["notes"] else told
-        yield [kernel, f"{device}: {' over '.join(gap['sides'])}", "", f"ratio {ends[0] / ends[1]:.3g}", told]
+        yield [
+            kernel,
+            f"{device}: {' over '.join(gap['sides'])}",
+            "",
+            f"{' over '.join(map(_time, ends))}: ratio {ends[0] / ends[1]:.3g}",
+            told,
+        ]
 
 
 def _listed(shares: dict[str, float]) -> str:
