@@ -268,7 +268,7 @@ CLUSTER({{ CLUSTER }})
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
-    AFTER_PREVIOUS();  // and no NEXT_MAY_START: the next launch's groups would gather on the multiprocessors that are done first
+    AFTER_PREVIOUS();  // and no NEXT_MAY_START, with which products that follow each other were slower
 {% if not LOCAL_ARGUMENT %}
     __local {{ real }} tiles[{{ space }}] __attribute__((aligned(128)));
 {% endif %}

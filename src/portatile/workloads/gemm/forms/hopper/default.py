@@ -56,7 +56,7 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Poi
 
 def _fitting(problem: Problem, device: DeviceInfo) -> list[Tile]:
     """The tiles for the problem's types that the device has instructions and local memory for; also in clusters of groups that share what
-    they read: where memory is read less well, and for large products, which draw less power so.
+    they read: where memory is read less well, and for large products, where it was faster (less power, probably).
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
