@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from fractions import Fraction
-from math import gcd, prod
+from math import gcd, isqrt, prod
 
 import numpy as np
 import pytest
@@ -78,6 +78,23 @@ def test_quotients_are_right_where_sums_of_digits_start(dtype: str) -> None:
         assert start + found.largest(p) < 2**24
         assert start // p + float(shift[:-1]) == 3 << 22
         assert (start + found.largest(p)) * abs(Fraction(float(np.float32(reciprocal[:-1]))) - Fraction(1, p)) < Fraction(1, 2 * p)
+
+
+@pytest.mark.parametrize("dtype", numbers.COUNT)
+def test_quotients_by_doubles_leave_bytes(dtype: str) -> None:
+    """Of the largest integers and of those in the middle of two multiples: a multiply-add that rounds once, and what it leaves."""
+    found = numbers.numbers(dtype)
+    scaled, q = found.limit
+    parts = 2 if dtype.startswith("complex") else 1
+    norm = isqrt(scaled << 2 * q >> 16)
+    largest = norm * 1414214 // 1000000 if parts == 2 else norm
+    assert set(found.doubles()) >= set(range(4, len(found.moduli)))
+    for place, inverse in found.doubles().items():
+        p = found.moduli[place]
+        for value in {sign * (largest // p * p + off) for off in (0, p // 2, p // 2 + 1, 1 - p, -p // 2) for sign in (1, -1)} | {0, 1, -1}:
+            seen = int(float(value))  # integers are doubles; the sum of a complex number's parts is rounded to one
+            rest = (value if parts == 2 else seen) - round(Fraction(inverse) * seen) * p
+            assert -128 <= rest <= 127
 
 
 @pytest.mark.parametrize("dtype", numbers.COUNT)
