@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
-from math import gcd, prod
+from math import gcd, isqrt, prod
 
 import numpy as np
 import pytest
 
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.cuda.datasheet import datasheet
 from portatile.device.cuda.info import capabilities
+from portatile.dtypes import REMAINDERS
 from portatile.errors import ArgumentError
-from portatile.records import Launch
+from portatile.records import Launch, Layout
 from portatile.workload import Inputs
 from portatile.workloads import precisions
+from portatile.workloads.gemm import plan as gemm_plan
+from portatile.workloads.gemm.forms.hopper.point import tile
 from portatile.workloads.gemm_residues import choice, numbers
 from support.checking import check, run
 from support.devices import DEVICES
@@ -73,6 +78,23 @@ def test_quotients_are_right_where_sums_of_digits_start(dtype: str) -> None:
         assert start + found.largest(p) < 2**24
         assert start // p + float(shift[:-1]) == 3 << 22
         assert (start + found.largest(p)) * abs(Fraction(float(np.float32(reciprocal[:-1]))) - Fraction(1, p)) < Fraction(1, 2 * p)
+
+
+@pytest.mark.parametrize("dtype", numbers.COUNT)
+def test_quotients_by_doubles_leave_bytes(dtype: str) -> None:
+    """Of the largest integers and of those in the middle of two multiples: a multiply-add that rounds once, and what it leaves."""
+    found = numbers.numbers(dtype)
+    scaled, q = found.limit
+    parts = 2 if dtype.startswith("complex") else 1
+    norm = isqrt(scaled << 2 * q >> 16)
+    largest = norm * 1414214 // 1000000 if parts == 2 else norm
+    assert set(found.doubles()) >= set(range(4, len(found.moduli)))
+    for place, inverse in found.doubles().items():
+        p = found.moduli[place]
+        for value in {sign * (largest // p * p + off) for off in (0, p // 2, p // 2 + 1, 1 - p, -p // 2) for sign in (1, -1)} | {0, 1, -1}:
+            seen = int(float(value))  # integers are doubles; the sum of a complex number's parts is rounded to one
+            rest = (value if parts == 2 else seen) - round(Fraction(inverse) * seen) * p
+            assert -128 <= rest <= 127
 
 
 @pytest.mark.parametrize("dtype", numbers.COUNT)
@@ -197,6 +219,24 @@ def test_a_group_that_goes_through_all_products_takes_each_ones_modulus() -> Non
     _, products = (step for step in plan.steps if isinstance(step, Launch) and step.kernel == "gemm")  # leading bits, then all
     assert products.global_size[2] == 1
     assert "reduced(sums[r][c / 2 + e], problem)" in products.source.text
+
+
+@pytest.mark.parametrize("columns", [64, 128, 192, 256])
+def test_remainders_of_every_tile_are_stored_once(columns: int) -> None:
+    """By lines of 128 or 64 columns, which divide the tile's: what lies beyond is another group's."""
+    device = datasheet("sm_90")
+    assert device is not None
+    layout = {"a": Layout((640, 1)), "b": Layout((640, 1)), "c": Layout((1536, 1))}
+    sizes = {"m": 2048, "n": 1536, "k": 640}
+    problem = workloads.get("gemm").problem(sizes, "int8", {"trans_a": "N", "trans_b": "T"}, layout)
+    problem = replace(problem, dtype=REMAINDERS, options={**problem.options, "moduli": "256 255"})
+    point = replace(tile(128, columns, 4), MAPS=1)
+    (step,) = gemm_plan.build(problem, point, device, gemm_plan.Batch(2, 2048 * 640, 1536 * 640, 2048 * 1536)).steps
+    assert isinstance(step, Launch)
+    after = step.source.text.split("remainders go through local memory")[1]
+    end, width = map(int, re.findall(r"for \(int c = 0; c < (\d+); c \+= (\d+)\)", after)[0])
+    assert end == columns
+    assert columns % width == 0
 
 
 def test_groups_that_make_bytes_follow_how_an_operand_lies() -> None:

@@ -23,11 +23,18 @@
 {%- endmacro %}
 {% macro left(x, l) %}FUSED(-({{ quotient(x, l) }} - MAGIC), {{ entry("divisors", l) }}, {{ x }}){% endmacro %}
 {# of four steps the remainders of parts and of their sum; then as bytes of a word. Of real numbers every other modulus takes the quotient's
-   product by integers, so that neither these units nor those of floats wait. #}
+   product by integers, so that neither these units nor those of floats wait. Where units multiply doubles they tell the quotients: of such
+   that may be off by one where remainders are still bytes. #}
 {% macro modulo(l) %}
-{% set by_integers = parts == 1 and l is number and l % 2 == 1 %}
+{% set by_doubles = l is number and l in doubles %}
+{% set by_integers = by_doubles or (parts == 1 and l is number and l % 2 == 1) %}
 {
 {% for q in range(4) %}
+{% if by_doubles %}
+{% for name in kinds %}
+                const uint left_{{ name }}{{ q }} = last_{{ name }}{{ q }} - (uint)as_ulong(fma(whole_{{ name }}{{ q }}, {{ doubles[l] }}, WIDE_MAGIC)) * {{ numbers["starts"][l][1] }}U;
+{% endfor %}
+{% else %}
 {% for name in names %}
                 const float exact_{{ name }}{{ q }} = as_float({{ "DOT4(%s%d_high, %s, " % (name, q, entry("weights", l, 1)) if words > 1 }}DOT4({{ name }}{{ q }}_low, {{ entry("weights", l, 0) }}, {{ entry("starts", l, 0) }}){{ ")" if words > 1 }});
 {% if by_integers %}
@@ -38,6 +45,7 @@
 {% endfor %}
 {% if parts == 2 %}
                 const float sum{{ q }} = left_re{{ q }} + (left_im{{ q }} - {{ start(l) }}), left_both{{ q }} = {{ left("sum%d" % q, l) }};
+{% endif %}
 {% endif %}
 {% endfor %}
 {% for name in kinds %}
@@ -280,6 +288,9 @@ void residues_cut(const int across, const int k, const int depth, const int spac
 {% for name in names %}
         int {% for q in range(4) %}{{ name }}{{ q }}_low{{ ", %s%d_high" % (name, q) if words > 1 }}{{ ", " if not loop.last }}{% endfor %};
         uint {% for q in range(4) %}last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %};
+{% if doubles %}
+        double {% for q in range(4) %}whole_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %};
+{% endif %}
 {% endfor %}
         uint leading = 0;
 {% for q in range(4) %}
@@ -295,18 +306,33 @@ void residues_cut(const int across, const int k, const int depth, const int spac
                 const double scaled = VALUE(bits) * inverse_{{ name }};
                 // the last {{ digit }} bits, rounded half to even, apart from those above them
                 const double high_sum = fma(scaled, {{ 0.5 ** digit }}, WIDE_MAGIC), high = high_sum - WIDE_MAGIC;
-                const int part = INTEGER(fma(high, -{{ 2.0 ** digit }}, scaled) + WIDE_MAGIC), high_part = INTEGER(high_sum);
+                const double low_sum = fma(high, -{{ 2.0 ** digit }}, scaled) + WIDE_MAGIC;
+                const int part = INTEGER(low_sum), high_part = INTEGER(high_sum);
                 {{ name }}{{ q }}_high = DIGITS(high_part);
-{% else %}
-                const int part = INTEGER(fma(VALUE(bits), inverse_{{ name }}, WIDE_MAGIC));  // no compiler joins these two roundings, or none
+                last_{{ name }}{{ q }} = (uint)part + ((uint)high_part << {{ digit }});
+{% if doubles %}
+                whole_{{ name }}{{ q }} = fma(high, {{ 2.0 ** digit }}, low_sum - WIDE_MAGIC);
 {% endif %}
+{% else %}
+                const double low_sum = fma(VALUE(bits), inverse_{{ name }}, WIDE_MAGIC);
+                const int part = INTEGER(low_sum);
                 last_{{ name }}{{ q }} = (uint)part;
+{% if doubles %}
+                whole_{{ name }}{{ q }} = low_sum - WIDE_MAGIC;
+{% endif %}
+{% endif %}
                 {{ name }}{{ q }}_low = DIGITS(part);
             }
 {% endfor %}
             leading |= largest << {{ 8 * q }};
         }
 {% endfor %}
+{% if parts == 2 %}
+        const uint {% for q in range(4) %}last_both{{ q }} = last_re{{ q }} + last_im{{ q }}{{ ", " if not loop.last }}{% endfor %};
+{% if doubles %}
+        const double {% for q in range(4) %}whole_both{{ q }} = whole_re{{ q }} + whole_im{{ q }}{{ ", " if not loop.last }}{% endfor %};
+{% endif %}
+{% endif %}
         const int h = start + 4 * lane;
         if (i < across && h < depth) {
             __global uint* out = planes + ((i * depth + h) >> 2);
@@ -316,7 +342,7 @@ void residues_cut(const int across, const int k, const int depth, const int spac
             out[{{ plane_of(0, loop.index0) }}] = BYTES({% for q in range(4) %}last_{{ name }}{{ q }}{{ ", " if not loop.last }}{% endfor %});
 {% endfor %}
 {% if parts == 2 %}
-            out[{{ plane_of(0, 2) }}] = BYTES({% for q in range(4) %}last_re{{ q }} + last_im{{ q }}{{ ", " if not loop.last }}{% endfor %});
+            out[{{ plane_of(0, 2) }}] = BYTES({% for q in range(4) %}last_both{{ q }}{{ ", " if not loop.last }}{% endfor %});
 {% endif %}
 {% if unrolled %}
 {% for l in range(1, count) %}

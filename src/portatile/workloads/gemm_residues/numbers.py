@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import ceil, prod
+from math import ceil, isqrt, prod
 from typing import Any
+
+from portatile.dtypes import product
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
 """Pairwise coprime, the largest first; remainders around 0 are bytes."""
@@ -127,6 +130,22 @@ class Numbers:
         """Where sums of digits start: the least multiple of p and 256 from which none falls below 2**23."""
         step = p if p % 256 == 0 else 256 * p
         return -(-(2**23 + self.largest(p)) // step) * step
+
+    def doubles(self) -> dict[int, float]:
+        """1 / p of the moduli, by their places, of which a multiply-add of float64 tells an element's quotient so well that what is left
+        of it is a byte. That of the sum of a complex number's parts is told of their rounded sum.
+        """
+        scaled, q = self.limit
+        largest = Fraction(1001, 1000) * isqrt((scaled << 2 * q >> 16) + 1)  # rounding to integers adds to a norm
+        rounded = 0
+        if product(self.dtype).complex:
+            largest, rounded = largest * 3 / 2, 2
+        found = {}
+        for place, p in enumerate(self.moduli[1:], 1):
+            off = largest * abs(Fraction(1 / p) - Fraction(1, p))
+            if p * (Fraction(1, 2) + off) + rounded < 128:
+                found[place] = 1 / p
+        return found
 
     @staticmethod
     def counts(pair: tuple[int, ...]) -> tuple[int, ...]:

@@ -321,7 +321,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
 {% endif %}
 {% if MODULI and LINES and not SPLIT %}
-{% set width = [bn, 128] | min %}
+{% set width = 128 if bn % 128 == 0 else 64 %}
 {% set line_bytes = width + 16 %}
         // remainders go through local memory as bytes, {{ width }} columns at a time
         __local char* bytes = (__local char*)exchange;
