@@ -67,20 +67,6 @@ def test_a_first_launch_runs_alone() -> None:
     assert not order.several
 
 
-def test_a_build_waits_for_first_launches() -> None:
-    """And for them alone; with one queue nothing else waits."""
-    log: list[str] = []
-    queue, order = Queue(log, "queue"), Turns()
-    order.enter(queue)
-    order.launch(queue, queue.enqueue("first"), first=True)
-    order.launch(queue, queue.enqueue("again"), first=False)
-    assert log == ["first", "again"]
-    for _ in range(2):
-        with order.building():
-            log.append("build")
-    assert log == ["first", "again", "wait first", "build", "build"]
-
-
 def test_another_queues_failure_is_not_this_ones() -> None:
     class Failing(Queue):
         def finish(self) -> None:

@@ -19,7 +19,6 @@ from portatile.device.opencl import declarations, later
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
-from portatile.device.opencl.turns import building
 from portatile.device.target import Instruction, Target, for_compiler
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
@@ -164,9 +163,7 @@ class ClTarget(Target):
     def _sealed(self, program: Any, log: str, file: str) -> bytes:
         """The driver's binary of a built program, as devices load it."""
         try:
-            with building(self.compiler):
-                data = binary_of(program)
-            return self._programs.seal(data)
+            return self._programs.seal(binary_of(program))
         except cl.Error as error:
             raise CompileError(f"{file}: the driver gives no binary: {error}", log) from None
 
@@ -227,8 +224,7 @@ def construct(program: Any, options: list[str], device: ClContext, message: str,
         warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
         program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
         try:
-            with building(device.info.compiler):
-                program.build(options, devices=device.alike)
+            program.build(options, devices=device.alike)
         except cl.Error as error:
             if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
                 raise DeviceError(f"{message}: {error}") from None

@@ -70,7 +70,7 @@ class ClQueue(Queue):
                 ):
                     return None
                 waiting = [_raw(e) for e in wait] if wait else None
-                if self._turns is not None and (not known or self._turns.several):
+                if self._turns is not None and self._turns.several:
                     enqueue = partial(self._enqueue, self.cl_queue, kernel.handle, global_size, local_size, None, waiting)
                     event = self._turns.launch(self, enqueue, first=not known)
                 else:

@@ -1,16 +1,16 @@
-"""What PoCL compiles in turn: a launch is the first of its sizes through one queue alone, and while no program is built.
+"""Launches through several queues of PoCL, so that the first one of its sizes runs alone.
 
 Before version 6 PoCL has a kernel loaded several times, for wider and wider launches, and counts who runs it; but it gives back, by kernel
 and work-group size alone, whichever was loaded last. Where a kernel is loaded again while another queue runs it, the process is ended by an
-assertion, or machine code unloaded that still runs. And processes died where threads built programs while a launch had its kernel compiled.
+assertion, or machine code unloaded that still runs.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from threading import RLock
 from typing import Any, Protocol
@@ -20,7 +20,6 @@ from portatile.device.gate import inside
 from portatile.errors import PortatileError
 
 _RIGHT_SINCE = 6  # the version of PoCL that gives back what it took
-_MOST_FIRST = 64  # events that are kept
 
 
 class Finishing(Protocol):
@@ -35,7 +34,6 @@ class Turns:
     def __init__(self) -> None:
         self._lock = RLock()
         self._queues: WeakSet[Finishing] = WeakSet()
-        self._first: list[Any] = []  # events of launches that may still have their kernels compiled
         self.several = False
 
     def enter(self, queue: Finishing) -> None:
@@ -54,26 +52,13 @@ class Turns:
     def launch(self, queue: Finishing, enqueue: Callable[[], Any], first: bool) -> Any:
         """What ``enqueue`` gives, an event; ``first``: the kernel has not run in these sizes, and no other queue launches until it has."""
         with self._lock:
-            if first and self.several:
+            if first:
                 self._finish_others(queue)
             event = enqueue()
             if first:
-                self._first.append(event)
-                if self.several or len(self._first) > _MOST_FIRST:
-                    self._wait()
+                with inside:
+                    event.wait()
             return event
-
-    @contextmanager
-    def building(self) -> Iterator[None]:
-        """While a program is built no launch is the first of its sizes."""
-        with self._lock:
-            self._wait()
-            yield
-
-    def _wait(self) -> None:
-        with inside:
-            while self._first:
-                self._first.pop().wait()
 
     def _finish_others(self, queue: Finishing) -> None:
         for other in list(self._queues):
@@ -86,12 +71,6 @@ def turns(compiler: str) -> Turns | None:
     """Those of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
     version = re.search(r"\bPoCL (\d+)", compiler)
     return _of(compiler) if version is not None and int(version[1]) < _RIGHT_SINCE else None
-
-
-def building(compiler: str) -> AbstractContextManager[None]:
-    """Around each build by a driver, and each question that may have it compile."""
-    order = turns(compiler)
-    return nullcontext() if order is None else order.building()
 
 
 @cache

@@ -197,8 +197,10 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {# where k ends within the last stage: leaves the loop over steps at those that are all past the end, which is looked at every eight k #}
 {% macro end_early() %}
 {% if K_REST %}
+#ifdef PORTATILE_NVIDIA  // the barrier of the last step would be under a condition, which PoCL 5 runs wrong
             if ({{ "step > 0 && " if KG == 1 }}step % {{ [8 // unit, 1] | max }} == 0 && left <= step * {{ unit }})
                 break;
+#endif
 {% endif %}
 {% endmacro %}
 {# a product by instructions of another shape than 16 x 8 x 8: for each of them the rows of the pair and the steps of the two or four that
@@ -370,7 +372,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             const int step = first + within;
 {% endif %}
 {{ end_early() }}{% if DOUBLE %}
-            if (step == {{ steps - 1 }}{{ " && tile + 1 < count" if K_REST }}) {
+{% if K_REST %}
+#ifdef PORTATILE_NVIDIA
+            if (step == {{ steps - 1 }} && tile + 1 < count) {
+#else
+            if (step == {{ steps - 1 }}) {
+#endif
+{% else %}
+            if (step == {{ steps - 1 }}) {
+{% endif %}
 {% if held_any %}
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }
