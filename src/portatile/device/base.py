@@ -235,7 +235,7 @@ class Device(Releasable):
     generation = 0
     abandoned = False
     spare: Callable[[], bool] = staticmethod(lambda: False)
-    """StudyRequest for memory where there is not enough: gives back what is kept for later, and says whether there was anything."""
+    """Asked for memory where there is not enough: gives back what is kept for later, and says whether there was anything."""
 
     @property
     def memory_rate(self) -> float:
