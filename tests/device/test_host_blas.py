@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -12,11 +14,15 @@ from support.seeds import new_seed
 
 
 @pytest.fixture(autouse=True)
-def nothing_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_selected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Later tests of the process find nothing that NumPy won here."""
     for name in ("PORTATILE_DEVICE", "PYOPENCL_CTX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host_blas, "_raced", {})
     monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 0.0)  # else these products are too small for a race
+    perform.forget()
+    yield
+    numpy_products.forget()
     perform.forget()
 
 

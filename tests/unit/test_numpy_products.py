@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,11 @@ class NoDevice(Exception):
 
 
 @pytest.fixture(autouse=True)
-def no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks for a device fails; NumPy takes less than a launch, however slow this machine is at the moment."""
+def no_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever looks for a device fails; NumPy takes less than a launch, however slow this machine is at the moment.
+
+    Later tests of the process find nothing that NumPy won here.
+    """
 
     def refuse(*given: object) -> None:
         raise NoDevice
@@ -34,6 +37,9 @@ def no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("get", "several"):
         monkeypatch.setattr(f"portatile.device.{name}", refuse)
     monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 10.0)
+    perform.forget()
+    yield
+    numpy_products.forget()
     perform.forget()
 
 
@@ -177,6 +183,17 @@ def test_a_product_that_takes_longer_is_not_timed_again(monkeypatch: pytest.Monk
     with pytest.raises(NoDevice):
         portatile.matmul(large, large)
     assert len(timed) == 2 * numpy_products._TRIES
+
+
+@pytest.mark.parametrize("letter", ["X", "t", "", 5, None])
+def test_other_letters_are_left_to_the_routine(letter: Any) -> None:
+    a = np.ones((4, 4))
+    for _ in range(2):
+        portatile.gemm(a, a)
+        for name in ("trans_a", "trans_b"):
+            assert numpy_products.scaled(a, a, None, (1.0, 0.0), (letter, "N") if name == "trans_a" else ("N", letter), None) is None
+            with pytest.raises((ArgumentError, NoDevice), match=name if letter != "t" else ""):
+                portatile.gemm(a, a, **{name: letter})
 
 
 def test_a_selected_device_computes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ LARGEST_TRIED = 1 << 20
 """Operations of a product that NumPy is timed on: a millisecond even by plain loops."""
 _TRIES = 3
 _MOST = 4096  # entries of each table below
+_LETTERS = ("N", "T", "C")
 _MODERATE = float(np.finfo(np.float32).max)  # factors beyond it are left to the routine, as kernels take them in the type of the matrices
 
 DTYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
@@ -85,6 +86,8 @@ def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tupl
     For calls that name no device.
     """
     alpha, beta = factors
+    if not (trans[0] in _LETTERS and trans[1] in _LETTERS):
+        return None
     if not (type(alpha) is type(beta) is float and 0 < abs(alpha) < _MODERATE and abs(beta) < _MODERATE):
         return None
     if (c is None and beta != 0) or (c is not None and type(c) is not np.ndarray) or (out is not None and type(out) is not np.ndarray):
