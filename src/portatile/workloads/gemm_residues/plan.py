@@ -213,7 +213,8 @@ class _Steps:
         form: dict[str, Any] = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
         form |= {"head": precision - 32 if precision > 32 else precision, "one": LARGEST[self.dtype] // 2, "never": _NEVER}
         form |= {"shares": SHARES, "groups": max(_RESIDENT[self.parts] // (lanes * rows), 1)}
-        form["doubles"] = self.numbers.doubles() if self.unrolled and self._units() else {}
+        unspilled = self.dtype != "complex128"  # whose kernel has no registers left for them
+        form["doubles"] = self.numbers.doubles() if self.unrolled and unspilled and self._units() else {}
         return self._load("cut.cl", defines, ("divisors", "reciprocals", "shifts", "starts", "weights"), **form)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
