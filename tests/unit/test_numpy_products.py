@@ -192,7 +192,7 @@ def test_other_letters_are_left_to_the_routine(letter: Any) -> None:
         portatile.gemm(a, a)
         for name in ("trans_a", "trans_b"):
             assert numpy_products.scaled(a, a, None, (1.0, 0.0), (letter, "N") if name == "trans_a" else ("N", letter), None) is None
-            with pytest.raises((ArgumentError, NoDevice), match=name if letter != "t" else ""):
+            with pytest.raises(ArgumentError, match=name):
                 portatile.gemm(a, a, **{name: letter})
 
 
