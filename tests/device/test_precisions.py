@@ -36,7 +36,7 @@ def test_results_are_within_the_bound(device: Device, name: str) -> None:
     problem = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))[3 if name == "triangular" else 2]
     config = workload.default(problem, device.info)
     if name == "triangular":
-        config = {**config, "NB": 16}  # so that there are products
+        config = {**config, "NB": 16, "IB": 8, "PANEL": 8}  # so that there are products
     broken = workload.space(problem, device.info).violated(config)
     assert broken is None, broken
     verdict = check(device, workload, problem, config, rng)
