@@ -239,7 +239,6 @@ def test_operands_stay_whole_where_another_device_fails(
 ) -> None:
     """The device to which parts travel fails, or the user stops all: what is there afterwards is right, and the next call too."""
     monkeypatch.setattr(rates, "of", lambda *asked, **rest: None)
-    monkeypatch.setattr(rates, "seconds", lambda *asked, **rest: None)  # else what an earlier test learned may leave it to one device
     a, b, c = drawn(1, 300, 40), drawn(2, 40, 30), drawn(3, 300, 30)
     there = [portatile.Buffer.from_numpy(array, twins[0]) for array in (a, b, c)]
     launch, failed = ClQueue.launch, threading.Event()

@@ -6,7 +6,6 @@ import ctypes
 import hashlib
 import os
 import re
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from portatile.device import ptx, ptxas, x86
-from portatile.device.opencl import declarations, later
+from portatile.device.opencl import build_warnings, declarations, later
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
@@ -220,8 +219,7 @@ def _resources(kernel: Any, device: Any) -> Resources:
 
 def construct(program: Any, options: list[str], device: ClContext, message: str, text: str = "") -> None:
     """Build a ``pyopencl.Program``; raises CompileError with the log in the lines of ``text``, DeviceError where memory is short."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
+    with build_warnings.left_out():
         program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
         try:
             program.build(options, devices=device.alike)
