@@ -321,3 +321,27 @@ def test_mistakes_in_a_t1_file_end_with_2(tmp_path: Path, capsys: pytest.Capture
     for name, message in ((str(tmp_path / "none.json"), "cannot be read"), (str(t1(tmp_path, Language="CUDA")), "takes OpenCL C")):
         assert main(["tune", name]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_show_and_export_take_a_t1_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, folder = t1(tmp_path), tmp_path / "exported"
+    assert main(["show", str(path), "--config", "work=4", "--stage", "template"]) == 0
+    shown = capsys.readouterr()
+    assert "#define work 4" in shown.out
+    assert "kernel:axpy for" in shown.err
+    assert main(["show", str(path), "--stage", "parameters"]) == 0
+    assert main(["export", str(folder), str(path)]) == 0
+    assert "axpy n=1003: " in capsys.readouterr().out
+    (problem,) = json.loads((folder / "kernels.json").read_text())["problems"]
+    assert problem["workload"] == "kernel:axpy"
+    assert main(["export", str(folder), str(path), "--workload", "gemm"]) == 2
+    assert "only --device goes with it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stage", ["ptx", "resources", "instructions"])
+def test_show_compiles_a_t1_kernel_for_a_gpu_that_is_not_here(stage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("cuda.bindings")
+    assert main(["show", str(t1(tmp_path)), "--stage", stage, "--arch", "sm_90"]) == 0
+    captured = capsys.readouterr()
+    assert "axpy" in captured.out
+    assert "kernel:axpy for sm_90 on paper" in captured.err

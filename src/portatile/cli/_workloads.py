@@ -39,7 +39,7 @@ class WorkloadGroup(Suggesting):
         if command is not None:
             return args[0], command, args[1:]
         if args[0].startswith(PREFIX):
-            raise click.UsageError(f"{args[0]} is a kernel of your own: use it from Python (portatile.Kernel), or tune its T1 file", ctx)
+            raise click.UsageError(f"{args[0]} is a kernel of your own: use it from Python (portatile.Kernel), or name its T1 file", ctx)
         return super().resolve_command(ctx, [workloads.resolved(args[0]), *args[1:]])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -94,10 +94,9 @@ def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:
     return make
 
 
-def flat_plan(problem: Problem, config: Config, info: DeviceInfo) -> Plan:
+def flat_plan(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> Plan:
     """The launches of a configuration; problems that it calls use the best configuration known for them."""
-    plan = workloads.get(problem.workload).plan(problem, config, info)
-    return execute.flatten(plan, resolver(info, known_results()))
+    return execute.flatten(workload.plan(problem, config, info), resolver(info, known_results()))
 
 
 def option_value(workload: Workload, name: str, text: object) -> Value:

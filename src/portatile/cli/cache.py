@@ -74,7 +74,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     for item in items:
         reason = workloads.get(item.problem.workload).space(item.problem, info).violated(item.config)
         if reason is None:
-            plans.append((item, flat_plan(item.problem, item.config, info)))
+            plans.append((item, flat_plan(workloads.get(item.problem.workload), item.problem, item.config, info)))
         else:
             failures.append(f"{_formatting.titled(item.problem)}: {reason}")
     if target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):

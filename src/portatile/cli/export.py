@@ -14,9 +14,10 @@ from portatile.cli import _console, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.formats import t4
 from portatile.formatting import spelled
-from portatile.kernel import PREFIX
+from portatile.kernel import PREFIX, Kernel
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
+from portatile.shipping import own_kernels
 from portatile.store import Query, ResultStore, device_key, shipped
 from portatile.trials import Trial
 from portatile.workloads import precisions
@@ -24,18 +25,27 @@ from portatile.workloads import precisions
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="[FILE.json]...", type=click.Path(path_type=Path))
 @click.option("--format", "kind", type=click.Choice(["kernels", "t4"]), default="kernels", show_default=True, help="What to write.")
 @_options.selection("Only this device, by its id here, or those whose name or platform contains this, in any case.")
 @click.option("--problem", "options", multiple=True, metavar="SIZES", help="Only this problem of --workload, tuned or not; repeat.")
 @click.option("--dtype", default=None, help="Only this element type.")
 @_options.store(exists=True)
 def command(
-    folder: Path, kind: str, workload: str | None, device: str | None, options: tuple[str, ...], dtype: str | None, path: Path | None
+    folder: Path,
+    files: tuple[Path, ...],
+    kind: str,
+    workload: str | None,
+    device: str | None,
+    options: tuple[str, ...],
+    dtype: str | None,
+    path: Path | None,
 ) -> int:
     """Write tuned kernels or trials to FOLDER.
 
     \b
     portatile export kernels/ --workload gemm --problem "m=512 n=512 k=512"
+    portatile export kernels/ kernel.json
     portatile export trials/ --format t4
 
     \b
@@ -43,12 +53,19 @@ def command(
     t4       every trial, one file for each problem on each device, in the auto-tuning community's JSON
 
     SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T", or precision=emulated. A problem that is not tuned is
-    exported with the configuration that a routine would use on --device, or on the default device.
+    exported with the configuration that a routine would use on --device, or on the default device. A T1 file (kernel.json) exports
+    your own kernel that it describes, and nothing else, with what is known to be best there.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder")
+    if files:
+        if kind != "kernels" or workload is not None or options or dtype is not None or path is not None:
+            raise UsageError("a T1 file says what is exported: of the options only --device goes with it")
+        return _write_own(folder, files, device)
     if workload is not None and workload.startswith(PREFIX) and kind == "kernels":
-        raise UsageError(f"{workload} is a kernel of your own; export it from Python, with portatile.export(folder, kernel)")
+        raise UsageError(
+            f"{workload} is a kernel of your own; name its T1 file, or export it from Python, with portatile.export(folder, kernel)"
+        )
     if workload is not None and workload not in workloads.names() and not workload.startswith(PREFIX):
         raise UnknownNameError("workload", workload, workloads.names())
     if options and workload is None:
@@ -86,6 +103,15 @@ def _write_kernels(folder: Path, trials: list[Trial], problems: list[Problem], d
     for reason in [*shipped.left_out, *(f"{name}: {elsewhere[name.startswith(PREFIX)]}" for name in foreign)]:
         _console.err.print(f"left out {reason}", markup=False)
     return 0 if shipped.items else 1
+
+
+def _write_own(folder: Path, files: tuple[Path, ...], device: str | None) -> int:
+    kernels = [Kernel.from_t1(file) for file in files]
+    own_kernels.export(folder, *kernels, device=device)
+    for kernel in kernels:
+        _console.out.print(f"{kernel.describe()}: {kernel.explain(device).explanation}", markup=False)
+    _console.out.print(f"{folder}: {_console.counted(len(kernels), 'kernel')}", markup=False)
+    return 0
 
 
 def _write_t4(folder: Path, kept: list[Trial]) -> int:

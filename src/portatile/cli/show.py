@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import click
 
 from portatile import cache, device, execute, program, workloads
-from portatile.cli import _console, _options
+from portatile.cli import _console, _options, _t1
 from portatile.cli._resources import figured, figures
 from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workload
 from portatile.device.target import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
+from portatile.formats.t1 import Specification
 from portatile.formatting import spelled
+from portatile.kernel import Kernel
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Resources, Source, Value
 from portatile.select import choose
 from portatile.space import ParameterSpace
@@ -32,7 +34,7 @@ _KINDS = 4  # of a family of instructions that are named
 class _Subject:
     """The object that is shown: launches and texts of one configuration for one device."""
 
-    problem: Problem
+    workload: Workload
     config: Config
     why: str
     info: DeviceInfo
@@ -74,14 +76,27 @@ def command(
     \b
     portatile show gemm -m 512 -n 512 -k 512
     portatile show matmul -m 512 -n 512 -k 512 --stage assembly --backend cuda --arch sm_90
+    portatile show kernel.json --stage resources --arch sm_90
 
-    The text goes to standard output; which configuration it is goes to standard error.
+    A T1 file (kernel.json) in place of a workload shows your own kernel that it describes. The text goes to standard output; which
+    configuration it is goes to standard error.
     """
-    info = _info(backend, arch, selector)
-    subject = _subject(problem, preset, pairs, info)
-    _console.err.print(
-        f"{problem.workload} for {info.name} ({info.backend}), {subject.why}\n{spelled(subject.config)}", markup=False, soft_wrap=True
-    )
+    _print(_subject(workloads.get(problem.workload), problem, preset, pairs, _info(backend, arch, selector)), stage)
+
+
+def _file_shown(
+    specification: Specification, pairs: tuple[str, ...], stage: str, backend: str | None, arch: str | None, selector: str | None
+) -> None:
+    """The kernel that a T1 file describes, in the configuration that it would run with."""
+    kernel = Kernel.from_t1(specification)
+    _print(_subject(kernel, kernel.problem(), None, pairs, _info(backend, arch, selector)), stage)
+
+
+def _print(subject: _Subject, stage: str) -> None:
+    """A stage to standard output; which configuration it is to standard error."""
+    info = subject.info
+    which = f"{subject.workload.name} for {info.name} ({info.backend}), {subject.why}"
+    _console.err.print(f"{which}\n{spelled(subject.config)}", markup=False, soft_wrap=True)
     if stage == "parameters":
         _parameters(subject)
         return
@@ -106,6 +121,7 @@ def _with_presets(workload: Workload, plain: click.Command) -> click.Command:
 
 
 command.wrapped = _with_presets
+command = _t1.with_files(command, _file_shown)
 
 
 def _info(backend: str | None, arch: str | None, selector: str | None) -> DeviceInfo:
@@ -122,8 +138,7 @@ def _info(backend: str | None, arch: str | None, selector: str | None) -> Device
     return info
 
 
-def _subject(problem: Problem, preset: str | None, pairs: tuple[str, ...], info: DeviceInfo) -> _Subject:
-    workload = workloads.get(problem.workload)
+def _subject(workload: Workload, problem: Problem, preset: str | None, pairs: tuple[str, ...], info: DeviceInfo) -> _Subject:
     space = workload.space(problem, info)
     if preset is None:
         chosen = choose(workload, problem, info, known_results()(problem.workload))
@@ -138,7 +153,7 @@ def _subject(problem: Problem, preset: str | None, pairs: tuple[str, ...], info:
     config = space.complete(config)
     if changes:
         why = "changed by --config" if preset is None else f"the preset {preset}, changed by --config"
-    return _Subject(problem, config, why, info, flat_plan(problem, config, info))
+    return _Subject(workload, config, why, info, flat_plan(workload, problem, config, info))
 
 
 def _parameter(space: ParameterSpace, pair: str) -> tuple[str, Value]:
@@ -176,7 +191,7 @@ def squeeze(text: str) -> str:
 
 def _parameters(subject: _Subject) -> None:
     """Values, and what the workload says of each parameter."""
-    workload, config = workloads.get(subject.problem.workload), subject.config
+    workload, config = subject.workload, subject.config
     meanings = workload.explained(config)
     wide = max(map(len, config)) + 2, max(len(str(value)) for value in config.values()) + 2
     for name, value in config.items():

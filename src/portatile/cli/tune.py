@@ -15,8 +15,9 @@ from portatile import strategies, workloads
 from portatile.cli import _console, _formatting, _options, _replay, _shapes, _t1, _tune_output
 from portatile.cli._workloads import per_workload
 from portatile.errors import UsageError
+from portatile.formats.t1 import Specification
 from portatile.formatting import duration, percent
-from portatile.kernel import Kernel
+from portatile.kernel import PREFIX, Kernel
 from portatile.measure import first_ceilings
 from portatile.records import Config, DeviceInfo, Problem, to_json
 from portatile.store import ResultStore
@@ -177,10 +178,27 @@ def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
         _console.out.print("replayed: the seconds come from the recording", markup=False)
 
 
-def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool, oclgrind: bool) -> None:
-    """Search for a kernel that a file describes."""
+def _file_tuned(
+    specification: Specification,
+    device: str | tuple[str, ...] | None,
+    budget: str,
+    strategy: str,
+    seed: int,
+    fresh: bool,
+    cold: bool,
+    no_model: bool,
+    objective: str,
+    oclgrind: bool,
+    as_json: bool,
+) -> None:
+    """Search for the kernel that a file describes, within the file's own budget where the command line gives none."""
     if oclgrind:
-        _check_oclgrind(True)
+        _check_oclgrind(_is_one(device))
+    given = click.get_current_context().get_parameter_source("budget") is not click.core.ParameterSource.DEFAULT
+    limit = specification.budget if specification.budget is not None and not given else Budget.parse(budget)
+    kernel = Kernel.from_t1(specification)
+    request = kernel.request(limit, _options.one_device(device), strategy, seed, not fresh)
+    request = _tune_output.measured(request, cold, no_model, objective)
     first_ceilings.ensure(devices.get(request.device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
         result = kernel.tune_as(request, store, watch)
@@ -196,7 +214,8 @@ def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool, o
     _console.out.print(result.checked if kernel.verified else unverified, markup=False)
 
 
-command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _replayed), _kernel_tuned))
+command = _t1.with_files(_replay.without_workload(command, _replayed), _file_tuned, without=("recorded", "scheduler"))
+command = _shapes.with_shapes(command)
 
 
 def document(result: tuner.TuningResult, workload: Workload | None) -> str:
@@ -268,7 +287,7 @@ class _Watch:
 
 def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
     problem, print_ = result.problem, _printer()
-    print_(_formatting.titled(problem))
+    print_(_formatting.brief(problem) if problem.workload.startswith(PREFIX) else _formatting.titled(problem))
     print_(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
     both = [("winner", result.best), ("default", result.default)]
     summary = [
