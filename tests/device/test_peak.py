@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from portatile import program, workloads
+from portatile import execute, program, workloads
 from portatile.device import datasheet, devices
 from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
@@ -31,6 +31,16 @@ def test_every_quantity(device: Device, quantity: str) -> None:
         assert PEAK.space(problem, device.info).violated(config) is None
         verdict = check(device, PEAK, problem, config, rng)
         assert verdict.ok, f"{verdict.message}\n{problem}"
+
+
+def test_loops_that_pocl_does_not_unroll_are_no_warning(device: Device) -> None:
+    """Its compiler would count warnings on the terminal of whoever measures."""
+    if "Portable Computing Language" not in device.info.platform:
+        pytest.skip("the warning is of PoCL's compiler")
+    problem = PEAK.problem({"n": 64, "rounds": 4}, "float32", {"quantity": "fma"})
+    config = {"WGS": 1, "VECTOR": 8, "ILP": 8, "UNROLL": 8, "MAD": "fma"}  # calls fma, after which PoCL unrolls nothing
+    (source,) = execute.sources(PEAK.plan(problem, config, device.info))
+    assert device.target.compile(source).log == ""
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
