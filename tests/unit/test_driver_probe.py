@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from portatile import device, workloads
+from portatile import delays, device, workloads
 from portatile.capabilities import Capabilities
 from portatile.device.opencl import probe
 from portatile.records import DeviceInfo
@@ -21,6 +21,7 @@ NAMES = ("wide_arithmetic", "wide_functions", "relaxed_math", "half")
 
 @dataclass
 class Platform:
+    name: str = "Portable Computing Language"
     version: str = "OpenCL 3.0 PoCL 3.0"
 
 
@@ -61,6 +62,16 @@ def children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]
 def test_the_next_child_goes_on_behind_what_killed_one(children: list[list[str]]) -> None:
     assert probe.survives(0, 0, Handle(), NAMES) == {"wide_arithmetic", "relaxed_math"}
     assert children == [[*NAMES], ["relaxed_math", "half"]]
+
+
+def test_who_waits_is_told_once(children: list[list[str]]) -> None:
+    told: list[str] = []
+    with delays.told_to(told.append):
+        for _ in range(2):
+            probe.survives(0, 0, Handle(), ("half",))
+    probe.survives(0, 0, Handle(), ("half", "wide_arithmetic"))  # nobody listens any more
+    assert len(told) == 1
+    assert "some seconds, once" in told[0]
 
 
 def test_answers_are_kept_for_each_driver(children: list[list[str]]) -> None:

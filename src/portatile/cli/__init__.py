@@ -25,7 +25,7 @@ from pathlib import Path
 
 import click
 
-from portatile import settings
+from portatile import delays, settings
 from portatile.cli._shown import shown
 from portatile.errors import PortatileError, UsageError
 
@@ -126,7 +126,7 @@ def main(args: Sequence[str] | None = None, begin: Callable[[], object] | None =
     """
     _open_streams()
     try:
-        with _plain_warnings():
+        with _plain_warnings(), delays.told_to(_waiting):
             answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False, obj=begin)
     except click.ClickException as error:
         error.show()
@@ -166,6 +166,12 @@ def _plain_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.formatwarning = usual
+
+
+def _waiting(notice: str) -> None:
+    from portatile.cli import _console  # imports rich, which `portatile --help` does without
+
+    _console.say(notice)
 
 
 def _fail(error: PortatileError, code: int, cause: BaseException | None = None) -> int:

@@ -28,9 +28,9 @@ def device(name: str = "device") -> Option:
     )
 
 
-def devices() -> Option:
+def devices(default: str = "the best one") -> Option:
     """``--device``, which may be given several times or be ``all``; the command takes a name, several as a tuple, or None."""
-    text = "Device, as `portatile devices` names it; repeat it, or say all, for several. Default: the best one."
+    text = f"Device, as `portatile devices` names it; repeat it, or say all, for several. Default: {default}."
     return click.option("--device", multiple=True, callback=_some, help=text)
 
 

@@ -31,7 +31,7 @@ def scheduler(host: str, port: int) -> None:
 
 @command.command(short_help="Run this machine's workers until Ctrl-C.")
 @click.argument("address")
-@_options.devices()
+@_options.devices(default="all")
 @click.option("--compilers", type=click.IntRange(min=0), help="Texts to compile at once. Default: the cores that no device needs.")
 def worker(address: str, device: str | tuple[str, ...] | None, compilers: int | None) -> None:
     """Run this machine's workers until Ctrl-C: one for each device, and one that compiles for all.

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from portatile import processes, settings
+from portatile import delays, processes, settings
 from portatile.cache import Cache
 from portatile.device.opencl import icd
 from portatile.device.opencl.driver import cl
@@ -89,6 +89,7 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
             return frozenset(msgspec.json.decode(raw, type=list[str]))
         except msgspec.DecodeError:
             pass  # written by another version
+    delays.notice(f"finding out what {handle.platform.name} compiles here; this takes some seconds, once")
     try:
         survived = _probed(platform, device, names)
     except OSError:
