@@ -120,6 +120,14 @@ def test_cold_trials_are_another_recording() -> None:
     assert second.name == f"{first.name}, cold"
 
 
+def test_recordings_of_other_options_have_other_names() -> None:
+    stream = workloads.get("stream")
+    problems = [stream.problem({"n": 64}, "float32", {"operation": operation}) for operation in ("triad", "copy")]
+    usual, other = replay.group([trial(1, 1.0, problem=problem) for problem in problems], "both")
+    assert usual.name.startswith("stream n=64 float32 on ")
+    assert other.name.startswith("stream n=64 operation=copy float32 on ")
+
+
 def test_what_was_turned_away_later_was_still_measured() -> None:
     valid, skipped = trial(1, 1.0, problem=OTHER), replace(trial(1, 1.0, problem=OTHER), status="skipped", samples=())
     failed = replace(skipped, status="crash")

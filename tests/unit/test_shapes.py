@@ -53,3 +53,10 @@ def test_ctrl_c_keeps_what_was_searched(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(result.unreached) == 2
     with pytest.raises(KeyboardInterrupt):
         run(monkeypatch, iter([KeyboardInterrupt()]), Budget(evaluations=30))
+
+
+@pytest.mark.parametrize(("evaluations", "reached"), [(1, 1), (2, 2), (3, 3), (4, 3)])
+def test_few_evaluations_go_to_as_many_shapes(evaluations: int, reached: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, iter([0] * 9), Budget(evaluations=evaluations))
+    assert len(result.results) == reached
+    assert len(result.unreached) == 3 - reached

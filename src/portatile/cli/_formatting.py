@@ -23,10 +23,8 @@ def titled(problem: Problem) -> str:
 
 def brief(problem: Problem) -> str:
     """The workload's name and its shape, without what is as usual: options with their first value, a user's own kernel's version."""
-    workload = speeds.known(problem)
-    usual = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
-    shown = problem.options.items() if workload is not None or not problem.workload.startswith(OWN) else ()
-    options = {name: value for name, value in shown if usual.get(name) != value}
+    other_tuners = speeds.known(problem) is None and not problem.workload.startswith(OWN)
+    options = problem.options if other_tuners else speeds.unusual(problem)
     return " ".join(filter(None, (problem.workload, spelled(problem.sizes), problem.dtype, spelled(options))))
 
 

@@ -145,6 +145,8 @@ def _print(tuned: shapes.ShapesResult, workload: Workload) -> None:
         _console.out.print(_console.table("", ("shape", "time", "speed", "speed-up", "winner found", "best warm start"), rows))
         if warm := _warm(tuned.results):
             _console.out.print(warm, markup=False)
+    else:
+        _console.out.print("nothing was tuned: the budget did not suffice for one shape, or none has a valid configuration")
     for problem in tuned.unreached:
         _console.out.print(f"not reached: {_formatting.shape(problem)}", markup=False)
     _console.out.print(f"\nwinners measured on the other shapes: {tuned.crossed} of {tuned.wanted}; {tuned.seconds:.1f} s", markup=False)

@@ -88,9 +88,10 @@ def _usable(recordings: list[Recording], files: tuple[Path, ...], workload: str 
 
 
 def _print(comparison: Comparison) -> None:
-    budget = f"{comparison.budget:.0f} evaluations" if comparison.unit == "evaluations" else f"{comparison.budget:.4g} simulated seconds"
+    simulated = f"{comparison.budget:.4g} simulated seconds"
+    budget = _console.counted(round(comparison.budget), "evaluation") if comparison.unit == "evaluations" else simulated
     print_ = _console.out.print
-    print_(f"{comparison.name}: {comparison.configurations} configurations, {comparison.failing} failing", markup=False)
+    print_(f"{comparison.name}: {_console.counted(comparison.configurations, 'configuration')}, {comparison.failing} failing", markup=False)
     print_(f"optimum {duration(comparison.optimum)}; {comparison.repeats} runs of {budget}\n", markup=False)
     columns = ("strategy", *(f"at {percent(fraction)}" for fraction in FRACTIONS), "to 95 %", "to 98 %", "P", "per proposal")
     print_(_console.table("", columns, [_row(curve) for curve in comparison.curves]))

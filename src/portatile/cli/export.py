@@ -20,7 +20,7 @@ from portatile.shipping import folder as folders
 from portatile.shipping import own_kernels
 from portatile.store import Query, ResultStore, device_key, shipped
 from portatile.trials import Trial
-from portatile.workloads import precisions
+from portatile.workloads import precisions, speeds
 
 
 @click.command()
@@ -127,6 +127,7 @@ def _write_t4(folder: Path, kept: list[Trial]) -> int:
         parts = [
             first.problem.workload,
             *map(str, first.problem.sizes.values()),
+            *(f"{name}-{value}" for name, value in speeds.unusual(first.problem).items()),
             first.problem.dtype,
             first.device.backend,
             first.device.name,

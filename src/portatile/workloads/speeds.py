@@ -1,10 +1,10 @@
-"""The speed of a trial in words, in its workload's unit."""
+"""Trials and problems in words: the speed in its workload's unit, the options that tell a problem from others."""
 
 from __future__ import annotations
 
 from portatile import workloads
 from portatile.formatting import rate
-from portatile.records import Problem
+from portatile.records import Problem, Value
 from portatile.trials import Trial, own_speed
 from portatile.workload import Workload
 
@@ -12,6 +12,13 @@ from portatile.workload import Workload
 def known(problem: Problem) -> Workload | None:
     """The problem's workload; None for a kernel of a user's own, or of another tuner."""
     return workloads.get(problem.workload) if problem.workload in workloads.names() else None
+
+
+def unusual(problem: Problem) -> dict[str, Value]:
+    """The options that differ from the first that their workload offers; none of a problem that ``known`` does not know."""
+    workload = known(problem)
+    usual = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
+    return {name: value for name, value in problem.options.items() if workload is not None and usual.get(name) != value}
 
 
 def speed(trial: Trial, workload: Workload | None) -> str:

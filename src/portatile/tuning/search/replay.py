@@ -15,11 +15,13 @@ import numpy as np
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
 from portatile.formats import kernel_tuner, limits, portatile_json, t4
+from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget, Status, Trial
 from portatile.tuning.search.tuner import Listener, Progress, Stopped, TuningResult
+from portatile.workloads import speeds
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -124,7 +126,7 @@ def group(trials: Iterable[Trial], name: str) -> list[Recording]:
     grouped = []
     for same_device in groups.values():
         first = next(iter(same_device.values()))
-        sizes = " ".join(f"{size}={value}" for size, value in first.problem.sizes.items())
+        sizes = spelled({**first.problem.sizes, **speeds.unusual(first.problem)})
         manner = ", cold" if first.cold else ""
         label = name if len(groups) == 1 else f"{first.problem.workload} {sizes} {first.problem.dtype} on {first.device.name}{manner}"
         names = Counter(tuple(sorted(trial.config)) for trial in same_device.values()).most_common(1)[0][0]

@@ -140,13 +140,17 @@ class _Run:
         self.results[problem.key] = result
 
     def _slice(self, shapes: int, share: float) -> Budget | None:
-        """The budget of the next of ``shapes`` shapes, from this ``share`` of the whole; None where nothing is left."""
+        """The budget of the next of ``shapes`` shapes, from this ``share`` of the whole; None where nothing is left.
+
+        Of few evaluations each shape gets one, as long as there are any.
+        """
         budget = self.request.budget
         seconds = evaluations = None
         if budget.seconds is not None:
             seconds = (self.started + share * budget.seconds - time.monotonic()) / shapes
         if budget.evaluations is not None:
-            evaluations = int(share * budget.evaluations - self.used) // shapes
+            left = budget.evaluations - self.used
+            evaluations = max(int(share * budget.evaluations - self.used) // shapes, min(left, 1))
         if self.interrupted or (seconds is not None and seconds < _LEAST) or (evaluations is not None and evaluations < 1):
             return None
         return Budget(seconds, evaluations)
