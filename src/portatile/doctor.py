@@ -154,12 +154,13 @@ def _writable(subject: str, folder: Path, variable: str) -> Finding:
     """Whether files can be made in ``folder``, or in the nearest folder above it that exists."""
     place = next(path for path in (folder, *folder.absolute().parents) if _there(path))
     try:
-        if settings.full(place):
-            return Finding("broken", subject, f"the disk of {folder} is full", f"set {variable} to a folder on another disk, or make room")
         with tempfile.TemporaryFile(dir=place):
-            return Finding("ok", subject, str(folder) if place == folder else f"{folder} will be made")
+            pass  # a disk that is nearly full takes an empty file; one that is read-only is told so, however little is free on it
     except OSError as error:
         return Finding("broken", subject, f"{folder} cannot be written: {error.strerror}", f"set {variable} to a folder that can")
+    if settings.full(place):
+        return Finding("broken", subject, f"the disk of {folder} is full", f"set {variable} to a folder on another disk, or make room")
+    return Finding("ok", subject, str(folder) if place == folder else f"{folder} will be made")
 
 
 def _there(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -154,3 +155,15 @@ def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch, own_direc
         (finding.level, finding.subject, finding.detail) for finding in examined.findings
     ]
     assert not examined.healthy
+
+
+def test_a_folder_that_cannot_be_written_is_not_called_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(**options: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(doctor.settings, "full", lambda folder: True)
+    assert "is full" in doctor._writable("cache folder", tmp_path, "PORTATILE_CACHE_DIR").detail
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
+    finding = doctor._writable("cache folder", tmp_path, "PORTATILE_CACHE_DIR")
+    assert finding.level == "broken"
+    assert "Read-only file system" in finding.detail
