@@ -64,6 +64,13 @@ class Certificate:
     passing: bool = False
     partial: bool = False
 
+    def __str__(self) -> str:
+        """A line for each problem with its error, and for what driver, compiler and kernel text they hold."""
+        lines = [f"{spelled(check.sizes)}: error {check.error:.2g} of the allowed" for check in self.checks]
+        marks = [mark for mark, said in (("partial", self.partial), (f"failed: {self.failure}", self.failure)) if said]
+        holds = ", ".join((f"driver {self.driver}", self.compiler, f"kernel text {self.source[:12]}", self.time))
+        return "\n".join((*(lines or ["checked on nothing"]), *marks, holds))
+
     def holds(self, device: DeviceInfo, source: str) -> bool:
         """Whether it applies to this kernel text on this device with its present driver, and covers all checks."""
         return not self.partial and (self.driver, self.compiler, self.source) == (device.driver, device.compiler, source)

@@ -170,6 +170,17 @@ def test_show_takes_changes(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(*(word for change in changes for word in ("--config", change))) != shown()
 
 
+def test_show_counts_local_memory_that_is_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("cuda.bindings")
+    sizes = [word for flag in ("-m", "-n", "-k") for word in (flag, "4096")]
+    assert main(["show", "gemm", *sizes, "--stage", "resources", "--arch", "sm_90"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    place = head.split("  ")
+    column = [name for name in map(str.strip, place) if name].index("local bytes")
+    (product,) = (row.split() for row in rows if row.startswith("gemm "))
+    assert int(product[column]) >= 16384  # tiles of A and B in several stages
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from portatile import cache, cli, settings, workloads
 from portatile.cli import main
@@ -301,3 +302,17 @@ def test_a_routine_may_stand_for_its_workload(capsys: pytest.CaptureFixture[str]
     assert workloads.get("trsm").name == workloads.resolved("trsm") == "triangular"
     assert workloads.resolved("tram") == "tram"
     assert "trsm" not in workloads.names()
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (["tune", "gemm_"], {"gemm_batched", "gemm_epilogue"}),
+        (["show", "gemm", "--stage", "p"], {"parameters", "preprocessed", "ptx"}),
+        (["tune", "gemm", "--strategy", "ge"], {"genetic"}),
+    ],
+)
+def test_shells_complete_words(words: list[str], known: set[str]) -> None:
+    *before, begun = words
+    offered = ShellComplete(cli.portatile, {}, "portatile", "_PORTATILE_COMPLETE").get_completions(before, begun)
+    assert known <= {item.value for item in offered}

@@ -120,3 +120,12 @@ def test_an_older_store_that_cannot_be_written_is_read(old: Path, monkeypatch: p
     monkeypatch.setattr(sqlite, "create", refuse)
     with pytest.warns(RuntimeWarning, match="cannot be written"), ResultStore(old) as store:
         assert [leader.config["TILE"] for leader in store.leaders()] == [2]
+
+
+def test_a_certificate_is_printed_as_lines() -> None:
+    checks = (Check({"m": 1, "n": 3}, 0.25, 1e-6), Check({"m": 7, "n": 5}, 0.0, 1e-6))
+    proof = Certificate("1.0", "compiler 1", "0123456789abcdef", checks, "", "2026-01-01")
+    first, second, holds = str(proof).splitlines()
+    assert (first, second) == ("m=1 n=3: error 0.25 of the allowed", "m=7 n=5: error 0 of the allowed")
+    assert holds == "driver 1.0, compiler 1, kernel text 0123456789ab, 2026-01-01"
+    assert str(replace(proof, checks=(), failure="C[0] is wrong")).splitlines()[:2] == ["checked on nothing", "failed: C[0] is wrong"]

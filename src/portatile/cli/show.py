@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
@@ -205,7 +205,7 @@ def _parameters(subject: _Subject) -> None:
 def _resources(subject: _Subject, target: Target) -> None:
     binaries = {source: program.build(source, target, cache.default()) for source in _console.track(subject.sources, "compiling")}
     steps = [step for step in subject.plan.steps if isinstance(step, Launch)]
-    used = [binaries[step.source].resources.get(step.kernel, Resources()) for step in steps]
+    used = [_with_arguments(binaries[step.source].resources.get(step.kernel, Resources()), step) for step in steps]
     columns = figured(used)
     rows: Counter[tuple[str, ...]] = Counter()
     for step, resources in zip(steps, used, strict=True):
@@ -215,6 +215,12 @@ def _resources(subject: _Subject, target: Target) -> None:
     _console.out.print(_console.table("", titles, [[*row, str(count)] for row, count in rows.items()]))
     if any("?" in row for row in rows):
         _console.err.print("? : this compiler does not say", markup=False)
+
+
+def _with_arguments(resources: Resources, launch: Launch) -> Resources:
+    """The resources with the local memory that the launch passes as an argument, of which a compiler knows nothing."""
+    passed = sum(int(arg.value) for arg in launch.args if arg.kind == "local" and arg.value is not None)
+    return replace(resources, local_memory=resources.local_memory + passed) if resources.local_memory >= 0 else resources
 
 
 def _instructions(target: Target, texts: Sequence[str]) -> None:

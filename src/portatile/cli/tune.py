@@ -36,7 +36,13 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @click.option(
     "--budget", default="60s", show_default=True, help="Time or trials: 30s, 5m, 200, or both: 60s,200; the final comparison included."
 )
-@click.option("--strategy", default="auto", show_default=True, help=f"How to search: {', '.join(strategies.names())}.")
+@click.option(
+    "--strategy",
+    default="auto",
+    show_default=True,
+    help=f"How to search: {', '.join(strategies.names())}.",
+    shell_complete=lambda ctx, parameter, begun: [name for name in strategies.names() if name.startswith(begun)],
+)
 @_options.seed("the operands and of the strategy's choices")
 @click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
 @click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file; needs no device.")
