@@ -170,8 +170,8 @@ def test_show_takes_changes(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(*(word for change in changes for word in ("--config", change))) != shown()
 
 
+@needs_nvrtc
 def test_show_counts_local_memory_that_is_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("cuda.bindings")
     sizes = [word for flag in ("-m", "-n", "-k") for word in (flag, "4096")]
     assert main(["show", "gemm", *sizes, "--stage", "resources", "--arch", "sm_90"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
