@@ -164,5 +164,5 @@ def _dask_array() -> Any:
     try:
         import dask.array
     except ImportError:
-        raise UsageError("arrays in blocks need Dask: pip install 'portatile[cluster]'") from None
+        raise UsageError("arrays in blocks need Dask: pip install 'portatile[cluster]', in a clone '.[cluster]'") from None
     return dask.array

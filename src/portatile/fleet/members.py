@@ -223,7 +223,7 @@ def require() -> Any:
     try:
         import distributed
     except ImportError:
-        raise UsageError("a fleet needs Dask distributed: pip install 'portatile[cluster]'") from None
+        raise UsageError("a fleet needs Dask distributed: pip install 'portatile[cluster]', in a clone '.[cluster]'") from None
     return distributed
 
 

@@ -142,7 +142,7 @@ def _driver() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise UsageError("a result store on a PostgreSQL server needs psycopg: pip install 'portatile[cluster]'") from None
+        raise UsageError("a result store on a PostgreSQL server needs psycopg: pip install 'portatile[cluster]', in a clone '.[cluster]'") from None
     return psycopg
 
 
