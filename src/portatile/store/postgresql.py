@@ -142,7 +142,8 @@ def _driver() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise UsageError("a result store on a PostgreSQL server needs psycopg: pip install 'portatile[cluster]', in a clone '.[cluster]'") from None
+        remedy = "pip install 'portatile[cluster]', in a clone '.[cluster]'"
+        raise UsageError(f"a result store on a PostgreSQL server needs psycopg: {remedy}") from None
     return psycopg
 
 

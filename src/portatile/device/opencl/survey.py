@@ -28,22 +28,22 @@ def survey() -> Survey:
             return Survey((), (*findings, Finding("broken", "OpenCL", f"the loader finds no platform: {error}", remedy)))
     devices: list[Device] = []
     seen: set[tuple[str, str, str]] = set()
-    for p, platform in enumerate(platforms):
+    for number, platform in enumerate(platforms):
         try:
             listed = platform.get_devices()
         except cl.Error as error:
             findings.append(Finding("broken", platform.name.strip(), f"lists no devices: {error}", "reinstall that OpenCL library"))
             continue
-        identity = (platform.name, platform.version, ";".join(sorted(d.name for d in listed)))
+        identity = (platform.name, platform.version, ";".join(sorted(handle.name for handle in listed)))
         if identity in seen:
-            findings.append(Finding("ok", platform.name.strip(), f"platform {p} is registered twice; the second is ignored"))
+            findings.append(Finding("ok", platform.name.strip(), f"platform {number} is registered twice; the second is ignored"))
             continue
         seen.add(identity)
         if _is_pocl(platform) and shutil.which("ld", path=settings.search_path()) is None:
             detail = "PoCL links kernels with 'ld', which is not on PATH: the first launch would end the process"
             findings.append(Finding("broken", platform.name.strip(), detail, "install binutils (Debian: apt install binutils)"))
             continue
-        devices += [ClDevice(f"opencl:{p}:{d}", handle) for d, handle in enumerate(listed)]
+        devices += [ClDevice(f"opencl:{number}:{place}", handle) for place, handle in enumerate(listed)]
         findings.append(Finding("ok", platform.name.strip(), f"{platform.version.strip()}: {len(listed)} device(s)"))
     return Survey(tuple(devices), tuple(findings))
 

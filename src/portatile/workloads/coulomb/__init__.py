@@ -59,8 +59,8 @@ class Coulomb(Workload):
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """Atoms x 4 and (nz ny) x nx."""
-        s = problem.sizes
-        return {"atoms": (s["atoms"], 4), "potential": (s["nz"] * s["ny"], s["nx"])}
+        sizes = problem.sizes
+        return {"atoms": (sizes["atoms"], 4), "potential": (sizes["nz"] * sizes["ny"], sizes["nx"])}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The space of all parameters; wide vectors are for CPUs, slices for GPUs."""
@@ -107,11 +107,11 @@ class Coulomb(Workload):
 
         With fewer atoms there are eight points each, and slices where points are too few to fill the device.
         """
-        s = problem.sizes
+        sizes = problem.sizes
         if device.kind == "cpu":
             wide = 16 if device.wide_vectors else 8
             return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=wide, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=8, DEGREE=3, RESIDENT=0)
-        if s["atoms"] >= _MANY_ATOMS:
+        if sizes["atoms"] >= _MANY_ATOMS:
             common = _config(SPLIT=8, VL=1, CHUNK=1024, RSQRT="approx", DEGREE=2)
             spread = _config(WGX=32, WGY=1, PX=4, PY=4, UNROLL=4, POLY=5, RESIDENT=1)  # by a compiler that is given the registers
             large = _config(WGX=16, WGY=8, PX=8, PY=2, UNROLL=1, POLY=4, RESIDENT=0)
@@ -119,9 +119,9 @@ class Coulomb(Workload):
             for form in (spread, large, {**large, "WGY": 4}):
                 if space.violated({**common, **form}) is None:
                     return {**common, **form}
-        items = s["nx"] * s["ny"] * s["nz"] // 8
+        items = sizes["nx"] * sizes["ny"] * sizes["nz"] // 8
         split = 1
-        while split < 4 and s["atoms"] >= 256 and split * items < 900 * device.compute_units:
+        while split < 4 and sizes["atoms"] >= 256 and split * items < 900 * device.compute_units:
             split *= 2
         return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=1, DEGREE=3, RESIDENT=0)
 
@@ -140,15 +140,15 @@ class Coulomb(Workload):
 
     def _plan_by_chunks(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """For each chunk of atoms a launch that packs them into constant memory, and one that adds their terms to the sums."""
-        s, chunk, index = problem.sizes, -int(config["CHUNK"]), self._index(problem)
-        grid = {name: s[name] for name in ("nx", "ny", "nz")}
+        sizes, chunk, index = problem.sizes, -int(config["CHUNK"]), self._index(problem)
+        grid = {name: sizes[name] for name in ("nx", "ny", "nz")}
         watch = device.kind == "gpu" and int(config["POLY"]) > 0  # whether atoms lie too near for the polynomial
         atoms = arguments.operand("atoms", problem.layout["atoms"], index, "in")
         packed = (Arg("charges", role="temporary"), *((Arg("near", role="temporary"),) if watch else ()))
         source = _source(problem, config, device, index)
         steps = []
-        for start in range(0, max(s["atoms"], 1), chunk):
-            count = min(chunk, s["atoms"] - start)
+        for start in range(0, max(sizes["atoms"], 1), chunk):
+            count = min(chunk, sizes["atoms"] - start)
             counts = arguments.literals({"start": start, "count": count, **(grid if watch else {})})
             gathered = (*counts, *atoms, *packed, *(self._grid_scalars() if watch else ()))
             steps.append(Launch(source, "gather", (_GATHER, 1, 1), (_GATHER, 1, 1), gathered))
@@ -159,11 +159,11 @@ class Coulomb(Workload):
 
     def _sums(self, problem: Problem, config: Config, source: Source, first: tuple[Arg, ...]) -> Launch:
         """The launch that sums over atoms; ``first``: its arguments up to the atoms. Raises ArgumentError for too large a grid."""
-        s = problem.sizes
+        sizes = problem.sizes
         wgx, wgy, split, px, py, vl = (int(config[name]) for name in ("WGX", "WGY", "SPLIT", "PX", "PY", "VL"))
-        groups = -(-s["nx"] // (wgx * px * vl)) * -(-s["ny"] // (wgy * py)) * s["nz"]
+        groups = -(-sizes["nx"] // (wgx * px * vl)) * -(-sizes["ny"] // (wgy * py)) * sizes["nz"]
         if groups > _MAX_GROUPS:
-            raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more work-groups than a launch may have; cut it")
+            raise ArgumentError(f"a grid of {_spelled_grid(sizes)} points is more work-groups than a launch may have; cut it")
         output = arguments.operand("potential", problem.layout["potential"], self._index(problem), "out")
         return Launch(source, "coulomb", (groups * wgx, wgy, split), (wgx, wgy, split), (*first, *output, *self._grid_scalars()))
 
@@ -175,9 +175,9 @@ class Coulomb(Workload):
 
     def _check_layout(self, problem: Problem) -> None:
         """Raise ArgumentError for too many points along an axis, and for operands whose rows are not contiguous."""
-        s = problem.sizes
-        if max(s["nx"], s["ny"], s["nz"]) > _MAX_POINTS:
-            raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more than {_MAX_POINTS} along an axis; cut it")
+        sizes = problem.sizes
+        if max(sizes["nx"], sizes["ny"], sizes["nz"]) > _MAX_POINTS:
+            raise ArgumentError(f"a grid of {_spelled_grid(sizes)} points is more than {_MAX_POINTS} along an axis; cut it")
         for name in self.shapes(problem):
             step = problem.layout[name].strides[1]
             if step != 1:
@@ -185,18 +185,18 @@ class Coulomb(Workload):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Atoms with charges in [-1, 1) around a grid of random spacing and origin."""
-        s, shapes = problem.sizes, self.shapes(problem)
+        sizes, shapes = problem.sizes, self.shapes(problem)
         spacing = rng.uniform(0.05, 0.2, 3).astype(np.float32).astype(np.float64)
         origin = rng.uniform(-10, 10, 3).astype(np.float32).astype(np.float64)
-        extent = np.array([s["nx"], s["ny"], s["nz"]]) * spacing
+        extent = np.array([sizes["nx"], sizes["ny"], sizes["nz"]]) * spacing
         first = rng.integers(0, 100, 3) * (0, 1, 1)
         memory = operands.storage(problem.layout["atoms"], shapes["atoms"], problem.dtype)
-        if s["atoms"]:
+        if sizes["atoms"]:
             corner = origin + first * spacing
             low, high = corner - 0.1 * extent - 0.05, corner + 1.1 * extent + 0.05
             atoms = operands.view(memory, problem.layout["atoms"], shapes["atoms"])
-            atoms[:, :3] = rng.uniform(low, high, (s["atoms"], 3))
-            atoms[:, 3] = rng.uniform(-1, 1, s["atoms"])
+            atoms[:, :3] = rng.uniform(low, high, (sizes["atoms"], 3))
+            atoms[:, 3] = rng.uniform(-1, 1, sizes["atoms"])
         scalars = dict(zip(self.scalars, [*map(float, origin), *map(float, spacing), *map(float, first[1:])], strict=True))
         return Inputs(
             {"atoms": memory, "potential": operands.storage(problem.layout["potential"], shapes["potential"], problem.dtype)}, scalars
@@ -204,13 +204,13 @@ class Coulomb(Workload):
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """The potential in float64, and the sum of the magnitudes of its terms; with ``sample`` on some rows and columns."""
-        s, shapes, layout = problem.sizes, self.shapes(problem), problem.layout["potential"]
+        sizes, shapes, layout = problem.sizes, self.shapes(problem), problem.layout["potential"]
         atoms = operands.view(inputs.operands["atoms"], problem.layout["atoms"], shapes["atoms"]).astype(np.float64)
         rows, columns = (np.arange(n, dtype=np.int64) for n in shapes["potential"])
         if sample is not None:
             rows, columns = (operands.lines(sample, n, _SAMPLES) for n in shapes["potential"])
         y_first, z_first = (int(inputs.scalars[name]) for name in ("y_first", "z_first"))
-        points: list[NDArray[np.int64]] = [columns, rows % max(s["ny"], 1) + y_first, rows // max(s["ny"], 1) + z_first]
+        points: list[NDArray[np.int64]] = [columns, rows % max(sizes["ny"], 1) + y_first, rows // max(sizes["ny"], 1) + z_first]
         values, scale = potential(atoms, points, [inputs.scalars[name] for name in ("x0", "y0", "z0", "dx", "dy", "dz")])
         if sample is None:
             return {"potential": operands.whole(inputs.operands["potential"], layout, values, scale)}
@@ -241,13 +241,13 @@ class Coulomb(Workload):
 
     def pairs(self, problem: Problem) -> float:
         """Pairs of atom and point, the work of which every implementation does the same."""
-        s = problem.sizes
-        return float(s["atoms"]) * s["nx"] * s["ny"] * s["nz"]
+        sizes = problem.sizes
+        return float(sizes["atoms"]) * sizes["nx"] * sizes["ny"] * sizes["nz"]
 
     def traffic(self, problem: Problem) -> float:
         """Atoms read once, the potential written once."""
-        s = problem.sizes
-        return float(problem.itemsize * (4 * s["atoms"] + s["nx"] * s["ny"] * s["nz"]))
+        sizes = problem.sizes
+        return float(problem.itemsize * (4 * sizes["atoms"] + sizes["nx"] * sizes["ny"] * sizes["nz"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """Plane by plane, a single plane by rows; between atoms where they alone are too many.
@@ -265,6 +265,11 @@ class Coulomb(Workload):
         """One point; no atoms; slices and volumes that nothing divides, with padded rows and more atoms than a chunk."""
         cases = (((1, 1, 1, 1), 0, 0), ((0, 9, 3, 1), 0, 0), ((7, 19, 5, 1), 0, 0), ((77, 37, 6, 5), 3, 5), ((301, 131, 19, 1), 1, 2))
         return operands.padded_problems(self, problem, cases)
+
+
+def _spelled_grid(sizes: Mapping[str, int]) -> str:
+    """The grid's points along each axis: ``512 x 512 x 1``."""
+    return " x ".join(str(sizes[axis]) for axis in ("nx", "ny", "nz"))
 
 
 def _config(**parameters: Value) -> Config:
