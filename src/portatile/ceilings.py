@@ -35,7 +35,7 @@ BRIEF = "brief"
 """Among the details of a measurement that took a fraction of a second, when the device was first used: how often it was tried."""
 
 BUSY = "busy"
-"""Among the details of a brief one: other programs ran on the processor then."""
+"""Among the details of one on a processor: other programs ran on it then."""
 
 MATRIX_UNITS = 16.0
 """A generous bound on how much faster than plain instructions a device's matrix units are."""
@@ -89,6 +89,11 @@ class Ceilings:
     def brief(self) -> bool:
         """Whether anything was measured only briefly."""
         return any(m.brief for m in self.measured)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether anything was measured on a processor that other programs kept busy."""
+        return any(m.details.get(BUSY) for m in self.measured)
 
     @property
     def driver(self) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from portatile import ceilings
-from portatile.ceilings import Measured
+from portatile.ceilings import BUSY, Measured
 from portatile.records import DeviceInfo, Source
-from portatile.tuning.search.planner import _CPU_MARGIN, _MARGIN, Planner, cases
+from portatile.tuning.search.planner import _CPU_MARGIN, _DISTURBED, _MARGIN, Planner, cases
 from portatile.tuning.shared_arrays import SharedArrays
 from support.faulty import Faulty
 from support.trials import DEVICE
@@ -52,6 +52,14 @@ def test_ceilings_tell_what_is_hopeless_and_what_nobody_believes(info: DeviceInf
     assert "or more, and 0.0005 s would be hopeless" in (plans.rejects(plan, 0.5e-3) or "")
     assert plans.too_fast(1.01e-3) is None
     assert "faster than the device can be" in (plans.too_fast(0.99e-3) or "")
+
+
+def test_ceilings_of_a_busy_processor_refuse_less() -> None:
+    """What it reaches alone may be several times as fast as what was measured beside other programs."""
+    measured = Measured("fp32", "flop/s", 1e9 / _CPU_MARGIN / _DISTURBED, (1.0,), {BUSY: True})
+    ceilings.add(DEVICE, [measured])
+    assert planner(DEVICE).too_fast(1.01e-3) is None
+    assert "faster than the device can be" in (planner(DEVICE).too_fast(0.99e-3) or "")
 
 
 PLAIN, MATRIX = Source("k.cl", "acc = fma(a, b, acc); // a comma"), Source("k.cl", 'asm("mma.sync.aligned.m16n8k8...")')

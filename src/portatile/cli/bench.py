@@ -16,7 +16,7 @@ from portatile.cli import Suggesting, _console, _options
 from portatile.cli._bench_matmul import matmul
 from portatile.device.base import Device
 from portatile.errors import StoreError
-from portatile.measure import peaks, transfers
+from portatile.measure import first_ceilings, peaks, transfers
 from portatile.measure.peaks import Question
 from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
 from portatile.records import DeviceInfo, to_json
@@ -87,6 +87,7 @@ def bandwidth(
     sizes = transfers.sizes(cast(Mode, mode), start, end, increment)
     copies = [Copy(cast(Direction, direction), cast(HostMemory, memory), nbytes) for direction in directions for nbytes in sizes]
     opened = devices.get(device)
+    disturbed = first_ceilings.busy(opened.info)  # asked before this process itself keeps the processor busy
     questions = peaks.memory_questions(opened.info) if stream else ()
     if budget:
         _tune(opened.info, questions, budget, size)
@@ -94,6 +95,7 @@ def bandwidth(
     measured += [
         peaks.answer(opened, question, peaks.problem(question, opened.info, size)) for question in _console.track(questions, "streaming")
     ]
+    measured = [first_ceilings.marked(measurement, disturbed) for measurement in measured]
     _finish(opened, measured, fresh, f"Bandwidth of {opened.info.name} ({opened.info.id})", as_json, as_csv)
 
 
@@ -114,11 +116,13 @@ def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool
     Every kernel is checked before it is timed, and timed again with twice the rounds, which must take twice as long.
     """
     opened = devices.get(device)
+    disturbed = first_ceilings.busy(opened.info)
     questions = peaks.arithmetic_questions(opened.info)
     if budget:
         _tune(opened.info, questions, budget, None)
     problems = [(question, peaks.problem(question, opened.info, rounds=rounds)) for question in questions]
     measured = [peaks.answer(opened, question, problem) for question, problem in _console.track(problems, "calculating")]
+    measured = [first_ceilings.marked(measurement, disturbed) for measurement in measured]
     _finish(opened, measured, fresh, f"Peaks of {opened.info.name} ({opened.info.id})", as_json, as_csv)
 
 
@@ -137,6 +141,9 @@ def _finish(opened: Device, measured: list[Measured], fresh: bool, title: str, a
     try:
         ceilings.add(opened.info, measured, fresh)
         place = f"stored in {ceilings.path_of(opened.info)}"
+        if any(m.details.get(ceilings.BUSY) for m in measured):
+            note = "other programs kept the processor busy before: measure again when nothing else runs"
+            _console.err.print(f"portatile: {note}", markup=False, soft_wrap=True)
         if any(not ceilings.through_memory(m, opened.info) for m in measured):
             least = ceilings.stream_bytes(opened.info)
             note = f"streams that a cache may hold are shown, not stored: arrays of {least} bytes or more measure memory"

@@ -109,28 +109,33 @@ def _uncertain(known: Ceilings) -> bool:
     return doubtful and 0 < attempts < _ATTEMPTS
 
 
-def _busy() -> bool:
-    """Whether other programs ran; False where the system does not tell."""
+def busy(info: DeviceInfo) -> bool:
+    """Whether the device is a processor on which programs ran during the last minute; False where the system does not tell."""
     try:
-        return os.getloadavg()[0] > _BUSY * (os.cpu_count() or 1)
+        return info.kind == "cpu" and os.getloadavg()[0] > _BUSY * (os.cpu_count() or 1)
     except (AttributeError, OSError):
         return False
 
 
-def _kept(new: Measured, known: Ceilings | None, busy: bool) -> Measured:
+def marked(measured: Measured, disturbed: bool) -> Measured:
+    """The measurement, with a mark where other programs kept the processor busy."""
+    return replace(measured, details={**measured.details, BUSY: True}) if disturbed else measured
+
+
+def _kept(new: Measured, known: Ceilings | None, disturbed: bool) -> Measured:
     """The faster of this and an earlier brief measurement, with the number of attempts and whether the processor was busy now."""
     old = next((m for m in known.measured if m.key == new.key), None) if known is not None else None
     attempt = 1 if known is None else 1 + max((int(m.details.get(BRIEF, 0)) for m in known.measured), default=0)
     fastest = old if old is not None and old.brief and old.rate > new.rate else new
     details = {name: value for name, value in fastest.details.items() if name != BUSY}
-    return replace(fastest, details={**details, BRIEF: attempt, **({BUSY: True} if busy else {})})
+    return marked(replace(fastest, details={**details, BRIEF: attempt}), disturbed)
 
 
 def _main(selector: str) -> int:
     device = devices.get(selector)
     known = ceilings.load(device.info)
-    busy = device.info.kind == "cpu" and _busy()
-    measurements = [_kept(measured, known, busy) for measured in measure(device)]
+    disturbed = busy(device.info)
+    measurements = [_kept(measured, known, disturbed) for measured in measure(device)]
     if not measurements:
         print("no kernel ran", file=sys.stderr)
         return 1

@@ -28,6 +28,7 @@ _MATRIX_DOUBLE = 2.0  # how much faster than plain instructions a GPU's matrix u
 _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
 _BRIEF = 2.0  # times that, where a ceiling was measured only briefly, when the device was first used
 _CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
+_DISTURBED = 8.0  # times that, where it is known that they were
 
 
 def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) -> tuple[list[Problem], tuple[Case, ...]]:
@@ -183,6 +184,6 @@ def _peaks(info: DeviceInfo, dtype: str, matrix: float | None = None) -> Peaks:
     known = ceilings.load(info)
     if known is None:
         return Peaks()
-    margin = (_CPU_MARGIN if info.kind == "cpu" else _MARGIN) * (_BRIEF if known.brief else 1.0)
+    margin = (_CPU_MARGIN if info.kind == "cpu" else _MARGIN) * (_BRIEF if known.brief else 1.0) * (_DISTURBED if known.disturbed else 1.0)
     most = 1.0 if info.kind == "cpu" else ceilings.MATRIX_UNITS
     return Peaks(margin * (most if matrix is None else matrix) * (known.flops(dtype) or 0.0), margin * 1e9 * (known.bandwidth or 0.0))
