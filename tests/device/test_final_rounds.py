@@ -160,6 +160,9 @@ def test_what_is_faster_than_the_device_is_refused(device: Device) -> None:
         with pytest.raises(NoValidVariantError, match="faster than the device can be"):
             tune(request(device, Faulty(("none",), (32, 64))), store)
         assert {trial.status for trial in store.trials()} == {"wrong"}
+        ceilings.add(device.info, [Measured("fp32", "flop/s", 1e18, (1.0,))], fresh=True)
+        result = tune(request(device, Faulty(("none",), (32, 64))), store)  # the ceiling was the mistake
+        assert result.failures == {}
 
 
 def test_believable_ceilings_refuse_nothing(device: Device) -> None:

@@ -23,6 +23,9 @@ from portatile.tuning.search.worker_process import Variant
 from portatile.tuning.shared_arrays import SharedArrays
 from portatile.workload import Workload, packed_layout
 
+IMPOSSIBLE = "faster than the device can be"
+"""How the message of a trial begins whose time the device's ceilings refused."""
+
 _MARGIN = 1.05  # how far a measurement may lie above a measured ceiling
 _MATRIX_DOUBLE = 2.0  # how much faster than plain instructions a GPU's matrix units are in float64, at most
 _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
@@ -144,7 +147,7 @@ class Planner:
         if seconds >= least:
             return None
         doubt = "it does not do all its work, or the ceilings are wrong: `portatile bench peak` measures them again"
-        return f"faster than the device can be: {seconds:.3g} s, where its measured ceilings allow {least:.3g} s or more; {doubt}"
+        return f"{IMPOSSIBLE}: {seconds:.3g} s, where its measured ceilings allow {least:.3g} s or more; {doubt}"
 
     def certificate(self, variant: Variant, errors: Sequence[float], source: str, partial: bool = False) -> Certificate:
         """The certificate of a valid variant; it lists no checks where there is no reference."""

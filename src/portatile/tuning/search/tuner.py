@@ -229,9 +229,13 @@ class _Run:
         return next((trial for trial in answers if canonical(trial.config) == canonical(config)), None)
 
     def _answers(self, trial: Trial) -> bool:
-        """Whether a stored trial replaces an evaluation: measured in the same manner and, where energy is the objective, with power."""
+        """Whether a stored trial replaces an evaluation: measured in the same manner and, where energy is the objective, with power.
+
+        A time that ceilings refused is measured again: they may have been the mistake, and may be others by now.
+        """
         if (
             trial.status in ("skipped", *self.request.again)
+            or trial.message.startswith(planner.IMPOSSIBLE)
             or OUTSIDE in trial.conditions
             or (OTHER_SEARCHES in trial.conditions and not self.concurrent.others())
         ):
