@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from portatile.records import Value
+from portatile.space.settling import settler
 
 _WHOLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
 _KEPT, _BINDS = "_portatile_names", "_portatile_binds"  # what is known of a node, on the node
@@ -30,17 +31,18 @@ def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str],
     return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, frozenset(bound), integers)))
 
 
-def reader(expressions: Collection[str], names: Collection[str], builtins: Mapping[str, Any]) -> Reader:
+def reader(expressions: Collection[str], names: Collection[str]) -> Reader:
     """A function that reads ``expressions`` of bound values as something hashable; ``names`` where an expression cannot be computed."""
     plain = itemgetter(*names) if names else _nothing
     if all(expression.isidentifier() for expression in expressions):
         return plain
-    code = compile(f"({', '.join(expressions)},)", "<residue>", "eval")
-    scope = {"__builtins__": dict(builtins)}
+    calculate = settler(f"({', '.join(expressions)},)", frozenset(names), frozenset())
+    if calculate is None:
+        return plain
 
     def read(values: dict[str, Value]) -> Any:
         try:
-            value = eval(code, scope, values)
+            value = calculate(values)
             hash(value)
         except Exception:  # a division by zero that the whole constraint would not come to, a list
             return "names", plain(values)
