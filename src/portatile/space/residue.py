@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +21,8 @@ _SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
 Reader = Callable[[dict[str, Value]], Any]
 
 
-def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str], integers: Collection[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=32768)  # every problem has a space of its own, of the same expressions
+def parts(tree: ast.expr | None, reads: tuple[str, ...], bound: frozenset[str], integers: frozenset[str]) -> tuple[str, ...]:
     """Expressions over ``bound`` names on which the value of ``tree`` depends; ``integers`` are the names whose values are integers.
 
     Without a tree, or with one that binds names of its own, they are the bound names themselves.
@@ -28,7 +30,7 @@ def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str],
     names = tuple(name for name in reads if name in bound)
     if not names or tree is None or _scoped(tree):
         return names
-    return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, frozenset(bound), integers)))
+    return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, bound, integers)))
 
 
 def reader(expressions: Collection[str], names: Collection[str]) -> Reader:

@@ -16,7 +16,7 @@ from portatile.space.residue import Reader, parts, reader
 from portatile.space.settling import BUILTINS, OPEN, Settler
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
-_ASKED, _WORTH = 200, 0.2  # questions whether a partial configuration is infeasible, and the share of them that must be answered
+_ASKED, _WORTH = 60, 0.2  # questions whether a partial configuration is infeasible, and the share of them that must be answered
 _WORTH_COMPILING = 50  # uses of a place after which its constraints are compiled for the names that are bound there
 
 
@@ -109,8 +109,9 @@ class Rules:
         expressions: dict[str, None] = {}
         for number in open_now:
             if (depth, number) not in self._parts:
-                rule = self.constraints[number]
-                self._parts[depth, number] = parts(self._trees[number], rule.reads, bound, self._whole)
+                reads = self.constraints[number].reads
+                known = frozenset(bound.intersection(reads)), frozenset(self._whole.intersection(reads))
+                self._parts[depth, number] = parts(self._trees[number], reads, *known)
             expressions |= dict.fromkeys(self._parts[depth, number])
         names = dict.fromkeys(name for number in open_now for name in self.constraints[number].reads if name in bound)
         return reader(tuple(expressions), tuple(names))
