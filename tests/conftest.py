@@ -13,6 +13,7 @@ import pytest
 
 from support import seeds
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of NumPy, which is not loaded yet: beside other processes its threads wait busily
 os.environ.setdefault("PORTATILE_CEILINGS", "off")  # else each search of a test with a data directory of its own would measure them
 os.environ.setdefault("PORTATILE_TIME_UNTUNED", "off")  # else each product of a test on a GPU would be timed in several configurations
 

@@ -13,18 +13,21 @@ from pathlib import Path
 import pytest
 
 from portatile import device as devices
-from portatile import processes, program
+from portatile import program
 from portatile.device import findings
 from portatile.device.base import Device, Queue
 from portatile.device.module import Module
 from portatile.device.opencl.device import ClDevice
 from portatile.records import Binary, Source
-from portatile.runtime import forecast, numpy_products, perform
+from portatile.runtime import forecast, numpy_products
 from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
 from portatile.wavelets import over_devices
-from support import checking, unoptimised
+from support import checking
+from support.unoptimised import optimiser
+
+__all__ = ["optimiser"]  # of every test of this folder
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _UNHURRIED = 60.0  # seconds for a final comparison, which ends with its last round however many are left
@@ -81,25 +84,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     several = asked is not None and len(asked.params) > 1  # beside the device
     if marker is not None and several and (found := FOUND.get(asked.params.get("device"))) is not None:
         checking.maybe(found, marker.args[0], item.nodeid)
-
-
-_unoptimised = False  # what this process has loaded
-
-
-@pytest.fixture(autouse=True)
-def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels as they ship, or, for a test marked ``unoptimised``, compiled quickly; none is left from a test of the other kind."""
-    global _unoptimised
-    expected = unoptimised.WANTED and request.node.get_closest_marker("unoptimised") is not None
-    if expected:
-        unoptimised.use(monkeypatch)
-    if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
-        usual, more = processes.environment, unoptimised.flags(request.getfixturevalue("tmp_path").parent)
-        monkeypatch.setattr(processes, "environment", lambda: usual() | more)
-    if expected != _unoptimised:
-        perform.forget()
-        checking.forget()
-        _unoptimised = expected
 
 
 @pytest.fixture(params=[*FOUND, *MISSING])

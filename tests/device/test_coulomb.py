@@ -130,8 +130,11 @@ def test_parboils_larger_checksums(device: Device, side: int, count: int, publis
 
 
 def test_the_quadratic_keeps_to_parboils_tolerance(device: Device) -> None:
-    """512^2 points and 40 000 atoms with DEGREE=2: the checksum, and values within 0.5 % or 0.005 of float64's at some points."""
-    side, count = 512, 40_000
+    """512^2 points and 40 000 atoms with DEGREE=2: the checksum, and values within 0.5 % or 0.005 of float64's at some points.
+
+    On a processor, which takes seconds for these, a sixteenth of them, as dense.
+    """
+    side, count = (512, 40_000) if device.info.kind == "gpu" else (256, 10_000)
     problem = WORKLOAD.problem({"atoms": count, "nx": side, "ny": side, "nz": 1})
     usual = WORKLOAD.default(problem, device.info)
     config: Config = {**usual, "DEGREE": 2}
@@ -145,7 +148,8 @@ def test_the_quadratic_keeps_to_parboils_tolerance(device: Device) -> None:
     with runs.loaded(device, problem, config) as executable, runs.placed(device, queue, given) as memory:
         executable.run(queue, memory, scalars)
         queue.download(result, memory["potential"])
-    assert checksum(result) == pytest.approx(1.493e4, rel=0.005)
+    if side == 512:
+        assert checksum(result) == pytest.approx(1.493e4, rel=0.005)
     rng = np.random.default_rng(new_seed("quadratic"))
     rows, columns = (np.sort(rng.choice(side, 40, replace=False)) for _ in range(2))
     exact, _ = potential(atoms.astype(np.float64), [columns, rows, 0 * rows], [0.0, 0.0, 0.0, 0.1, 0.1, 0.1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portatile import verify, workloads
+from portatile import processes, verify, workloads
 from portatile.cli import main
 from portatile.device.base import Device
 from portatile.device.opencl import icd
@@ -111,7 +110,7 @@ def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Gene
     words = [str(tmp_path / "user.py"), str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz"), *sites()]
     found = {one.info.platform for one in items} == {"NVIDIA CUDA"}  # by the loader; other unregistered libraries are the user's affair
     with nullcontext() if found else icd.vendors():
-        completed = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=dict(os.environ))
+        completed = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=processes.environment())
     assert completed.returncode == 0, completed.stderr
     result = np.load(tmp_path / "made.npz")
     for place, one in placed.items():

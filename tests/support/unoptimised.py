@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from portatile import program
+from portatile import processes, program
 from portatile.device.target import Target
 from portatile.errors import CompileError
 from portatile.records import Binary, Source
-from portatile.runtime import deferred
+from portatile.runtime import deferred, perform
+from support import checking
 
 _OPTION = "-cl-opt-disable"
 WANTED = os.environ.get("PORTATILE_TESTS_OPTIMISED", "0") == "0"
@@ -44,6 +45,8 @@ def flags(folder: Path) -> dict[str, str]:
     """Variables for processes whose binaries nobody else uses; ``folder`` is for PoCL's own, whose names do not tell the flags."""
     if not WANTED:
         return {}
+    if folder.name.startswith("popen-"):  # of a worker of pytest-xdist: all of them share
+        folder = folder.parent
     (folder / "pocl").mkdir(exist_ok=True)
     return {"POCL_EXTRA_BUILD_FLAGS": _OPTION, "POCL_CACHE_DIR": str(folder / "pocl")}
 
@@ -52,3 +55,22 @@ def environment(folder: Path) -> dict[str, str]:
     """This process's variables for another one that keeps what it makes in ``folder``, and PoCL's forms beside it, for others like it."""
     places = {"PORTATILE_DATA_DIR": str(folder / "data"), "PORTATILE_CACHE_DIR": str(folder / "cache")}
     return {**os.environ, **places, **flags(folder.parent)}
+
+
+_unoptimised = False  # what this process has loaded
+
+
+@pytest.fixture(autouse=True)
+def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels as they ship, or, for a test marked ``unoptimised``, compiled quickly; none is left from a test of the other kind."""
+    global _unoptimised
+    expected = WANTED and request.node.get_closest_marker("unoptimised") is not None
+    if expected:
+        use(monkeypatch)
+    if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
+        usual, more = processes.environment, flags(request.getfixturevalue("tmp_path").parent)
+        monkeypatch.setattr(processes, "environment", lambda: usual() | more)
+    if expected != _unoptimised:
+        perform.forget()
+        checking.forget()
+        _unoptimised = expected

@@ -61,16 +61,6 @@ class Image(Memory):
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
 
 
-def complaint(arg: object, device: Device) -> str:
-    """The message for a value that is no kernel argument on ``device``: why not, and what to pass instead."""
-    if not isinstance(arg, Memory):
-        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
-        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
-    if arg.handle is None:
-        return "this memory has been released"
-    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
-
-
 class Slot(NamedTuple):
     """An argument of a ready launch that each run brings: ``place`` is its index among the run's values.
 

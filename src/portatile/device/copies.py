@@ -1,13 +1,14 @@
-"""Checks of the arguments of copies and fills, the same for every back end."""
+"""Checks of the arguments of copies, fills and launches, the same for every back end."""
 
 from __future__ import annotations
 
 from ctypes import addressof, c_char
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Image, Memory
+from portatile.device.base import Device, Image, Memory
 from portatile.errors import ArgumentError
 
 
@@ -39,3 +40,13 @@ def check_fill(pattern: bytes, offset: int, nbytes: int) -> None:
     """Raise ArgumentError for a pattern that cannot fill the place."""
     if len(pattern) not in (1, 2, 4) or nbytes % len(pattern) or offset % len(pattern):
         raise ArgumentError(f"a pattern of {len(pattern)} bytes does not fill {nbytes} bytes from {offset} on: 1, 2 or 4 bytes, aligned")
+
+
+def complaint(arg: object, device: Device) -> str:
+    """The message for a value that is no kernel argument on ``device``: why not, and what to pass instead."""
+    if not isinstance(arg, Memory):
+        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
+        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
+    if arg.handle is None:
+        return "this memory has been released"
+    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"

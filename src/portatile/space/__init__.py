@@ -16,7 +16,7 @@ from portatile.space.constraint import Constraint, Predicate
 from portatile.space.counting import Counting, TooManyStatesError
 from portatile.space.deadline import Steps
 from portatile.space.effort import Effort
-from portatile.space.rules import Rules
+from portatile.space.rules import Place, Rules
 
 _USUAL = 0.8  # of the tries take the value that a later parameter has in earlier configurations
 
@@ -174,8 +174,8 @@ class ParameterSpace:
             return
         if (counting := self._counting(self._effort.few_states)) is not None:
             yield from map(self.named, counting.listed())
-        elif self._rules.open is not None:
-            yield from self._extend(dict(self.facts), 0, self._rules.open, _Walk())
+        elif self._rules.start is not None:
+            yield from self._extend(dict(self.facts), self._rules.start, _Walk())
 
     def sample(self, rng: np.random.Generator) -> dict[str, Value]:
         """One legal configuration; raises SpaceError when there is none.
@@ -200,7 +200,8 @@ class ParameterSpace:
         if descents:
             weights = np.exp(np.array([weight for _, weight in descents]) - max(weight for _, weight in descents))
             return descents[int(rng.choice(len(descents), p=weights / weights.sum()))][0]
-        walked = self._extend(dict(self.facts), 0, self._rules.open, _Walk(rng)) if self._rules.open is not None else iter(())
+        start = self._rules.start
+        walked = iter(()) if start is None else self._extend(dict(self.facts), start, _Walk(rng))
         if (drawn := next(walked, None)) is None:
             raise SpaceError(self._empty_message())
         return drawn
@@ -274,35 +275,34 @@ class ParameterSpace:
         values = {**self.facts, **config}
         return all(constraint.check(values) for constraint in self.constraints)
 
-    def _extend(self, values: dict[str, Value], depth: int, pending: int, walk: _Walk) -> Iterator[dict[str, Value]]:
-        """The legal completions of ``values``, which binds the facts and the parameters before ``depth``."""
-        names = self._rules.names
-        if depth == len(names):
+    def _extend(self, values: dict[str, Value], here: Place, walk: _Walk) -> Iterator[dict[str, Value]]:
+        """The legal completions of ``values``, which binds the facts and the parameters before that place."""
+        if here.last:
             walk.fruitless = 0
             yield self.named(values)
             return
-        name, candidates = names[depth], self.parameters[names[depth]]
+        candidates = here.candidates
         for place in range(len(candidates)) if walk.rng is None else walk.rng.permutation(len(candidates)):
             walk.steps.step()
             walk.fruitless += 1
-            values[name] = candidates[place]
-            left = self._rules.settle(values, name, pending)
-            if left is not None and not (walk.fruitless > self._effort.fruitless and self._rules.infeasible(values, depth + 1, left)):
-                yield from self._extend(values, depth + 1, left, walk)
-        del values[name]
+            values[here.name] = candidates[place]
+            after = here.settle(values)
+            if after is not None and not (walk.fruitless > self._effort.fruitless and self._rules.infeasible(values, after)):
+                yield from self._extend(values, after, walk)
+        del values[here.name]
 
     def _descend(self, rng: np.random.Generator) -> tuple[dict[str, Value], float] | None:
         """Bind one parameter after another at random; the configuration and the logarithm of its choices, or None at a dead end."""
-        values, pending, choices = dict(self.facts), self._rules.open, 0.0
-        if pending is None:
+        values, here, choices = dict(self.facts), self._rules.start, 0.0
+        if here is None:
             return None
         for name, candidates in self.parameters.items():
             open_ways = []
             for value in candidates:
                 values[name] = value
-                left = self._rules.settle(values, name, pending)
-                if left is not None:
-                    open_ways.append((value, left))
+                after = here.settle(values)
+                if after is not None:
+                    open_ways.append((value, after))
             if not open_ways:
                 return None
             usual = self.later.get(name)  # what came later is seldom worth as many tries as what was there before
@@ -314,7 +314,7 @@ class ParameterSpace:
             else:
                 del open_ways[place]
                 place, odds = int(rng.integers(len(open_ways))), (1 - _USUAL) / len(open_ways)
-            values[name], pending = open_ways[place]
+            values[name], here = open_ways[place]
             choices -= math.log(odds)
         return self.named(values), choices
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,6 +14,7 @@ from typing import Any
 from portatile.errors import SpaceError, UsageError
 from portatile.records import Value
 from portatile.space.residue import names_in
+from portatile.space.settling import BUILTINS, OPEN, Settler, settler
 from portatile.space.symbol import traced
 
 Predicate = Callable[..., Any]
@@ -65,19 +65,26 @@ class Constraint:
         except Exception as error:
             raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
 
-    def settle(self, values: dict[str, Value]) -> bool | None:
-        """Whether the constraint holds for every value of the names that ``values`` does not bind; None while that is open.
+    def settler(self, bound: Collection[str]) -> Settler:
+        """``settle`` for values of ``bound``, made for many uses. It raises what evaluating raises; ``settle`` says what that means."""
+        unbound = frozenset(name for name in self.reads if name not in bound)
+        if self.code is not None and (compiled := settler(self.text, frozenset(self.reads), unbound)) is not None:
+            return compiled
+        return self.settle if self.code is not None else (lambda values: OPEN) if unbound else self.check
+
+    def settle(self, values: Mapping[str, Value]) -> Any:
+        """Whether the constraint holds for every value of the names that ``values`` does not bind; OPEN where they decide.
 
         An expression settles early: ``FORM != 'cpu' or TBR == 1`` holds as soon as FORM is 'gpu'.
 
         Raises SpaceError where it cannot be evaluated.
         """
         if self.code is None:
-            return self.check(values) if all(name in values for name in self.reads) else None
+            return self.check(values) if all(name in values for name in self.reads) else OPEN
         try:
             return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
         except NameError:
-            return None
+            return OPEN
         except ZeroDivisionError:
             return False
         except Exception as error:
@@ -111,7 +118,3 @@ def _parts(node: ast.AST) -> list[set[str]]:
     if isinstance(node, ast.Compare):
         return [names_in(left) | names_in(right) for left, right in pairwise([node.left, *node.comparators])]
     return [names_in(node)]
-
-
-BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
-BUILTINS |= {"True": True, "False": False, "all": all, "any": any, "ceil": math.ceil, "floor": math.floor, "list": list, "range": range}

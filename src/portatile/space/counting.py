@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from portatile.records import Value
 from portatile.space.deadline import Steps
-from portatile.space.residue import Reader
-from portatile.space.rules import Rules
+from portatile.space.rules import Place, Rules
 
 _TRIES = 8  # values of parameters that may be looked at for each state that there may be
 
@@ -30,57 +28,54 @@ class Counting:
 
     def __init__(self, rules: Rules, states: int, fruitless: int) -> None:
         self._rules, self._states, self._most_fruitless = rules, states, fruitless
-        self._known: dict[tuple[int, int, Any], int] = {}
-        self._readers: dict[tuple[int, int], Reader] = {}
-        self._steps, self._fruitless = Steps(), 0
-        self.total = 0 if rules.open is None else self._completions(dict(rules.facts), 0, rules.open)
+        self._counted, self._steps, self._fruitless = 0, Steps(), 0
+        self.total = 0 if rules.start is None else self._completions(dict(rules.facts), rules.start)
 
     def draw(self, rng: np.random.Generator) -> dict[str, Value]:
         """A legal configuration, each with the same probability."""
-        values, pending = dict(self._rules.facts), self._rules.open
-        assert pending is not None
-        for depth, name in enumerate(self._rules.names):
-            ways = [*self._ways(values, depth, pending)]
+        values, place = dict(self._rules.facts), self._rules.start
+        while place is not None and not place.last:
+            ways = [*self._ways(values, place)]
             chances = np.array([float(count) for _, _, count in ways])
-            values[name], pending, _ = ways[int(rng.choice(len(ways), p=chances / chances.sum()))]
+            values[place.name], place, _ = ways[int(rng.choice(len(ways), p=chances / chances.sum()))]
         return {name: values[name] for name in self._rules.names}
 
     def listed(self) -> Iterator[dict[str, Value]]:
         """Every legal configuration, in the order of the values; no partial one is looked at that has no completion."""
-        if self._rules.open is not None and self.total:
-            yield from self._listed(dict(self._rules.facts), 0, self._rules.open)
+        if self._rules.start is not None and self.total:
+            yield from self._listed(dict(self._rules.facts), self._rules.start)
 
-    def _listed(self, values: dict[str, Value], depth: int, pending: int) -> Iterator[dict[str, Value]]:
-        if depth == len(self._rules.names):
+    def _listed(self, values: dict[str, Value], place: Place) -> Iterator[dict[str, Value]]:
+        if place.last:
             yield {name: values[name] for name in self._rules.names}
             return
-        for _, left, _ in self._ways(values, depth, pending):
-            yield from self._listed(values, depth + 1, left)
+        for _, after, _ in self._ways(values, place):
+            yield from self._listed(values, after)
 
-    def _completions(self, values: dict[str, Value], depth: int, pending: int) -> int:
-        if depth == len(self._rules.names):
+    def _completions(self, values: dict[str, Value], place: Place) -> int:
+        if place.last:
             self._fruitless = 0
             return 1
-        place = depth, pending
-        read = self._readers.get(place)
-        if read is None:
-            read = self._readers[place] = self._rules.reader(depth, pending)
-        key = (*place, read(values))
-        if key not in self._known:
-            if len(self._known) >= self._states or self._steps.taken > _TRIES * self._states:
+        key = place.read(values)
+        count = place.known.get(key)
+        if count is None:
+            if self._counted >= self._states or self._steps.taken > _TRIES * self._states:
                 raise TooManyStatesError
+            self._counted += 1
             self._fruitless += 1
-            infeasible = self._fruitless > self._most_fruitless and self._rules.infeasible(values, depth, pending)
-            self._known[key] = 0 if infeasible else sum(count for _, _, count in self._ways(values, depth, pending))
-        return self._known[key]
+            if self._fruitless > self._most_fruitless and self._rules.infeasible(values, place):
+                count = 0
+            else:
+                count = sum(count for _, _, count in self._ways(values, place))
+            place.known[key] = count
+        return count
 
-    def _ways(self, values: dict[str, Value], depth: int, pending: int) -> Iterator[tuple[Value, int, int]]:
-        """The values of the next parameter, what is open after each, and its completions where there are any."""
-        name = self._rules.names[depth]
-        for value in self._rules.parameters[name]:
+    def _ways(self, values: dict[str, Value], place: Place) -> Iterator[tuple[Value, Place, int]]:
+        """The values of the next parameter, the place after each, and its completions where there are any."""
+        for value in place.candidates:
             self._steps.step()
-            values[name] = value
-            left = self._rules.settle(values, name, pending)
-            if left is not None and (count := self._completions(values, depth + 1, left)):
-                yield value, left, count
-        del values[name]
+            values[place.name] = value
+            after = place.settle(values)
+            if after is not None and (count := self._completions(values, after)):
+                yield value, after, count
+        del values[place.name]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
 from portatile.records import Value
+from portatile.space.settling import settler
 
 _WHOLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
 _KEPT, _BINDS = "_portatile_names", "_portatile_binds"  # what is known of a node, on the node
@@ -19,7 +21,8 @@ _SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
 Reader = Callable[[dict[str, Value]], Any]
 
 
-def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str], integers: Collection[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=32768)  # every problem has a space of its own, of the same expressions
+def parts(tree: ast.expr | None, reads: tuple[str, ...], bound: frozenset[str], integers: frozenset[str]) -> tuple[str, ...]:
     """Expressions over ``bound`` names on which the value of ``tree`` depends; ``integers`` are the names whose values are integers.
 
     Without a tree, or with one that binds names of its own, they are the bound names themselves.
@@ -27,20 +30,21 @@ def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str],
     names = tuple(name for name in reads if name in bound)
     if not names or tree is None or _scoped(tree):
         return names
-    return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, frozenset(bound), integers)))
+    return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, bound, integers)))
 
 
-def reader(expressions: Collection[str], names: Collection[str], builtins: Mapping[str, Any]) -> Reader:
+def reader(expressions: Collection[str], names: Collection[str]) -> Reader:
     """A function that reads ``expressions`` of bound values as something hashable; ``names`` where an expression cannot be computed."""
     plain = itemgetter(*names) if names else _nothing
     if all(expression.isidentifier() for expression in expressions):
         return plain
-    code = compile(f"({', '.join(expressions)},)", "<residue>", "eval")
-    scope = {"__builtins__": dict(builtins)}
+    calculate = settler(f"({', '.join(expressions)},)", frozenset(names), frozenset())
+    if calculate is None:
+        return plain
 
     def read(values: dict[str, Value]) -> Any:
         try:
-            value = eval(code, scope, values)
+            value = calculate(values)
             hash(value)
         except Exception:  # a division by zero that the whole constraint would not come to, a list
             return "names", plain(values)

@@ -5,16 +5,69 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from portatile.records import Value
 from portatile.space.bounds import Interval, possible
-from portatile.space.constraint import BUILTINS, Constraint
+from portatile.space.constraint import Constraint
 from portatile.space.residue import Reader, parts, reader
+from portatile.space.settling import BUILTINS, OPEN, Settler
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
-_ASKED, _WORTH = 200, 0.2  # questions whether a partial configuration is infeasible, and the share of them that must be answered
+_ASKED, _WORTH = 60, 0.2  # questions whether a partial configuration is infeasible, and the share of them that must be answered
+_WORTH_COMPILING = 50  # uses of a place after which its constraints are compiled for the names that are bound there
+
+
+class Place:
+    """So many parameters are bound, and these constraints are open: ``pending`` has a bit for each.
+
+    Where ``name`` is bound next, ``settle`` tells the place that this leads to. ``read`` gives what the open constraints depend on of
+    the values that are bound, and ``known`` the number of legal completions for what it gave.
+    """
+
+    def __init__(self, rules: Rules, depth: int, pending: int) -> None:
+        self.depth, self.pending, self._rules = depth, pending, rules
+        self.last = depth == len(rules.names)
+        self.name = "" if self.last else rules.names[depth]
+        self.candidates = () if self.last else rules.parameters[self.name]
+        self.known: dict[Any, int] = {}
+        self._after: dict[int, Place] = {}
+        self._turns = () if self.last else rules.turns(depth, pending)
+        self._settlers: list[Settler] = [rule.settle for _, rule in self._turns]
+        self._uses = 0
+
+    @cached_property
+    def read(self) -> Reader:
+        """A function of the values that are bound."""
+        return self._rules.reader(self.depth, self.pending)
+
+    def settle(self, values: dict[str, Value]) -> Place | None:
+        """The place after this one, now that ``name`` is bound; None where a constraint is violated."""
+        self._uses += 1
+        if self._uses == _WORTH_COMPILING:
+            bound = {*self._rules.facts, *self._rules.names[: self.depth + 1]}
+            self._settlers = [rule.settler(bound) for _, rule in self._turns]
+        settled, bit = 0, 1
+        try:
+            for settler in self._settlers:
+                truth = settler(values)
+                if truth is not OPEN:
+                    if not truth:
+                        return None
+                    settled |= bit
+                bit <<= 1
+        except Exception:  # check says what it means
+            truths = [rule.settle(values) for _, rule in self._turns]
+            if not all(truths):
+                return None
+            settled = sum(1 << turn for turn, truth in enumerate(truths) if truth is not OPEN)
+        after = self._after.get(settled)
+        if after is None:
+            left = self.pending ^ sum(bit for turn, (bit, _) in enumerate(self._turns) if settled >> turn & 1)
+            after = self._after[settled] = self._rules.place(self.depth + 1, left)
+        return after
 
 
 class Rules:
@@ -25,56 +78,60 @@ class Rules:
         self.names = tuple(parameters)
         self._asked = self._told = 0
         self._parts: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._places: dict[tuple[int, int], Place] = {}
 
     @cached_property
-    def open(self) -> int | None:
-        """The constraints that the facts do not settle, a bit for each; None where the facts violate one."""
-        values, left = dict(self.facts), 0
-        for place, rule in enumerate(self.constraints):
+    def start(self) -> Place | None:
+        """Where no parameter is bound yet, with the constraints that the facts do not settle; None where the facts violate one."""
+        values, pending = dict(self.facts), 0
+        for number, rule in enumerate(self.constraints):
             settled = rule.settle(values)
-            if settled is None:
-                left |= 1 << place
+            if settled is OPEN:
+                pending |= 1 << number
             elif not settled:
                 return None
-        return left
+        return self.place(0, pending)
 
-    def settle(self, values: dict[str, Value], name: str, pending: int) -> int | None:
-        """The constraints that are left of ``pending`` now that ``name`` is bound; None where one is violated."""
-        for bit, rule in self._bits[name]:
-            if pending & bit and (settled := rule.settle(values)) is not None:
-                if not settled:
-                    return None
-                pending ^= bit
-        return pending
+    def place(self, depth: int, pending: int) -> Place:
+        """Where ``depth`` parameters are bound and the constraints of ``pending`` are open."""
+        if (depth, pending) not in self._places:
+            self._places[depth, pending] = Place(self, depth, pending)
+        return self._places[depth, pending]
+
+    def turns(self, depth: int, pending: int) -> tuple[tuple[int, Constraint], ...]:
+        """The ``pending`` constraints that may settle when the parameter of that depth is bound, with their bits."""
+        return tuple((bit, rule) for bit, rule in self._bits[self.names[depth]] if pending & bit)
 
     def reader(self, depth: int, pending: int) -> Reader:
         """A function that reads the values of parameters before ``depth`` on which the ``pending`` constraints depend."""
         bound = set(self.names[:depth])
-        open_now = [place for place in range(len(self.constraints)) if pending >> place & 1]
+        open_now = [number for number in range(len(self.constraints)) if pending >> number & 1]
         expressions: dict[str, None] = {}
-        for place in open_now:
-            if (depth, place) not in self._parts:
-                rule = self.constraints[place]
-                self._parts[depth, place] = parts(self._trees[place], rule.reads, bound, self._whole)
-            expressions |= dict.fromkeys(self._parts[depth, place])
-        names = dict.fromkeys(name for place in open_now for name in self.constraints[place].reads if name in bound)
-        return reader(tuple(expressions), tuple(names), BUILTINS)
+        for number in open_now:
+            if (depth, number) not in self._parts:
+                reads = self.constraints[number].reads
+                known = frozenset(bound.intersection(reads)), frozenset(self._whole.intersection(reads))
+                self._parts[depth, number] = parts(self._trees[number], reads, *known)
+            expressions |= dict.fromkeys(self._parts[depth, number])
+        names = dict.fromkeys(name for number in open_now for name in self.constraints[number].reads if name in bound)
+        return reader(tuple(expressions), tuple(names))
 
-    def infeasible(self, values: Mapping[str, Value], depth: int, pending: int) -> bool:
-        """Whether a pending constraint fails whatever numbers the parameters from ``depth`` on take between their extremes.
+    def infeasible(self, values: Mapping[str, Value], place: Place) -> bool:
+        """Whether a constraint that is open there fails whatever numbers the parameters that follow take between their extremes.
 
         This costs more than settling constraints does. In a space where it seldom tells anything it is given up.
         """
         if self._asked >= _ASKED and self._told < _WORTH * self._asked:
             return False
         known: dict[str, Interval] = dict(self._ranges)
-        for name in self.names[:depth]:
+        for name in self.names[: place.depth]:
             value = values[name]
             if isinstance(value, int | float):
                 known[name] = float(value), float(value)
             else:
                 known.pop(name, None)
-        violated = any(pending >> place & 1 and not possible(tree, known) for place, tree in self._trees.items() if tree is not None)
+        trees = (tree for number, tree in self._trees.items() if tree is not None and place.pending >> number & 1)
+        violated = any(not possible(tree, known) for tree in trees)
         self._asked, self._told = self._asked + 1, self._told + violated
         return violated
 

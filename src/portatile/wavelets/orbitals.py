@@ -41,15 +41,7 @@ def apply_potential(
         True
     """
     if device is not None and batch.one_device(device) is None:
-        if foreign.is_foreign(psi) or foreign.is_foreign(potential):
-            return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
-        given: Any = psi
-
-        def part(orbitals: slice, one: str, into: Into) -> Any:
-            field: Any = batch.at(potential, one)
-            return apply_potential(batch.at(batch.some(given, orbitals), one), field, boundary=boundary, device=one)
-
-        return cast(Array, over_devices(given, device, part, "orbitals apply_potential"))
+        return _potential_shared(psi, potential, boundary, device)
     device = batch.one_device(device)
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
     there, back_again = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
@@ -77,6 +69,19 @@ def apply_potential(
 
     done = at_once(psi)
     return cast(Array, batch.each(psi, apply, (potential,), device, batched=at_once) if done is None else done)
+
+
+def _potential_shared(psi: Array, potential: Array, boundary: Boundary | Sequence[Boundary], device: Selector) -> Array:
+    """``apply_potential`` on several devices, each with some of the orbitals."""
+    if foreign.is_foreign(psi) or foreign.is_foreign(potential):
+        return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
+    given: Any = psi
+
+    def part(orbitals: slice, one: str, into: Into) -> Any:
+        field: Any = batch.at(potential, one)
+        return apply_potential(batch.at(batch.some(given, orbitals), one), field, boundary=boundary, device=one)
+
+    return cast(Array, over_devices(given, device, part, "orbitals apply_potential"))
 
 
 @taken
@@ -126,13 +131,7 @@ def density(
     given: Any = psi
     if not others:
         checks.check_orbitals(given, AXES)
-    count = given.shape[0] if len(given.shape) > AXES else 1
-    many = [1.0] * count if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
-    weights = [checks.factor(weight, "occupation") for weight in many]
-    if not count or len(weights) != count:
-        raise ArgumentError(
-            f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
-        )
+    weights = _weights(given, occupation)
     if device is not None and batch.one_device(device) is None:
         if others:
             return cast(Array, foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
@@ -152,7 +151,7 @@ def density(
     if batch.stays(given, device) and (done := on_grid.squares(given, weights, there)) is not None:
         return cast(Array, done)
     total: Any = None
-    orbitals = [given] if given.ndim == AXES else [given[place] for place in range(count)]
+    orbitals = [given] if given.ndim == AXES else [given[place] for place in range(len(weights))]
     for orbital, weight in zip(orbitals, weights, strict=True):
         values: Any = magicfilter3d(batch.on_device(orbital, device) if moved else orbital, boundary=boundary, device=device)
         if total is None:
@@ -160,6 +159,18 @@ def density(
             total = Buffer.from_numpy(zeros, values.device) if isinstance(values, Buffer) else zeros
         total = pointwise.add_square(total, values, weight)
     return cast(Array, total.numpy() if moved and isinstance(total, Buffer) else total)
+
+
+def _weights(given: Any, occupation: Sequence[float] | None) -> list[Any]:
+    """The occupation of each orbital, 1 where none is given; raises ArgumentError where there are not as many as orbitals."""
+    count = given.shape[0] if len(given.shape) > AXES else 1
+    many = [1.0] * count if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
+    weights = [checks.factor(weight, "occupation") for weight in many]
+    if not count or len(weights) != count:
+        raise ArgumentError(
+            f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
+        )
+    return weights
 
 
 @taken
@@ -185,13 +196,7 @@ def kinetic(
     """
     given: Any = psi
     others = foreign.is_foreign(psi)
-    if not (others or isinstance(psi, (np.ndarray, Buffer))) or not 0 < len(given.shape) <= AXES + 1:
-        have = described(psi)
-        raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")
-    axes = min(len(given.shape), AXES)
-    along = kinds(boundary, axes)
-    if not set(along) <= {"periodic", "zero"}:
-        raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
+    along = _kinetic_boundaries(psi, others, boundary)
     if device is not None and batch.one_device(device) is None:
         if others:
             return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
@@ -201,7 +206,7 @@ def kinetic(
 
         return cast(Array, over_devices(given, device, part, "orbitals kinetic"))
     device = batch.one_device(device)
-    filters = _second_derivatives(_steps(spacing, axes))
+    filters = _second_derivatives(_steps(spacing, len(along)))
     if others or isinstance(psi, Buffer):
         done = axis_sums.on_device(psi, filters, KINETIC.lower, along, device)
         if done is not None:
@@ -218,6 +223,17 @@ def kinetic(
     return cast(
         Array, batch.each(psi, one, (), device, batched=lambda there: axis_sums.on_device(there, filters, KINETIC.lower, along, None))
     )
+
+
+def _kinetic_boundaries(psi: Any, others: bool, boundary: Boundary | Sequence[Boundary]) -> tuple[str, ...]:
+    """That of each axis; raises ArgumentError for a ``psi`` that has none, and for one with which the size would change."""
+    if not (others or isinstance(psi, (np.ndarray, Buffer))) or not 0 < len(psi.shape) <= AXES + 1:
+        have = described(psi)
+        raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")
+    along = kinds(boundary, min(len(psi.shape), AXES))
+    if not set(along) <= {"periodic", "zero"}:
+        raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
+    return along
 
 
 def _steps(spacing: Any, axes: int) -> tuple[float, ...]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property
+from operator import mul
 
 import numpy as np
 
 from support.ptx_machine.values import from_float, signed, to_float
 
 Place = tuple[int, int]
-Fragments = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-"""A's and B's registers of all lanes."""
 _WARP = 32
 EIGHT_BITS = {"e4m3": (4, 3), "e5m2": (5, 2)}  # bits of the exponent and of the fraction
 _KEPT = 13  # bits of a sum of floats of eight bits below its largest term's first
@@ -77,55 +76,52 @@ def cut(terms: Sequence[float]) -> float:
     return math.fsum(math.trunc(term / unit) * unit for term in terms)
 
 
-def multiply(
-    shape: str, kinds: tuple[str, str], lane: int, fragments: Sequence[tuple[Sequence[int], Sequence[int]]], c: Sequence[int]
-) -> list[int]:
-    """D of one lane: ``fragments`` has A's and B's registers of all lanes; ``kinds`` are those of A and B and of C and D."""
-    _, _, _, place_c = layout(shape, kinds[0])
-    held = tuple((tuple(of_a), tuple(of_b)) for of_a, of_b in fragments)
-    if kinds[1] == "s32":
-        sums = _sums(shape, kinds[0], held)
-        places = (place_c(lane, i) for i in range(len(c)))
-        return [int(start + sums[row][column]) & 0xFFFFFFFF for start, (row, column) in zip(elements(c, "s32"), places, strict=True)]
-    rows, columns = _factors(shape, kinds[0], held)
-    result = []
-    for i, start in enumerate(elements(c, kinds[1])):
-        row, column = place_c(lane, i)
-        products = [x * y for x, y in zip(rows[row], columns[column], strict=True)]
-        total = cut([start, *products]) if kinds[0] in EIGHT_BITS else math.fsum([start, *products])
-        result.append(from_float(total, kinds[1]))
-    return result
+class Factors:
+    """Rows of A and columns of B that the lanes of a warp hold together: ``fragments`` has the registers of both of each lane."""
 
+    def __init__(self, shape: str, kind: str, fragments: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
+        self.shape, self.kind = shape, kind
+        self.rows, self.columns = (
+            [[held[lane][number] for lane, number in line] for line in lines]
+            for lines, held in (
+                (lines, [elements(fragment[operand], kind) for fragment in fragments])
+                for operand, lines in enumerate(_holders(shape, kind))
+            )
+        )
 
-@lru_cache(maxsize=4)
-def _sums(shape: str, kind: str, fragments: Fragments) -> list[list[int]]:
-    """The products of all lanes' integers, row by row of C."""
-    rows, columns = (np.array(lines, np.int64) for lines in _factors(shape, kind, fragments))
-    found: list[list[int]] = (rows @ columns.T).tolist()
-    return found
+    @cached_property
+    def sums(self) -> list[list[int]]:
+        """The products of integers, row by row of C."""
+        found: list[list[int]] = (np.array(self.rows, np.int64) @ np.array(self.columns, np.int64).T).tolist()
+        return found
 
-
-@lru_cache(maxsize=4)
-def _factors(shape: str, kind: str, fragments: Fragments) -> tuple[list[list[float]], ...]:
-    """The rows of A and the columns of B that the lanes' registers hold; each lane asks for them in turn."""
-    found = []
-    for operand, where in enumerate(_holders(shape, kind)):
-        held = [elements(fragment[operand], kind) for fragment in fragments]
-        lines: dict[int, dict[int, float]] = {}
-        for place, (lane, number) in where.items():
-            line, k = place if operand == 0 else place[::-1]
-            lines.setdefault(line, {})[k] = held[lane][number]
-        found.append([[lines[line][k] for k in sorted(lines[line])] for line in sorted(lines)])
-    return tuple(found)
+    def multiply(self, kind: str, lane: int, c: Sequence[int]) -> list[int]:
+        """D of one lane, of ``c``, its registers of C; ``kind`` is that of both."""
+        places = _places(self.shape, self.kind, lane, len(c))
+        if kind == "s32":
+            return [
+                int(start + self.sums[row][column]) & 0xFFFFFFFF for start, (row, column) in zip(elements(c, kind), places, strict=True)
+            ]
+        add = cut if self.kind in EIGHT_BITS else math.fsum
+        return [
+            from_float(add([start, *map(mul, self.rows[row], self.columns[column])]), kind)
+            for start, (row, column) in zip(elements(c, kind), places, strict=True)
+        ]
 
 
 @cache
-def _holders(shape: str, kind: str) -> tuple[dict[Place, Place], dict[Place, Place]]:
-    """The lane and the element number by row and column of A, and of B."""
+def _places(shape: str, kind: str, lane: int, count: int) -> list[Place]:
+    """Row and column of the elements of C that a lane holds."""
+    place = layout(shape, kind)[3]
+    return [place(lane, i) for i in range(count)]
+
+
+@cache
+def _holders(shape: str, kind: str) -> tuple[list[list[Place]], list[list[Place]]]:
+    """Row by row of A and column by column of B, the lane and the element number of each of its k elements."""
     depth, place_a, place_b, _ = layout(shape, kind)
     rows = int(shape[1 : shape.index("n")])
     of_a, of_b = rows * depth // _WARP, 8 * depth // _WARP
-    return (
-        {place_a(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_a)},
-        {place_b(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_b)},
-    )
+    a = {place_a(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_a)}
+    b = {place_b(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_b)}
+    return [[a[row, k] for k in range(depth)] for row in range(rows)], [[b[k, column] for k in range(depth)] for column in range(8)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from support.ptx_machine.instructions import compute
-from support.ptx_machine.matrix import multiply
+from support.ptx_machine.matrix import Factors
 from support.ptx_machine.thread import UNDEFINED, WARP, WINDOW, Thread, UnsupportedInstructionError
 from support.ptx_machine.values import bits_of, from_float, signed, to_float
 
@@ -282,8 +282,11 @@ def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
         start = [r(thread, symbols) for r in c_read]
 
         def resume(thread: Thread) -> None:
-            everyone = [thread.block.exchange[base + lane, turn] for lane in range(WARP)]
-            for target, value in zip(targets, multiply(shape, (a_kind, c_kind), thread.lane, everyone, start), strict=True):
+            factors = thread.block.factors.get((base, turn))
+            if factors is None:  # the first lane of the warp to come here
+                everyone = [thread.block.exchange[base + lane, turn] for lane in range(WARP)]
+                factors = thread.block.factors[base, turn] = Factors(shape, a_kind, everyone)
+            for target, value in zip(targets, factors.multiply(c_kind, thread.lane, start), strict=True):
                 thread.registers[target.strip()] = value
 
         thread.resume = resume

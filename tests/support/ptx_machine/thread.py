@@ -97,3 +97,5 @@ class Block:
     def __init__(self, special: dict[str, int], shared: bytearray, cluster: Sequence[Block] = ()) -> None:
         self.special, self.shared, self.cluster = special, shared, cluster
         self.exchange: dict[tuple[int, int], Any] = {}
+        self.factors: dict[tuple[int, int], Any] = {}
+        """What the lanes of a warp, by its first, multiply together."""

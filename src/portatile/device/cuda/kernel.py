@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from portatile.device import ranges
-from portatile.device.base import Argument, Memory, complaint
+from portatile.device.base import Argument, Memory
+from portatile.device.copies import complaint
 from portatile.device.cuda import early_start
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from portatile.device import ranges
-from portatile.device.base import Argument, complaint
+from portatile.device.base import Argument
+from portatile.device.copies import complaint
 from portatile.device.module import Kernel, Module
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl

@@ -371,9 +371,8 @@ class Gpu(Point):
             elif k_fast(problem, name):
                 source = "transposed" if self.TURN and takes_vectors_along_k(problem, name) else "columns"
             else:
-                source = "vectors" if takes_vectors(problem, name) else "elements"
-                if self.PAIRS and source == "elements" and takes_vectors(problem, name, _PAIR):
-                    source = "pairs"
+                pairs = self.PAIRS and takes_vectors(problem, name, _PAIR)
+                source = "vectors" if takes_vectors(problem, name) else "pairs" if pairs else "elements"
             facts[f"{name.upper()}_FROM"] = source
             facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
         target = packed_layout((m, n)) if bare_sums else problem.layout["c"]
@@ -396,7 +395,6 @@ def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int
 
     With 8 ``lanes`` B takes the place of the instruction's A: the fastest way where A has k fast and B has not. With 4 it is as written.
     """
-    (down, across), flipped = warps, lanes == 8
-    group = ((4 if flipped else 8) * down, (8 if flipped else 4) * across)
-    point = pipeline(2, group, blocks, kb, stages, lanes, double)
-    return replace(point, TR=4 if flipped else 2, TC=2 if flipped else 4, MMA=True)
+    (down, across), (tr, tc) = warps, (4, 2) if lanes == 8 else (2, 4)
+    point = pipeline(2, (16 // tr * down, 16 // tc * across), blocks, kb, stages, lanes, double)
+    return replace(point, TR=tr, TC=tc, MMA=True)
