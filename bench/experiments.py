@@ -146,7 +146,8 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
         "error": _error(done),
     }
     try:
-        return {**row, **(_found(words[1], folder) if study else {})}
+        found = _found(words[1], folder) if study else {}
+        return {**row, **found, "error": "" if found.get("rows") and done.code == -signal.SIGINT else row["error"]}
     except Exception as error:  # whatever is wrong with one row's files, the others are not lost
         return {**row, "error": row["error"] or f"its files cannot be read: {type(error).__name__}: {error}"[:200]}
 

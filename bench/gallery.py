@@ -1,6 +1,6 @@
 """One page of all studies from what runs of experiments.py kept: of each command the newest run, unless only that was cut off.
 
-python bench/gallery.py first.rows.json.gz second.rows.json.gz -o gallery.html
+python bench/gallery.py first.rows.json.gz second.rows.json.gz --prefer H200 -o gallery.html
 """
 
 from __future__ import annotations
@@ -45,14 +45,18 @@ def kept(files: Sequence[Path]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
         yield from ((command, devices) for command in document["commands"])
 
 
-def newest(files: Sequence[Path]) -> list[tuple[dict[str, Any], list[Any]]]:
-    """Of each command that is listed still the run that is shown, in the order of the experiments."""
-    chosen: dict[str, tuple[dict[str, Any], list[Any]]] = {}
+def newest(files: Sequence[Path], preferred: str = "") -> list[tuple[dict[str, Any], list[Any]]]:
+    """Of each command that is listed still the run that is shown, in the order of the experiments.
+
+    A complete run goes before one that was cut off, then one on a device whose name has ``preferred`` in it, then the newer one.
+    """
+    chosen: dict[str, tuple[tuple[bool, bool], dict[str, Any], list[Any]]] = {}
     for command, devices in kept(files):
+        rank = bool(command["complete"]), any(preferred in info.name for info in devices)
         before = chosen.get(command["words"])
-        if before is None or command["complete"] or not before[0]["complete"]:
-            chosen[command["words"]] = command, devices
-    return [chosen[words] for words in listed() if words in chosen]
+        if before is None or rank >= before[0]:
+            chosen[command["words"]] = rank, command, devices
+    return [chosen[words][1:] for words in listed() if words in chosen]
 
 
 def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
@@ -89,8 +93,9 @@ def main() -> None:
     commands = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands.add_argument("files", nargs="+", type=Path, help="what runs of experiments.py kept, the oldest first")
     commands.add_argument("-o", "--output", type=Path, required=True, help="the page")
+    commands.add_argument("--prefer", default="", help="a part of a device's name: of complete runs those on it")
     options = commands.parse_args()
-    chapters = [made for command, infos in newest(options.files) if (made := chapter(command, infos)) is not None]
+    chapters = [made for command, infos in newest(options.files, options.prefer) if (made := chapter(command, infos)) is not None]
     written(options.output, chapters)
     print(f"{len(chapters)} studies on {options.output}, {options.output.stat().st_size / 1e3:.0f} kB")
 

@@ -99,6 +99,8 @@ def _show(outcome: StudyOutcome) -> None:
         title = study.question if problem is None else f"{study.question} {problem.workload} {problem.dtype}"
         _console.out.print(_console.table(title, shown.headings, shown.cells, left=shown.left))
     _console.out.print()
+    if said := study.answer(rows):
+        _console.out.print(f"{said}.\n", markup=False)
     for note in study.notes(rows):
         _console.out.print(note, markup=False)
     if not maps and (legend := table.legend(study.columns, study.shown(rows))):

@@ -19,6 +19,7 @@ import numpy as np
 from markupsafe import Markup
 
 from portatile import template
+from portatile.device import names as device_names
 from portatile.figures import quantities, svg
 from portatile.records import DeviceInfo
 from portatile.reports import attention, formatting, kernels, overview, sections, tables
@@ -164,16 +165,10 @@ def _state(place: Placed, concerns: Sequence[Concern]) -> dict[str, object]:
 
 def _nicknames(groups: Sequence[Group]) -> dict[str, str]:
     """Short names of devices, by key, where there are several: ``H200 CUDA``."""
-    names = {device_key(group.device): group for group in groups}
-    if len(names) < 2:
-        return dict.fromkeys(names, "")
-    known = [group.device.name for group in names.values()]
-    return {key: _nickname(group, known.count(group.device.name) > 1) for key, group in names.items()}
-
-
-def _nickname(group: Group, shared: bool) -> str:
-    word = group.device.name.split()[-1]
-    return f"{word} {group.way.rpartition(' ')[2]}" if shared else word
+    infos = {device_key(group.device): group.device for group in groups}
+    if len(infos) < 2:
+        return dict.fromkeys(infos, "")
+    return dict(zip(infos, device_names.short(list(infos.values())), strict=True))
 
 
 def _facts(anchor: str, device: DeviceInfo) -> DeviceFacts:

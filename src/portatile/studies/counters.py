@@ -14,6 +14,7 @@ from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
+from portatile.formatting import percent
 from portatile.measure import processor_counters, profiler_counters, runs
 from portatile.measure.profiler_counters import CountedRun
 from portatile.records import Config, Problem, canonical
@@ -139,6 +140,16 @@ def notes(rows: Sequence[CountersRow]) -> list[str]:
     return [f"{row.device}: {row.counter + ': ' if row.counter else ''}{row.status}" for row in rows if row.status != "ok"]
 
 
+def answer(rows: Sequence[CountersRow]) -> str:
+    """The shares that were counted, or why nothing was."""
+    shares = {row.counter: row.value for row in rows if row.value is not None and row.unit in _SHARES}
+    if shares:
+        most = sorted(shares.items(), key=lambda item: -item[1])[:3]
+        return f"{rows[0].workload} on {rows[0].device}: {', '.join(f'{name} {percent(value / 100)}' for name, value in most)}"
+    counted = sum(row.value is not None for row in rows)
+    return f"{counted} counters of {rows[0].workload} on {rows[0].device}" if counted else f"Nothing could be counted: {rows[0].status}"
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     size = 1024 if devices[0].info.kind == "gpu" else 128
     return StudyRequest(devices, CountersOptions(), workloads.get("matmul").problem(dict.fromkeys("mnk", size)))
@@ -163,6 +174,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=CountersOptions,
     notes=notes,
     problem="needed",

@@ -181,6 +181,17 @@ def notes(rows: Sequence[StartsRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[StartsRow]) -> str:
+    """What is saved on the way to 95 % of each optimum."""
+    before = {(row.recording, row.known): row.to_95 for row in rows if row.search == WITHOUT}
+    parts = []
+    for row in (row for row in shown(rows) if row.search == WITH):
+        plain = before.get((row.recording, row.known))
+        if row.to_95 is not None and plain is not None:
+            parts.append(f"{row.recording}: 95 % of the optimum after {row.to_95:g} trials in place of {plain:g}, knowing {row.known}")
+    return ". ".join(parts)
+
+
 STUDY = Study(
     name="foreign-starts",
     answers=("D1.9",),
@@ -202,6 +213,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=StartsOptions,
     finish=finish,
     shown=shown,

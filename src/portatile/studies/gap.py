@@ -31,7 +31,7 @@ from portatile.studies.form import attribution
 from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.gap_builds import Build, Side
 from portatile.studies.gap_durations import Durations
-from portatile.studies.gap_figures import figures, notes
+from portatile.studies.gap_figures import answer, figures, notes
 from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, TAKEN_OVER, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
@@ -39,7 +39,7 @@ from portatile.trials import now
 
 _LENGTH = Length(samples=4, seconds=0.06, most=0.3, enough=1)
 _ON_CPUS = Length(samples=8, seconds=0.2, most=5.0)  # where other programs disturb, the fastest of more
-_AHEAD = 8  # builds that are compiled at once
+_AHEAD = max(8, 2 * (os.cpu_count() or 1))  # builds that are compiled before the next ones are timed
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _compile(builds: Sequence[tuple[Side, GapRow]], seconds: float | None) -> No
     plans = [(optimisations.built_with(side.plan, row.set, side.device.info), side.device) for side, row in builds if row.set is not None]
     if not plans:
         return
-    pool = ThreadPoolExecutor(min(_AHEAD, os.cpu_count() or 1))
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
         wait([pool.submit(_into_the_cache, plan, device) for plan, device in plans], seconds)
     finally:
@@ -261,6 +261,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=GapOptions,
     finish=finish,
     shown=lambda rows: [replace(row, saved=None) if row.order in COMPARED else row for row in rows if row.order],

@@ -33,8 +33,10 @@ _DIFFERENCES = (
     (LEVELLED, "What is taken from both until they are equal"),
     (BETWEEN, "What explains the difference, averaged over all orders"),
 )
+_ANSWERS = ("THE DIFFERENCE", "explained", "no optimisation", "what remains", "there is no")
 _EXPLAINED = 0.8
 _FAR = 2.0  # times the difference
+_WORTH = 0.005  # a share that is told
 
 
 def figures(rows: Sequence[GapRow]) -> list[Figure]:
@@ -118,6 +120,19 @@ def notes(rows: Sequence[GapRow]) -> list[str]:
         for before, after in pairwise(steps):
             lines.append(f"{side}, + {after.added}: {changes(before, after)}")
     return lines + _compared(rows)
+
+
+def answer(rows: Sequence[GapRow]) -> str:
+    """The difference and what explains it; of one side the optimisations that explain its speed."""
+    told = [line for line in _compared(rows) if line.startswith(_ANSWERS)]
+    if told:
+        return "; ".join(line.removeprefix("THE DIFFERENCE: ") for line in told)
+    parts = []
+    for side in dict.fromkeys(row.side for row in rows if row.order == AVERAGED):
+        shares = [row for row in rows if row.order == AVERAGED and row.side == side and row.explained is not None]
+        most = sorted(shares, key=lambda row: -abs(row.explained or 0.0))[:3]
+        parts.append(f"{side}: {', '.join(f'{row.added} {percent(row.explained)}' for row in most)} of the speed-up")
+    return ". ".join(parts)
 
 
 def changes(before: GapRow, after: GapRow) -> str:
@@ -238,7 +253,8 @@ def _verdict(parts: Sequence[GapRow], rest: str) -> list[str]:
         return [
             f"no optimisation explains it: whatever is taken from both, the difference is as large. It is in the plain code already: {rest}"
         ]
-    text = f"{percent(1 - abs(left))} of the difference is gone when both do without {_shared(taken)}"
+    named = taken[0].added if len(taken) == 1 else _shared([row for row in taken if abs(row.explained or 0.0) >= _WORTH] or taken)
+    text = f"{percent(1 - abs(left))} of the difference is gone when both do without {named}"
     if abs(left) <= 1 - _EXPLAINED:
         return [f"explained: {text}; {percent(left)} remains"]
     return [f"explained in part: {text}", f"what remains, {percent(left)}, is {rest}"]

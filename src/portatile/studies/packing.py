@@ -20,6 +20,7 @@ from portatile.device.base import Device, Memory
 from portatile.errors import DeviceError, PortatileError
 from portatile.execute import Executable
 from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun
@@ -181,6 +182,17 @@ def figures(rows: Sequence[PackingRow]) -> list[Figure]:
     return [LineChart("Bandwidth of packing", caption, x, y, tuple(curves), tuple(sorted({float(row.size) for row in valid})))]
 
 
+def answer(rows: Sequence[PackingRow]) -> str:
+    """The rates of the kernels at the largest size, beside the driver's."""
+    parts = []
+    for device in dict.fromkeys(row.device for row in rows):
+        largest = max((row.size for row in rows if row.device == device and row.rate), default=0)
+        there = [row for row in rows if (row.device, row.size) == (device, largest) and row.rate]
+        rates = [f"to {row.target} by the {'transposing ' * row.transposes}{row.by} {written(row.rate or 0.0)}" for row in there]
+        parts += [f"{device} at {largest}, GB/s: {', '.join(rates)}"] if rates else []
+    return ". ".join(parts)
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     gpu = all(device.info.kind == "gpu" for device in devices)
     return StudyRequest(devices, PackingOptions((1024, 2048, 4096, 8192) if gpu else (128, 256, 512)))
@@ -216,6 +228,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=PackingOptions,
     notes=notes,
     sample=_sample,
