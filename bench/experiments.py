@@ -277,7 +277,7 @@ class Clock:
 
 def parse() -> argparse.Namespace:
     commands = parser(__doc__, "the best one, its other back ends, and a processor")
-    commands.add_argument("--only", default="", help="experiments, separated by commas: D3.2,gap")
+    commands.add_argument("--only", default="", help="experiments, separated by commas: D3.2,gap,study gap gemm")
     commands.add_argument("--budget", type=float, help="seconds for all together")
     commands.add_argument("--gallery", type=Path, help="write the studies as one page here, and their rows beside it")
     commands.add_argument("--list", action="store_true", help="print the commands and run none")
@@ -292,7 +292,7 @@ def main() -> None:
 
     devices = [every.get(name) for name in options.device] or usual(every.get(), every.devices())
     wanted = {word.strip() for word in options.only.split(",") if word.strip()}
-    chosen = [one for one in experiments() if not wanted or wanted & {*one.ids.split(", "), *one.words.split()}]
+    chosen = [one for one in experiments() if not wanted or wanted & {*one.ids.split(", "), *one.words.split(), one.words}]
     result = options.out / f"experiments-{slug(devices[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     document = {"bench": "experiments", **facts(options.commit), "devices": [asdict(one.info) for one in devices], "rows": []}
     keeper, infos = Keeper(result, document, options.gallery), [one.info for one in devices]

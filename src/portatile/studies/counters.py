@@ -147,6 +147,8 @@ def answer(rows: Sequence[CountersRow]) -> str:
         most = sorted(shares.items(), key=lambda item: -item[1])[:3]
         return f"{rows[0].workload} on {rows[0].device}: {', '.join(f'{name} {percent(value / 100)}' for name, value in most)}"
     counted = sum(row.value is not None for row in rows)
+    if not rows:
+        return ""
     return f"{counted} counters of {rows[0].workload} on {rows[0].device}" if counted else f"Nothing could be counted: {rows[0].status}"
 
 
