@@ -31,6 +31,7 @@ from portatile.store import device_key
 
 _FOLDER = Path(__file__).parent
 _MESSAGES, _LETTERS = 5, 3000
+_NAMED = 3  # devices that the head of the page names
 _PLACES = 3  # problems of each kind of trouble that are named at once
 _STATES = {"ok": "fine", "attention": "needs attention", "failed": "nothing valid"}
 _MEANINGS = {
@@ -195,7 +196,10 @@ def _lede(groups: Sequence[Group]) -> str:
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
     devices = len({device_key(group.device) for group in groups})
     problems = len({group.problem.key for group in groups})
-    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else quantities.count(devices, "device")
+    short = list(dict.fromkeys(_nicknames(groups).values()))
+    named = " and ".join(filter(None, (", ".join(short[:-1]), short[-1])))
+    several = named if len(short) <= _NAMED else quantities.count(devices, "device")
+    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else several
     text = f"{quantities.count(problems, 'problem')} on {where}, {quantities.count(trials, 'trial')}"
     return f"{text}, of which {failed} failed." if failed else f"{text}, none of which failed."
 

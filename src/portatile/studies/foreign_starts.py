@@ -1,8 +1,8 @@
 """How many trials do other tuners' results save? Recorded searches are replayed with and without their best configurations as suggestions.
 
 A recording is searched as ``tune --replay`` does. What is known comes from recordings of the same kernel on other devices or problems
-(T4, caches of Kernel Tuner, results of ours), or from another library's database (CLBlast's) in our parameters; of each file the fastest
-few are taken, and for each the nearest configuration that was recorded.
+(T4, caches of Kernel Tuner, results of ours), or from another library's database (CLBlast's) in our parameters; of each file a few
+of the fastest are taken that differ much, and for each the nearest configuration that was recorded.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def measure(run: Run) -> Iterator[StartsRow]:
 
 
 def starts_of(recording: Recording, path: Path, count: int) -> tuple[Config, ...]:
-    """The recorded configurations that are nearest to the fastest ones of a file, none where that knows other parameters."""
+    """The recorded configurations nearest to fast ones of a file that differ much; none where that knows other parameters."""
     names, table = set(recording.trials[0].config), recording.table()
     space, configs = recording.space(), dict[str, Config]()
     default = recording.default() or recording.trials[0].config
@@ -96,9 +96,7 @@ def starts_of(recording: Recording, path: Path, count: int) -> tuple[Config, ...
         config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)
         if config is not None and canonical(config) in table:
             configs.setdefault(canonical(config), dict(config))
-        if len(configs) == count:
-            break
-    return tuple(configs.values())
+    return foreign_starts.spread_out(list(configs.values()), count)
 
 
 def _fastest(recording: Recording, path: Path, names: set[str]) -> list[Mapping[str, Value]]:

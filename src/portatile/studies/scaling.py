@@ -129,9 +129,9 @@ def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
 def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, caption: str, up: Axis) -> list[Figure]:
     valid = [(row, value) for row in rows if (value := of(row)) is not None]
     curves = []
-    for device, language, algorithm in dict.fromkeys((row.device, row.language, row.algorithm) for row, _ in valid):
+    for device, algorithm in dict.fromkeys((row.device, row.algorithm) for row, _ in valid):
         points = tuple((float(row.size), value) for row, value in valid if (row.device, row.algorithm) == (device, algorithm))
-        curves.append(Series(f"{device} {algorithm} ({language})", points))
+        curves.append(Series(f"{device} {algorithm}", points))
     if not curves:
         return []
     sizes = tuple(sorted({float(row.size) for row, _ in valid}))
