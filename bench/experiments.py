@@ -253,7 +253,7 @@ class Keeper:
         if self.page is None:
             return
         self.commands.append(command)
-        gallery.keep(self.page, infos, self.commands)
+        gallery.keep(self.page, [(one, infos) for one in self.commands])
         made = gallery.chapter(command, infos)
         if made is not None:
             self.chapters.append(made)

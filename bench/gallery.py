@@ -1,6 +1,8 @@
 """One page of all studies from what runs of experiments.py kept: of each command the newest run, unless only that was cut off.
 
-python bench/gallery.py first.rows.json.gz second.rows.json.gz --prefer H200 -o gallery.html
+python bench/gallery.py gallery.rows.json.gz newer.rows.json.gz --prefer H200 -o gallery.html
+
+The rows are written beside the page again: a later run of a few commands joins them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import gzip
 import json
 import shlex
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,9 +31,9 @@ def listed() -> list[str]:
     return [spelled(one["words"]) for one in tomllib.loads((HERE / "experiments.toml").read_text(encoding="utf-8"))["experiment"]]
 
 
-def keep(page_file: Path, infos: Sequence[Any], commands: Sequence[dict[str, Any]]) -> None:
-    """Write what commands gave, their rows too, beside the page."""
-    document = {"devices": [asdict(info) for info in infos], "commands": list(commands)}
+def keep(page_file: Path, commands: Iterable[tuple[dict[str, Any], Sequence[Any]]]) -> None:
+    """Write what commands gave, with their rows and the devices of their run, beside the page."""
+    document = {"commands": [{**command, "devices": [asdict(info) for info in infos]} for command, infos in commands]}
     page_file.with_suffix(".rows.json.gz").write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
 
 
@@ -40,9 +42,8 @@ def kept(files: Sequence[Path]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     from portatile.records import DeviceInfo, from_json
 
     for file in files:
-        document = json.loads(gzip.decompress(file.read_bytes()))
-        devices = from_json(json.dumps(document["devices"]).encode(), list[DeviceInfo])
-        yield from ((command, devices) for command in document["commands"])
+        for command in json.loads(gzip.decompress(file.read_bytes()))["commands"]:
+            yield command, from_json(json.dumps(command["devices"]).encode(), list[DeviceInfo])
 
 
 def newest(files: Sequence[Path], preferred: str = "") -> list[tuple[dict[str, Any], list[Any]]]:
@@ -95,8 +96,10 @@ def main() -> None:
     commands.add_argument("-o", "--output", type=Path, required=True, help="the page")
     commands.add_argument("--prefer", default="", help="a part of a device's name: of complete runs those on it")
     options = commands.parse_args()
-    chapters = [made for command, infos in newest(options.files, options.prefer) if (made := chapter(command, infos)) is not None]
+    chosen = newest(options.files, options.prefer)
+    chapters = [made for command, infos in chosen if (made := chapter(command, infos)) is not None]
     written(options.output, chapters)
+    keep(options.output, chosen)
     print(f"{len(chapters)} studies on {options.output}, {options.output.stat().st_size / 1e3:.0f} kB")
 
 

@@ -146,9 +146,7 @@ def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
     """Ids stay in the command and in the data; chapters of two machines whose ids are equal name their own devices."""
     cuda = replace(DEVICES["gpu"], id="cuda:0", name="NVIDIA H100 80GB HBM3")
     other = replace(cuda, name="NVIDIA H200", id="cuda:0")
-    told = replace(
-        STUDY, answer=lambda rows: "cuda:0 wins", notes=lambda rows: ["cuda:0: it wins; cuda:01 and cuda:0:1 are others"]
-    )
+    told = replace(STUDY, answer=lambda rows: "cuda:0 wins", notes=lambda rows: ["cuda:0: it wins; cuda:01 and cuda:0:1 are others"])
     chapters = [
         StudyOutcome(
             told,

@@ -43,7 +43,9 @@ def figures(rows: Sequence[GapRow]) -> list[Figure]:
     """What makes the difference of two sides; of each the time after each step, each optimisation's share, and its instructions."""
     made: list[Figure] = []
     for order, title in _DIFFERENCES:
-        made += _between([row for row in rows if row.order == order], title)
+        compared = [row for row in rows if row.order == order]
+        if order != BETWEEN or abs(_rest(compared)) <= _FAR:  # shares of a difference that plain builds have many times over say nothing
+            made += _between(compared, title)
     for order, title in ((DOCUMENT, "One optimisation after another, in the document's order"), (GREEDY, "The one that saves most first")):
         made += _ladder([row for row in rows if row.order == order], title)
     made += _shares([row for row in rows if row.order == AVERAGED])
@@ -196,13 +198,18 @@ def _averaged(between: Sequence[GapRow], one: GapRow, other: GapRow) -> list[str
     """The shares over all orders and each optimisation's factor; only factors where the sides begin far apart for a small difference."""
     if not between:
         return []
-    rest = next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
+    rest = _rest(between)
     factors = ", ".join(f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in between)
     lines = [f"as factors, {one.side} over {other.side}: {factors}"]
     if abs(rest) > _FAR:
         return [*lines, "builds without any optimisation differ by far more than finished ones: their shares of the difference say nothing"]
     share = f"{percent(1 - rest)} of the difference, {percent(rest)} is there without any"
     return [f"averaged over all orders the optimisations explain {share}", *lines]
+
+
+def _rest(between: Sequence[GapRow]) -> float:
+    """The share that is there in builds without any optimisation."""
+    return next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
 
 
 def _launches(empty: Sequence[GapRow], complete: Sequence[GapRow]) -> list[str]:
