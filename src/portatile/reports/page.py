@@ -67,7 +67,9 @@ class Live:
 def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the store is empty.", live: Live | None = None) -> str:
     """The page. ``known`` tells what was tuned, for plans that call other problems; ``nothing`` says why there are no groups."""
     scripts = [_file("page.js"), *([_file("live.js")] if live is not None else [])]
-    return template.page(__file__, "page.html").render(
+    return template.page(
+        __file__, "page.html"
+    ).render(
         style=Markup(svg.style() + _file("page.css")),
         script=Markup(scripts[0]),
         live_script=Markup(scripts[-1]),
@@ -76,6 +78,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         live=live,
         whole=live is None or len(groups) != 1,  # one search is followed by its own section alone
         **_head(groups),
+        **({"lede": live.state[0].upper() + live.state[1:]} if live is not None and not groups else {}),
         **_body(groups, known),
         **_downloads(groups),
         **_WORDS,

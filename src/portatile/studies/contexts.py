@@ -336,7 +336,7 @@ def answer(rows: Sequence[ContextsRow]) -> str:
         best = min((row for row in rows if row.devices == devices and row.run), key=lambda row: row.run or 0.0)
         contexts = "a context each" if best.contexts == ONE_EACH else "one context for all"
         queues = f"{_QUEUES[best.queues]} a device"
-        gain = f": {1 / best.relative:.3g} times as fast as the simplest way" if best.relative else ""
+        gain = f": {1 / best.relative:.3g} times as fast as the simplest way" if best.relative and best.relative < 0.995 else ""
         parts.append(f"on {devices} with {contexts}, {queues}, {best.memory} memory{gain}")
     return f"Fastest {'; '.join(parts)}" if parts else ""
 

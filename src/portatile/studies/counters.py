@@ -13,6 +13,7 @@ from portatile import select, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.measure import processor_counters, profiler_counters, runs
@@ -146,10 +147,11 @@ def answer(rows: Sequence[CountersRow]) -> str:
     if shares:
         most = sorted(shares.items(), key=lambda item: -item[1])[:3]
         return f"{rows[0].workload} on {rows[0].device}: {', '.join(f'{name} {percent(value / 100)}' for name, value in most)}"
-    counted = sum(row.value is not None for row in rows)
-    if not rows:
-        return ""
-    return f"{counted} counters of {rows[0].workload} on {rows[0].device}" if counted else f"Nothing could be counted: {rows[0].status}"
+    counted = [row for row in rows if row.value is not None][:3]
+    if not rows or not counted:
+        return f"Nothing could be counted: {rows[0].status}" if rows else ""
+    told = ", ".join(f"{written(row.value or 0.0)} {row.counter}" for row in counted)
+    return f"{rows[0].workload} on {rows[0].device}: {told}"
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
