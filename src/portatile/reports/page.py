@@ -67,9 +67,7 @@ class Live:
 def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the store is empty.", live: Live | None = None) -> str:
     """The page. ``known`` tells what was tuned, for plans that call other problems; ``nothing`` says why there are no groups."""
     scripts = [_file("page.js"), *([_file("live.js")] if live is not None else [])]
-    return template.page(
-        __file__, "page.html"
-    ).render(
+    return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + _file("page.css")),
         script=Markup(scripts[0]),
         live_script=Markup(scripts[-1]),
@@ -77,8 +75,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         nothing=nothing,
         live=live,
         whole=live is None or len(groups) != 1,  # one search is followed by its own section alone
-        **_head(groups),
-        **({"lede": live.state[0].upper() + live.state[1:]} if live is not None and not groups else {}),
+        **_head(groups, live),
         **_body(groups, known),
         **_downloads(groups),
         **_WORDS,
@@ -99,14 +96,14 @@ _WORDS: dict[str, object] = {
 """The template's words, limits and functions, which are the same for every page."""
 
 
-def _head(groups: Sequence[Group]) -> dict[str, object]:
+def _head(groups: Sequence[Group], live: Live | None) -> dict[str, object]:
     """What the head and the foot of the page say: a summary, versions and the time."""
     return {
         "version": _version("portatile"),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "made": datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC"),
-        "lede": _lede(groups),
+        "lede": _lede(groups) if groups or live is None else f"{live.state[0].upper()}{live.state[1:]}.",
         "tiles": overview.tiles(groups),
         "places_of": list(dict.fromkeys(group.device.name for group in groups)),
     }
