@@ -71,7 +71,8 @@ def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
         return None
     try:
         study = discover.get(words[1])
-        named: Any = tuple(SimpleNamespace(info=info) for info in infos if info.id in command["command"])
+        told = command["command"] + json.dumps(command["rows"])
+        named: Any = tuple(SimpleNamespace(info=info) for info in infos if info.id in told)
         rows = from_json(json.dumps(command["rows"]).encode(), list[study.row])  # type: ignore[name-defined]
         ended = conduct.COMPLETE if command["complete"] else conduct.OUT_OF_TIME
         made = conduct.StudyOutcome(study, StudyRequest(named, study.options()), rows, ended, 0, command["seconds"], command["command"])

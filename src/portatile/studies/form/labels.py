@@ -23,7 +23,7 @@ def naming(infos: Sequence[DeviceInfo]) -> Callable[[Any], Any]:
         return lambda shown: shown
     short = {**known, **{info.name: names.hardware(info) for info in infos}}
     short |= {f"{info.name} ({info.id})": known[info.id] for info in infos}
-    pattern = re.compile(rf"(?<![\w:])(?:{'|'.join(map(re.escape, sorted(short, key=len, reverse=True)))})(?!\w|:\w)")
+    pattern = re.compile(rf"(?<![\w:])(?:{'|'.join(map(re.escape, sorted(short, key=len, reverse=True)))})(?!\w|:\w|=)")
 
     def named(shown: Any) -> Any:
         if isinstance(shown, str):
