@@ -111,10 +111,15 @@ def _fastest(recording: Recording, path: Path, names: set[str]) -> list[Mapping[
     if not groups:
         for other in replay.recordings(path):
             same = (other.problem.key, other.device.name) == (problem.key, recording.device.name)
-            if names & set(other.trials[0].config) and not same:  # itself is no other
+            if _one_kernel(names, set(other.trials[0].config)) and not same:  # itself is no other
                 valid = sorted((trial for trial in other.trials if math.isfinite(trial.median)), key=lambda trial: trial.median)
                 groups.append([trial.config for trial in valid[:_LOOKED_AT]])
     return [config for turn in zip_longest(*groups) for config in turn if config is not None][:_LOOKED_AT]
+
+
+def _one_kernel(names: set[str], others: set[str]) -> bool:
+    """Whether parameters are those of one kernel: its texts change, but most names stay; a work-group's size alone says nothing."""
+    return len(names & others) > max(len(names), len(others)) / 2
 
 
 def _mixed(lists: Sequence[Sequence[Config]], count: int) -> tuple[Config, ...]:
