@@ -150,12 +150,12 @@ def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
     chapters = [
         StudyOutcome(
             told,
-            StudyRequest((SimpleNamespace(info=info),), Options()),
+            StudyRequest((SimpleNamespace(info=info),), Options()),  # type: ignore[arg-type]
             [Row("cuda:0", 1, 0.5)],
             COMPLETE,
             0,
             1.0,
-            command,  # type: ignore[arg-type]
+            command,
         )
         for info, command in ((cuda, "portatile study invented a --of 1 --device cuda:0"), (other, "portatile study invented a --of 2"))
     ]

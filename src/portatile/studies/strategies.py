@@ -150,7 +150,7 @@ def notes(measured: Sequence[StrategiesRow]) -> list[str]:
 
 def answer(rows: Sequence[StrategiesRow]) -> str:
     """The best strategy of each recording."""
-    best = {}
+    best: dict[str, tuple[float, StrategiesRow]] = {}
     for row in rows:
         if row.score is not None and row.score > best.get(row.recording, (-math.inf, row))[0]:
             best[row.recording] = row.score, row
