@@ -69,7 +69,7 @@ def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.Monkey
     result = portability_rows.scores(rows)
     assert result[own.problem, own.dtype, own.winner_of] == 1.0, "a device that was not reached is no failure"
     assert len(heard) == 4
-    shown = portability.table(rows)
+    shown = portability_rows.table(rows)
     assert shown.columns == (device.info.id, "absent:0", "PP")
     assert shown.cells[0][0].text == "1.00"
     assert any("not reached in the time" in note and "absent:0" in note for note in portability_rows.notes(rows))
