@@ -26,6 +26,8 @@ def from_results(folder: Path) -> Iterator[Table]:
             cells = (f"{kernel.replace('_', ' ')}, {device.replace('_', ' ')}, {row['configurations']}", row["known"].replace("_", " "))
             rows.append([*cells, shares, f"{before:.1f}", f"{after:.1f}", f"{before - after:+.1f}"])
     every = [_means(row, budget) for row in run.document["rows"]]
+    if not every:
+        return
     before, after = (fmean(pair[place] for pair in every) for place in (0, 1))
     rows.append([f"all {len(every)}", "", "", f"{before:.1f}", f"{after:.1f}", f"{before - after:+.1f}"])
     head = ("searched, configurations", "known from", "suggestions, share of the optimum", "trials to 95 %: without", "with", "saved")
