@@ -21,7 +21,8 @@ MODULES = ("measure", "recorded", "pages", "results", "tables", "convergence")
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The modules of bench/ that make pages; they are scripts beside each other, not a package."""
     monkeypatch.syspath_prepend(BENCH)
-    names = ("recorded", "pages", "results", "tables.gemm", "tables.workloads", "tables.convergence", "tables.precisions", "tables.foreign_starts")
+    made = [f"tables.{name}" for name in ("gemm", "workloads", "convergence", "precisions", "foreign_starts")]
+    names = ("recorded", "pages", "results", *made)
     yield SimpleNamespace(**{name.rpartition(".")[2]: import_module(name) for name in names})
     for name in [name for name in sys.modules if name.partition(".")[0] in MODULES]:
         sys.modules.pop(name)
