@@ -146,7 +146,8 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
         "error": _error(done),
     }
     try:
-        return {**row, **(_found(words[1], folder) if study else {})}
+        found = _found(words[1], folder) if study else {}
+        return {**row, **found, "error": "" if found.get("rows") and done.code == -signal.SIGINT else row["error"]}
     except Exception as error:  # whatever is wrong with one row's files, the others are not lost
         return {**row, "error": row["error"] or f"its files cannot be read: {type(error).__name__}: {error}"[:200]}
 
@@ -252,7 +253,7 @@ class Keeper:
         if self.page is None:
             return
         self.commands.append(command)
-        gallery.keep(self.page, infos, self.commands)
+        gallery.keep(self.page, [(one, infos) for one in self.commands])
         made = gallery.chapter(command, infos)
         if made is not None:
             self.chapters.append(made)
@@ -276,7 +277,7 @@ class Clock:
 
 def parse() -> argparse.Namespace:
     commands = parser(__doc__, "the best one, its other back ends, and a processor")
-    commands.add_argument("--only", default="", help="experiments, separated by commas: D3.2,gap")
+    commands.add_argument("--only", default="", help="experiments, separated by commas: D3.2,gap,study gap gemm")
     commands.add_argument("--budget", type=float, help="seconds for all together")
     commands.add_argument("--gallery", type=Path, help="write the studies as one page here, and their rows beside it")
     commands.add_argument("--list", action="store_true", help="print the commands and run none")
@@ -291,7 +292,7 @@ def main() -> None:
 
     devices = [every.get(name) for name in options.device] or usual(every.get(), every.devices())
     wanted = {word.strip() for word in options.only.split(",") if word.strip()}
-    chosen = [one for one in experiments() if not wanted or wanted & {*one.ids.split(", "), *one.words.split()}]
+    chosen = [one for one in experiments() if not wanted or wanted & {*one.ids.split(", "), *one.words.split(), one.words}]
     result = options.out / f"experiments-{slug(devices[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     document = {"bench": "experiments", **facts(options.commit), "devices": [asdict(one.info) for one in devices], "rows": []}
     keeper, infos = Keeper(result, document, options.gallery), [one.info for one in devices]

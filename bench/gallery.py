@@ -1,6 +1,8 @@
 """One page of all studies from what runs of experiments.py kept: of each command the newest run, unless only that was cut off.
 
-python bench/gallery.py first.rows.json.gz second.rows.json.gz -o gallery.html
+python bench/gallery.py gallery.rows.json.gz newer.rows.json.gz --prefer H200 -o gallery.html
+
+The rows are written beside the page again: a later run of a few commands joins them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import gzip
 import json
 import shlex
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,9 +31,9 @@ def listed() -> list[str]:
     return [spelled(one["words"]) for one in tomllib.loads((HERE / "experiments.toml").read_text(encoding="utf-8"))["experiment"]]
 
 
-def keep(page_file: Path, infos: Sequence[Any], commands: Sequence[dict[str, Any]]) -> None:
-    """Write what commands gave, their rows too, beside the page."""
-    document = {"devices": [asdict(info) for info in infos], "commands": list(commands)}
+def keep(page_file: Path, commands: Iterable[tuple[dict[str, Any], Sequence[Any]]]) -> None:
+    """Write what commands gave, with their rows and the devices of their run, beside the page."""
+    document = {"commands": [{**command, "devices": [asdict(info) for info in infos]} for command, infos in commands]}
     page_file.with_suffix(".rows.json.gz").write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
 
 
@@ -40,19 +42,22 @@ def kept(files: Sequence[Path]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     from portatile.records import DeviceInfo, from_json
 
     for file in files:
-        document = json.loads(gzip.decompress(file.read_bytes()))
-        devices = from_json(json.dumps(document["devices"]).encode(), list[DeviceInfo])
-        yield from ((command, devices) for command in document["commands"])
+        for command in json.loads(gzip.decompress(file.read_bytes()))["commands"]:
+            yield command, from_json(json.dumps(command["devices"]).encode(), list[DeviceInfo])
 
 
-def newest(files: Sequence[Path]) -> list[tuple[dict[str, Any], list[Any]]]:
-    """Of each command that is listed still the run that is shown, in the order of the experiments."""
-    chosen: dict[str, tuple[dict[str, Any], list[Any]]] = {}
+def newest(files: Sequence[Path], preferred: str = "") -> list[tuple[dict[str, Any], list[Any]]]:
+    """Of each command that is listed still the run that is shown, in the order of the experiments.
+
+    A complete run goes before one that was cut off, then one on a device whose name has ``preferred`` in it, then the newer one.
+    """
+    chosen: dict[str, tuple[tuple[bool, bool], dict[str, Any], list[Any]]] = {}
     for command, devices in kept(files):
+        rank = bool(command["complete"]), any(preferred in info.name for info in devices)
         before = chosen.get(command["words"])
-        if before is None or command["complete"] or not before[0]["complete"]:
-            chosen[command["words"]] = command, devices
-    return [chosen[words] for words in listed() if words in chosen]
+        if before is None or rank >= before[0]:
+            chosen[command["words"]] = rank, command, devices
+    return [chosen[words][1:] for words in listed() if words in chosen]
 
 
 def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
@@ -66,7 +71,8 @@ def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
         return None
     try:
         study = discover.get(words[1])
-        named: Any = tuple(SimpleNamespace(info=info) for info in infos if info.id in command["command"])
+        told = command["command"] + json.dumps(command["rows"])
+        named: Any = tuple(SimpleNamespace(info=info) for info in infos if info.id in told)
         rows = from_json(json.dumps(command["rows"]).encode(), list[study.row])  # type: ignore[name-defined]
         ended = conduct.COMPLETE if command["complete"] else conduct.OUT_OF_TIME
         made = conduct.StudyOutcome(study, StudyRequest(named, study.options()), rows, ended, 0, command["seconds"], command["command"])
@@ -89,9 +95,12 @@ def main() -> None:
     commands = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands.add_argument("files", nargs="+", type=Path, help="what runs of experiments.py kept, the oldest first")
     commands.add_argument("-o", "--output", type=Path, required=True, help="the page")
+    commands.add_argument("--prefer", default="", help="a part of a device's name: of complete runs those on it")
     options = commands.parse_args()
-    chapters = [made for command, infos in newest(options.files) if (made := chapter(command, infos)) is not None]
+    chosen = newest(options.files, options.prefer)
+    chapters = [made for command, infos in chosen if (made := chapter(command, infos)) is not None]
     written(options.output, chapters)
+    keep(options.output, chosen)
     print(f"{len(chapters)} studies on {options.output}, {options.output.stat().st_size / 1e3:.0f} kB")
 
 

@@ -18,7 +18,7 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.errors import PortatileError
 from portatile.records import Problem
-from portatile.studies import pairs, portability
+from portatile.studies import pairs, portability, portability_rows
 from portatile.trials import Budget
 
 
@@ -51,7 +51,7 @@ def matrix(chosen: list[Any], options: argparse.Namespace) -> list[dict[str, Any
         request = portability.PortabilityRequest((problem,), None if options.tune is None else Budget.parse(options.tune), recorded)
         rows = portability.matrix(chosen, request)
         document += [asdict(row) for row in rows]
-        scores = portability.scores(rows)
+        scores = portability_rows.scores(rows)
         print(f"\n{options.workload} {portability.describe(problem)} {problem.dtype}: time over that of the device's own winner")
         lines = []
         for name in dict.fromkeys(row.winner_of for row in rows):

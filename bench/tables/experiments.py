@@ -11,7 +11,6 @@ import gallery
 from portatile.studies.form import discover
 from recorded import Run, Table, markdown, processor, runs, through
 
-DOCS = Path(__file__).parents[2] / "docs"
 _TO_COME = "NVIDIA H200"
 _VERDICTS = ("who makes it", "the same code", "explained", "no optimisation", "what remains", "not explained", "finished code")
 _EQUAL = "there is no difference"
@@ -45,10 +44,6 @@ def from_results(folder: Path) -> Iterator[Table]:
     files = frozenset(run.file for of_devices in newest.values() for _, run in of_devices.values())
     commits = ", ".join(sorted({run.commit for of_devices in newest.values() for _, run in of_devices.values()}))
     yield Table("experiments", f"{markdown(head, rows, numbers=False)}\nCommits: {commits}.\n", files)
-
-    pages = sorted((DOCS / "measurements").glob("gallery-*.html"))
-    listed = [f"- [{page.stem.removeprefix('gallery-')}]({page.name})" for page in pages]
-    yield Table("galleries", "\n".join(listed or ["- None is here yet."]) + "\n", files)
 
     gaps = [
         (name, row, run) for of_devices in newest.values() for name, (row, run) in of_devices.items() if row.get("gap", {}).get("sides")

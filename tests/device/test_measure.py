@@ -292,3 +292,15 @@ def test_the_first_ceilings_are_measured_in_a_process_of_their_own(device: Devic
     assert result.copy
     assert result.fp32
     assert "copies" in said[0]
+
+
+def test_operands_are_made_once_for_devices_that_follow_one_another(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = workloads.get("stream").problem({"n": 1000})
+    with runs.prepared(device, problem) as first, runs.prepared(device, problem) as second, runs.prepared(device, problem, 1) as other:
+        assert second.expected is first.expected
+        assert other.expected is not first.expected
+        assert first.timed(runs.known(problem, device).config, SHORT).error <= 1
+        assert second.timed(runs.known(problem, device).config, SHORT).error <= 1
+    monkeypatch.setattr(runs, "_KEPT", 0)
+    with runs.prepared(device, problem, 2) as first, runs.prepared(device, problem, 2) as second:
+        assert second.expected is not first.expected

@@ -17,7 +17,7 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError
 from portatile.records import DeviceInfo, Problem
-from portatile.studies import pairs, portability
+from portatile.studies import pairs, portability, portability_rows
 from portatile.studies.form.measured_configs import Measuring
 from portatile.studies.form.study import Run
 from portatile.studies.portability import Winner
@@ -66,22 +66,22 @@ def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.Monkey
     assert foreign.status
     assert (foreign.loss is None) == (foreign.status != "ok")
     assert (elsewhere.status, unknown.status) == ("not reached", "not reached")
-    result = portability.scores(rows)
+    result = portability_rows.scores(rows)
     assert result[own.problem, own.dtype, own.winner_of] == 1.0, "a device that was not reached is no failure"
     assert len(heard) == 4
-    shown = portability.table(rows)
+    shown = portability_rows.table(rows)
     assert shown.columns == (device.info.id, "absent:0", "PP")
     assert shown.cells[0][0].text == "1.00"
-    assert any("not reached in the time" in note and "absent:0" in note for note in portability.notes(rows))
+    assert any("not reached in the time" in note and "absent:0" in note for note in portability_rows.notes(rows))
 
 
 def test_losses_and_pennycooks_measure(device: Device) -> None:
     blank = portability._row(small(), Winner(device.info.id, None, "none"), device, None)
     assert blank.status == "no winner: none"
     times = {("x", "x"): 1.0, ("x", "y"): 4.0, ("y", "x"): 2.0, ("y", "y"): 1.0}
-    rows = portability.finish([replace(blank, winner_of=a, device=b, seconds=time) for (a, b), time in times.items()])
+    rows = portability_rows.finish([replace(blank, winner_of=a, device=b, seconds=time) for (a, b), time in times.items()])
     assert [row.loss for row in rows] == [1.0, 4.0, 2.0, 1.0]
-    result = portability.scores(rows)
+    result = portability_rows.scores(rows)
     assert result[rows[0].problem, "float32", "x"] == pytest.approx(2 / 5)
     assert result[rows[0].problem, "float32", "y"] == pytest.approx(2 / 3)
 
@@ -100,7 +100,7 @@ def test_one_configuration_for_all(device: Device) -> None:
     assert (own.winner_of, best.winner_of) == (device.info.id, "portable")
     assert (best.status, best.objection) == ("ok", "")
     assert best.found.startswith("searched for: 2 tried")
-    assert any(note.startswith("portable: searched for") for note in portability.notes([own, best]))
+    assert any(note.startswith("portable: searched for") for note in portability_rows.notes([own, best]))
 
 
 @pytest.mark.drawn(1 / 3)

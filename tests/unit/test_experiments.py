@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,3 +92,24 @@ def test_results_are_on_disk_after_each_command_and_the_budget_is_kept(bench: An
     assert bench.Clock(104.0).share(many[0], many)[0] == 4.0
     assert bench.Clock(100.5).share(many[0], many) == (0.0, 0.0)
     assert bench.Clock(None).share(many[0], many)[0] > 600
+
+
+def test_pages_of_several_runs_are_joined(bench: Any, tmp_path: Path) -> None:
+    """Of each command a complete run, then one on the preferred device, then the newer one; its rows can be joined again."""
+
+    def kept(place: int, name: str, *commands: tuple[str, bool]) -> Path:
+        made = [{"words": words, "command": f"portatile {words}", "seconds": float(place), "complete": done} for words, done in commands]
+        page = tmp_path / f"{place}.html"
+        bench.gallery.keep(page, [({**one, "rows": []}, [replace(DEVICE, name=name)]) for one in made])
+        return page.with_suffix(".rows.json.gz")
+
+    files = [
+        kept(1, "NVIDIA H200", ("study phases", True), ("study images", False), ("study packing", True), ("study gone", True)),
+        kept(2, "NVIDIA H100", ("study phases", True), ("study images", True), ("study packing", False), ("study memory", False)),
+    ]
+    chosen = {command["words"]: (command["seconds"], infos[0].name) for command, infos in bench.gallery.newest(files, "H200")}
+    h200, h100 = (1.0, "NVIDIA H200"), (2.0, "NVIDIA H100")
+    assert chosen == {"study phases": h200, "study images": h100, "study packing": h200, "study memory": h100}
+    again = tmp_path / "again.html"
+    bench.gallery.keep(again, bench.gallery.newest(files))
+    assert [command["seconds"] for command, _ in bench.gallery.kept([again.with_suffix(".rows.json.gz")])] == [2.0, 2.0, 1.0, 2.0]

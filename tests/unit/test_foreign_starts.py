@@ -116,3 +116,12 @@ def test_import_says_what_is_usable(tmp_path: Path, capsys: pytest.CaptureFixtur
     output = capsys.readouterr().out
     assert "2 configurations of CLBlast's xgemm, usable for gemm" in output
     assert "the fastest 2 are kept" in output
+
+
+def test_suggestions_differ_among_the_fastest() -> None:
+    """The fastest first, then not its neighbours but what is far from all before; nothing beyond the first few."""
+    configs = [{"x": x, "y": y, "z": 0} for x, y in ((1, 1), (1, 2), (2, 2), (1, 3), *((1, y) for y in range(4, 8)), (9, 9))]
+    assert foreign_starts.spread_out(configs, 1) == (configs[0],)
+    assert foreign_starts.spread_out(configs, 3) == (configs[0], configs[2], configs[1])
+    assert foreign_starts.spread_out(configs[:2], 4) == (configs[0], configs[1])
+    assert foreign_starts.spread_out([], 4) == ()

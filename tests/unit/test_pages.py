@@ -21,7 +21,8 @@ MODULES = ("measure", "recorded", "pages", "results", "tables", "convergence")
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The modules of bench/ that make pages; they are scripts beside each other, not a package."""
     monkeypatch.syspath_prepend(BENCH)
-    names = ("recorded", "pages", "results", "tables.gemm", "tables.workloads", "tables.convergence", "tables.precisions")
+    made = [f"tables.{name}" for name in ("gemm", "workloads", "convergence", "precisions", "foreign_starts")]
+    names = ("recorded", "pages", "results", *made)
     yield SimpleNamespace(**{name.rpartition(".")[2]: import_module(name) for name in names})
     for name in [name for name in sys.modules if name.partition(".")[0] in MODULES]:
         sys.modules.pop(name)
@@ -277,3 +278,16 @@ def test_precisions_are_compared_with_cublas_and_the_newest_stands(bench: Simple
         in emulated
     )
     assert f"| float64, residues | {shape} | 9.0 (6.0) |  | 9.0 (6.0) | 1.00 (1.00) |  |  | 1.00 |  | 1.00 |  | 1234567 |" in emulated
+
+
+def test_trials_that_suggestions_save(bench: SimpleNamespace, tmp_path: Path) -> None:
+    """Means; a search that does not get there counts with one trial more than it has. The newest run stands."""
+    one = {"recording": "a_b-X_1", "known": "a_b-Y", "configurations": 90, "shares": [0.5, 0.98]}
+    rows = [{**one, "without": {"to_95": [10, None]}, "with": {"to_95": [3, 4]}}]
+    for hour, listed in ((1, []), (2, rows)):
+        said = {"bench": "foreign_starts", "time": f"2026-01-01T0{hour}", "commit": "1234567", "device": "none", "budget": 19}
+        write(tmp_path, f"foreign_starts-{hour}", {**said, "rows": listed})
+    (text,) = texts(bench.foreign_starts, tmp_path).values()
+    assert "| a b, X 1, 90 | a b-Y | 0.50, 0.98 | 15.0 | 3.5 | +11.5 |" in text
+    assert "| all 1 |  |  | 15.0 | 3.5 | +11.5 |" in text
+    assert "Means of 2 searches of 19 trials; commit 1234567." in text

@@ -49,3 +49,6 @@ def test_starts_are_recorded_configurations_near_the_fastest(tmp_path: Path) -> 
     assert len({canonical(config) for config in result}) == 3
     path.write_bytes(to_json(recorded()))
     assert foreign_starts.starts_of(mine, path, 3) == ()
+    another = [replace(trial, config={"WIDTH": 32, "A": 1, "B": 2, "C": 3}) for trial in recorded(device=ELSEWHERE)[:2]]
+    path.write_bytes(to_json(another))
+    assert foreign_starts.starts_of(mine, path, 3) == (), "another kernel's with one name in common"

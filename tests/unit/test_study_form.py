@@ -16,9 +16,10 @@ from portatile.errors import UnknownNameError
 from portatile.records import Config, Problem
 from portatile.studies import memory
 from portatile.studies.form import discover, gallery, page, table
-from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
+from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, StudyOutcome, conduct
 from portatile.studies.form.journal import Journal
-from portatile.studies.form.study import EXPERIMENTS, Column, Run, Study
+from portatile.studies.form.study import EXPERIMENTS, Column, Run, Study, StudyRequest
+from support.devices import DEVICES
 from support.invented_study import STUDY, Options, Row, asked, breaks_at, forget, measure, measured
 from support.trials import DEVICE
 
@@ -141,6 +142,33 @@ def test_the_page_needs_nothing_else() -> None:
     assert link.count("%0A") == 5
 
 
+def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
+    """Ids stay in the command and in the data; chapters of two machines whose ids are equal name their own devices."""
+    cuda = replace(DEVICES["gpu"], id="cuda:0", name="NVIDIA H100 80GB HBM3")
+    other = replace(cuda, name="NVIDIA H200", id="cuda:0")
+    told = replace(STUDY, answer=lambda rows: "cuda:0 wins", notes=lambda rows: ["cuda:0: it wins; cuda:01 and cuda:0:1 are others"])
+    chapters = [
+        StudyOutcome(
+            told,
+            StudyRequest((SimpleNamespace(info=info),), Options()),  # type: ignore[arg-type]
+            [Row("cuda:0", 1, 0.5)],
+            COMPLETE,
+            0,
+            1.0,
+            command,
+        )
+        for info, command in ((cuda, "portatile study invented a --of 1 --device cuda:0"), (other, "portatile study invented a --of 2"))
+    ]
+    text = page.render(chapters)
+    assert text.count("H100 CUDA wins") == 2  # on the card too
+    assert "H100 CUDA: it wins; cuda:01 and cuda:0:1 are others" in text
+    assert '<td class="text">H200 CUDA</td>' in text
+    assert "<code>portatile study invented a --of 1 --device cuda:0</code>" in text
+    assert "Devices: H100 CUDA: NVIDIA H100 80GB HBM3." in text
+    assert "<strong>invented a --of 2</strong>" in text
+    assert 'id="invented-2"' in text
+
+
 def test_a_gallery_shares_its_time_and_tells_what_it_left_out() -> None:
     def fail(run: Run) -> Iterator[Row]:
         raise UnknownNameError("thing", "x", ("y",))
@@ -186,6 +214,7 @@ def test_every_study_is_whole(study: Study) -> None:
     study.options()  # every option has a default
     assert list(study.figures([])) == []
     assert list(study.finish([])) == []
+    assert study.answer([]) == ""
 
 
 def test_text_stands_left_wherever_its_column_is() -> None:

@@ -48,9 +48,10 @@ class Suggesting(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command as click does; an unknown name raises with a suggestion and the known names."""
-        name, known = args[0], self.list_commands(ctx)
-        if name in known or name.startswith("-"):
+        name = args[0]
+        if name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
+        known = self.list_commands(ctx)
         close = get_close_matches(name, known, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""
         raise click.UsageError(f"No such {self.noun} '{name}'.{hint} There are: {', '.join(known)}.", ctx)

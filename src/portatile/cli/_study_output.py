@@ -8,11 +8,13 @@ from pathlib import Path
 import click
 
 from portatile.cli import _console, _files, _heat
+from portatile.device import names
 from portatile.errors import UsageError, reason
 from portatile.figures import png, svg
 from portatile.figures.heat import Heat
 from portatile.studies.form import conduct, page, table
 from portatile.studies.form.conduct import StudyOutcome
+from portatile.studies.form.labels import naming
 
 KINDS = (".csv", ".json", ".svg", ".png", ".html")
 OPTIONS: list[click.Parameter] = [
@@ -78,7 +80,11 @@ class StudyOutput:
             figures = study.figures(rows)
             if not figures:
                 raise UsageError(f"{path} was not written: no row of the study can be drawn; see its table")
-            drawn = svg.document(figures, f"Timed: {study.timed}")
+            infos = [device.info for device in outcome.request.devices]
+            named = naming(infos)
+            where = "; ".join(f"{label}: {info.name}, driver {info.driver}" for label, info in zip(names.short(infos), infos, strict=True))
+            said = (f"{named(answer)}." if (answer := study.answer(rows)) else "", where and f"{where}.", f"Timed: {study.timed}")
+            drawn = svg.document(named(list(figures)), " ".join(filter(None, said)))
             if path.suffix == ".png":
                 png.write(drawn, path)
             else:
@@ -99,6 +105,8 @@ def _show(outcome: StudyOutcome) -> None:
         title = study.question if problem is None else f"{study.question} {problem.workload} {problem.dtype}"
         _console.out.print(_console.table(title, shown.headings, shown.cells, left=shown.left))
     _console.out.print()
+    if said := study.answer(rows):
+        _console.out.print(f"{said}.\n", markup=False)
     for note in study.notes(rows):
         _console.out.print(note, markup=False)
     if not maps and (legend := table.legend(study.columns, study.shown(rows))):

@@ -15,7 +15,7 @@ from portatile.cli import Suggesting, _console, _study_options
 from portatile.cli._study_output import OPTIONS, StudyOutput
 from portatile.cli._workloads import WorkloadGroup
 from portatile.device.base import Device
-from portatile.errors import UsageError
+from portatile.errors import UnknownNameError, UsageError
 from portatile.records import Problem
 from portatile.studies.form import conduct, discover, gallery, page
 from portatile.studies.form.conduct import Conditions, Listener
@@ -42,7 +42,10 @@ class Studies(Suggesting):
         """The command of one study."""
         if cmd_name == _ALL:
             return everything
-        return _command(discover.get(cmd_name)) if cmd_name in discover.studies() else None
+        try:
+            return _command(discover.get(cmd_name))
+        except UnknownNameError:
+            return None
 
 
 @click.group("study", cls=Studies, invoke_without_command=True)

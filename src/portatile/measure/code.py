@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from portatile import cache, device, execute, program
+from portatile.device.target import Target
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Plan, Resources, canonical, digest
 
@@ -73,7 +74,7 @@ def of(plan: Plan, info: DeviceInfo) -> Code:
     kinds: Counter[str] = Counter()
     used: list[Resources] = []
     texts: list[str] = []
-    target = device.target(info, device.backends()[info.backend].assembly)
+    target = assembly_target(info)
     for source in execute.sources(plan):
         built = program.build(source, target, cache.default())
         used += built.resources.values()
@@ -88,6 +89,11 @@ def of(plan: Plan, info: DeviceInfo) -> Code:
     registers = max((resources.registers for resources in used if resources.registers >= 0), default=None)
     spills = max((resources.spill_stores + resources.spill_loads for resources in used if resources.spill_stores >= 0), default=None)
     return Code(dict(families.most_common()), dict(kinds.most_common()), registers, spills, digest(*texts) if texts else "")
+
+
+def assembly_target(info: DeviceInfo) -> Target:
+    """The compiler that makes what can be shown of a device's code."""
+    return device.target(info, device.backends()[info.backend].assembly)
 
 
 def _plain(text: str) -> str:

@@ -17,13 +17,14 @@ from portatile.errors import DeviceError
 from portatile.execute import Executable
 from portatile.records import Binary, Config, Plan, Problem, Source
 from portatile.select import Choice
-from portatile.workload import Expected, Inputs
+from portatile.workload import Expected, Inputs, Workload
 
 BURST = 0.005
 """Seconds of a burst of back-to-back runs: long compared with the clock's resolution and a launch, and short enough that on a busy
 machine some bursts are undisturbed."""
 
 _MOST_RUNS = 4096
+_KEPT = 1 << 30  # bytes of operands and references that stay for the next device
 
 
 @dataclass(frozen=True)
@@ -180,11 +181,40 @@ class PreparedRun:
 @contextmanager
 def prepared(device: Device, problem: Problem, seed: int = 0) -> Iterator[PreparedRun]:
     """Random operands on the device, for as many configurations as are to be timed."""
+    host = _on_the_host(problem, seed)
+    with device.queue() as queue, device.queue(profiling=True) as clock, placed(device, queue, host.inputs) as memory:
+        yield PreparedRun(device, problem, host.inputs, host.expected, memory, queue, clock)
+
+
+@dataclass(frozen=True)
+class _HostSide:
+    """Random operands of a problem and its expected outputs, which nobody writes to."""
+
+    workload: Workload
+    problem: Problem
+    seed: int
+    inputs: Inputs
+    expected: Mapping[str, Expected]
+
+
+_last: list[_HostSide] = []  # at most one: most studies go with one problem from device to device
+
+
+def _on_the_host(problem: Problem, seed: int) -> _HostSide:
+    """Operands and reference, made once for devices that follow one another; large ones are not kept."""
     workload = workloads.get(problem.workload)
+    for last in _last:
+        if last.workload is workload and (last.problem, last.seed) == (problem, seed):
+            return last
+    _last.clear()
     rng = np.random.default_rng(seed)
     inputs = workload.usual_inputs(problem, rng)
-    with device.queue() as queue, device.queue(profiling=True) as clock, placed(device, queue, inputs) as memory:
-        yield PreparedRun(device, problem, inputs, workload.reference(problem, inputs, rng), memory, queue, clock)
+    made = _HostSide(workload, problem, seed, inputs, workload.reference(problem, inputs, rng))
+    size = sum(array.nbytes for array in inputs.operands.values())
+    size += sum(expected.values.nbytes + expected.scale.nbytes for expected in made.expected.values())
+    if size <= _KEPT:
+        _last.append(made)
+    return made
 
 
 def timed(device: Device, problem: Problem, config: Config | None = None, way: Way | None = None) -> Timed:

@@ -89,7 +89,8 @@ class Following:
         live = Live(state, tuple(facts), version, ended)
         if before is not None and before.live.version == version:
             return View(before.html, live)
-        return View(page.render(groups, known_results(), "no trial yet. A search fills this page:", live), live)
+        waiting = "A search has begun; its first trial comes soon." if self.begun else "A search fills this page:"
+        return View(page.render(groups, known_results(), waiting, live), live)
 
 
 def _newest(group: Group) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean, median
 
+from portatile.device import names
 from portatile.figures import quantities
 from portatile.figures.roofline import Kernel, Roof, Roofline
 from portatile.figures.shares import Dot, ShareChart
@@ -67,14 +68,14 @@ def figures(placed: Sequence[Placed]) -> list[Figure]:
 
 
 def _shares(placed: Sequence[Placed]) -> Figure | None:
-    devices, dots = _devices(placed), []
+    ways, dots = _ways(placed), []
     for place in placed:
         group = place.group
         if group.best is None or (share := group.share(group.best)) is None:
             continue
         began = None if group.default is None or group.default.status != "ok" else group.share(group.default)
         label = f"{_caption(place)}: {quantities.percent(share[1])} of {share[0]}, {_reached(group, group.best)}"
-        dot = Dot(share[1], None if began is None else began[1], label, f"#{place.anchor}", devices.index(group.device.name))
+        dot = Dot(share[1], None if began is None else began[1], label, f"#{place.anchor}", ways.index(_way(place)))
         dots.append((group, dot))
     if not dots:
         return None
@@ -82,20 +83,20 @@ def _shares(placed: Sequence[Placed]) -> Figure | None:
         "A mark is a winner, as a share of what its device was measured to reach in what binds it: arithmetic, memory or special functions."
     )
     text += f" Its tail begins at the default. {_half([dot.share for _, dot in dots], quantities.percent)}"
-    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(dots), tuple(devices))
+    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(dots), tuple(ways))
 
 
 def _speedups(placed: Sequence[Placed]) -> Figure | None:
-    devices, dots = _devices(placed), []
+    ways, dots = _ways(placed), []
     for place in placed:
         group = place.group
         if group.best is not None and (gain := group.speedup(group.best)) is not None:
             label = f"{_caption(place)}: {quantities.times(gain)} the default, {_reached(group, group.best)}"
-            dots.append((group, Dot(gain, 1.0, label, f"#{place.anchor}", devices.index(group.device.name))))
+            dots.append((group, Dot(gain, 1.0, label, f"#{place.anchor}", ways.index(_way(place)))))
     if not dots:
         return None
     text = f"A mark is a winner; its tail begins at the default, 1. {_half([dot.share for _, dot in dots], quantities.times)}"
-    return ShareChart("How much faster than the default", text.rstrip(), "times as fast as the default", _rows(dots), tuple(devices), "×")
+    return ShareChart("How much faster than the default", text.rstrip(), "times as fast as the default", _rows(dots), tuple(ways), "×")
 
 
 def _rows(placed: Sequence[tuple[Group, Dot]]) -> tuple[tuple[str, tuple[Dot, ...]], ...]:
@@ -118,7 +119,8 @@ def _roofline(placed: Sequence[Placed]) -> Figure | None:
         label = f"{_caption(place)}: {_reached(group, group.best)}, {quantities.digits(intensity)} operations a byte"
         series = devices.index(group.device.name)
         kernels.append(Kernel(intensity, group.flops / group.best.comparable, label, f"#{place.anchor}", series))
-    roofs = tuple(_roof(name, [place.group for place in placed if place.group.device.name == name]) for name in devices)
+    alike = [[place.group for place in placed if place.group.device.name == name] for name in devices]
+    roofs = tuple(_roof(names.hardware(groups[0].device), groups) for groups in alike)
     if not kernels or not any(roof.bandwidth or roof.levels for roof in roofs):
         return None
     text = (
@@ -140,8 +142,17 @@ def _half(values: Sequence[float], written: Callable[[float], str]) -> str:
     return f"Half of the {len(values)} reach {written(median(values))} or more." if len(values) > 2 else ""
 
 
+def _way(place: Placed) -> str:
+    """The short name of a winner's device, each back end its own."""
+    return place.device or names.hardware(place.group.device)
+
+
+def _ways(placed: Sequence[Placed]) -> list[str]:
+    return list(dict.fromkeys(map(_way, placed)))
+
+
 def _devices(placed: Sequence[Placed]) -> list[str]:
-    """The hardware by name: back ends of one share its roof and its colour."""
+    """The hardware by name: back ends of one share its roof."""
     return list(dict.fromkeys(place.group.device.name for place in placed))
 
 

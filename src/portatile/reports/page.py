@@ -19,6 +19,7 @@ import numpy as np
 from markupsafe import Markup
 
 from portatile import template
+from portatile.device import names as device_names
 from portatile.figures import quantities, svg
 from portatile.records import DeviceInfo
 from portatile.reports import attention, formatting, kernels, overview, sections, tables
@@ -30,6 +31,7 @@ from portatile.store import device_key
 
 _FOLDER = Path(__file__).parent
 _MESSAGES, _LETTERS = 5, 3000
+_NAMED = 3  # devices that the head of the page names
 _PLACES = 3  # problems of each kind of trouble that are named at once
 _STATES = {"ok": "fine", "attention": "needs attention", "failed": "nothing valid"}
 _MEANINGS = {
@@ -73,7 +75,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         nothing=nothing,
         live=live,
         whole=live is None or len(groups) != 1,  # one search is followed by its own section alone
-        **_head(groups),
+        **_head(groups, live),
         **_body(groups, known),
         **_downloads(groups),
         **_WORDS,
@@ -94,14 +96,14 @@ _WORDS: dict[str, object] = {
 """The template's words, limits and functions, which are the same for every page."""
 
 
-def _head(groups: Sequence[Group]) -> dict[str, object]:
+def _head(groups: Sequence[Group], live: Live | None) -> dict[str, object]:
     """What the head and the foot of the page say: a summary, versions and the time."""
     return {
         "version": _version("portatile"),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "made": datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC"),
-        "lede": _lede(groups),
+        "lede": _lede(groups) if groups or live is None else f"{live.state[0].upper()}{live.state[1:]}.",
         "tiles": overview.tiles(groups),
         "places_of": list(dict.fromkeys(group.device.name for group in groups)),
     }
@@ -164,16 +166,10 @@ def _state(place: Placed, concerns: Sequence[Concern]) -> dict[str, object]:
 
 def _nicknames(groups: Sequence[Group]) -> dict[str, str]:
     """Short names of devices, by key, where there are several: ``H200 CUDA``."""
-    names = {device_key(group.device): group for group in groups}
-    if len(names) < 2:
-        return dict.fromkeys(names, "")
-    known = [group.device.name for group in names.values()]
-    return {key: _nickname(group, known.count(group.device.name) > 1) for key, group in names.items()}
-
-
-def _nickname(group: Group, shared: bool) -> str:
-    word = group.device.name.split()[-1]
-    return f"{word} {group.way.rpartition(' ')[2]}" if shared else word
+    infos = {device_key(group.device): group.device for group in groups}
+    if len(infos) < 2:
+        return dict.fromkeys(infos, "")
+    return dict(zip(infos, device_names.short(list(infos.values())), strict=True))
 
 
 def _facts(anchor: str, device: DeviceInfo) -> DeviceFacts:
@@ -200,7 +196,10 @@ def _lede(groups: Sequence[Group]) -> str:
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
     devices = len({device_key(group.device) for group in groups})
     problems = len({group.problem.key for group in groups})
-    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else quantities.count(devices, "device")
+    short = list(dict.fromkeys(_nicknames(groups).values()))
+    named = " and ".join(filter(None, (", ".join(short[:-1]), short[-1])))
+    several = named if len(short) <= _NAMED else quantities.count(devices, "device")
+    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else several
     text = f"{quantities.count(problems, 'problem')} on {where}, {quantities.count(trials, 'trial')}"
     return f"{text}, of which {failed} failed." if failed else f"{text}, none of which failed."
 

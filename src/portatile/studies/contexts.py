@@ -31,6 +31,7 @@ from portatile.trials import now
 
 ONE_EACH, SHARED = "one each", "one for all"
 IN_ORDER, TWO, OUT_OF_ORDER = "one in order", "two in order", "one out of order"
+_QUEUES = {IN_ORDER: "one queue in order", TWO: "two queues in order", OUT_OF_ORDER: "one queue out of order"}
 PAGEABLE, PINNED = "pageable", "pinned"
 
 _LENGTH = 1024  # of a row; a power of two, which the kernel counts on
@@ -328,6 +329,18 @@ def notes(rows: Sequence[ContextsRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[ContextsRow]) -> str:
+    """The fastest way on each platform, over a context each, one queue in order and pageable memory."""
+    parts = []
+    for devices in dict.fromkeys(row.devices for row in rows if row.run):
+        best = min((row for row in rows if row.devices == devices and row.run), key=lambda row: row.run or 0.0)
+        contexts = "a context each" if best.contexts == ONE_EACH else "one context for all"
+        queues = f"{_QUEUES[best.queues]} a device"
+        gain = f": {1 / best.relative:.3g} times as fast as the simplest way" if best.relative and best.relative < 0.995 else ""
+        parts.append(f"on {devices} with {contexts}, {queues}, {best.memory} memory{gain}")
+    return f"Fastest {'; '.join(parts)}" if parts else ""
+
+
 def _sample(given: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(given, ContextsOptions(64 if any(device.info.kind == "gpu" for device in given) else 16))
 
@@ -356,6 +369,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=ContextsOptions,
     finish=finish,
     notes=notes,

@@ -121,6 +121,19 @@ def compare(request: StrategiesRequest, done: Callable[[], None] | None = None) 
     )
 
 
+def to_share(request: StrategiesRequest, share: float) -> list[int | None]:
+    """Of each repetition with the first strategy the evaluations until that share of the optimum; None where it is not reached."""
+    space = Landscape.of(request.recording)
+    budget = request.budget or Budget(evaluations=space.budget())
+    limit = min(budget.evaluations or space.size, space.size)
+    counts = []
+    for repeat in range(request.repeats):
+        run = _replay(request, request.strategies[0], repeat, limit, budget.seconds)
+        first = _first(space.optimum / np.minimum.accumulate(run.times), share)
+        counts.append(int(first) if math.isfinite(first) else None)
+    return counts
+
+
 @dataclass(frozen=True)
 class Landscape:
     """The valid times of a recording in ascending order, and the expected result of random search."""

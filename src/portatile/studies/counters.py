@@ -13,7 +13,9 @@ from portatile import select, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
+from portatile.formatting import percent
 from portatile.measure import processor_counters, profiler_counters, runs
 from portatile.measure.profiler_counters import CountedRun
 from portatile.records import Config, Problem, canonical
@@ -139,6 +141,19 @@ def notes(rows: Sequence[CountersRow]) -> list[str]:
     return [f"{row.device}: {row.counter + ': ' if row.counter else ''}{row.status}" for row in rows if row.status != "ok"]
 
 
+def answer(rows: Sequence[CountersRow]) -> str:
+    """The shares that were counted, or why nothing was."""
+    shares = {row.counter: row.value for row in rows if row.value is not None and row.unit in _SHARES}
+    if shares:
+        most = sorted(shares.items(), key=lambda item: -item[1])[:3]
+        return f"{rows[0].workload} on {rows[0].device}: {', '.join(f'{name} {percent(value / 100)}' for name, value in most)}"
+    counted = [row for row in rows if row.value is not None][:3]
+    if not rows or not counted:
+        return f"Nothing could be counted: {rows[0].status}" if rows else ""
+    told = ", ".join(f"{written(row.value or 0.0)} {row.counter}" for row in counted)
+    return f"{rows[0].workload} on {rows[0].device}: {told}"
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     size = 1024 if devices[0].info.kind == "gpu" else 128
     return StudyRequest(devices, CountersOptions(), workloads.get("matmul").problem(dict.fromkeys("mnk", size)))
@@ -163,6 +178,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=CountersOptions,
     notes=notes,
     problem="needed",

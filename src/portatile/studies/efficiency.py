@@ -20,6 +20,7 @@ from portatile.errors import DeviceError, PortatileError, StoreError, UsageError
 from portatile.figures.bars import BarChart
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
+from portatile.formatting import percent
 from portatile.measure import peaks, runs
 from portatile.measure.runs import Length
 from portatile.records import Problem
@@ -282,6 +283,18 @@ def notes(rows: Sequence[EfficiencyRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[EfficiencyRow]) -> str:
+    """The fastest of each element type: its share of the peak, and per watt."""
+    parts = []
+    for dtype in dict.fromkeys(row.dtype for row in rows):
+        best = max((row for row in rows if row.dtype == dtype and row.gflops), key=lambda row: row.gflops or 0.0, default=None)
+        if best is not None:
+            share = f", {percent(best.of_peak)} of its peak" if best.of_peak else ""
+            watts = f", {written(best.per_watt)} Gflop/s per watt" if best.per_watt else ""
+            parts.append(f"{dtype}: {written(best.gflops or 0.0)} Gflop/s on {best.device}{share}{watts}")
+    return ". ".join(parts)
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, EfficiencyOptions(size=4096 if all(device.info.kind == "gpu" for device in devices) else 512))
 
@@ -315,6 +328,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=EfficiencyOptions,
     notes=notes,
     devices="all",

@@ -20,6 +20,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import PortatileError, UnknownNameError
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.process_phases import ProcessRun, in_a_process
@@ -237,6 +238,20 @@ def notes(rows: Sequence[FilterRow]) -> list[str]:
     ]
 
 
+def answer(rows: Sequence[FilterRow]) -> str:
+    """How many times as fast as one core the filters are on each device, from the least to the most."""
+    parts = []
+    for device in dict.fromkeys(row.device for row in rows if row.device != ONE_CORE):
+        best = [row for row in rows if row.device == device and row.form == BEST and row.gflops]
+        factors = [row.over_core for row in best if row.over_core]
+        if factors:
+            parts.append(f"{device} {written(min(factors))} to {written(max(factors))} times one core")
+        elif best:
+            rates = [row.gflops or 0.0 for row in best]
+            parts.append(f"{device} {written(min(rates))} to {written(max(rates))} Gflop/s")
+    return f"Along an axis: {', '.join(parts)}" if parts else ""
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, FilterOptions(side=128 if all(device.info.kind == "gpu" for device in devices) else 48))
 
@@ -266,6 +281,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=FilterOptions,
     finish=finish,
     notes=notes,

@@ -9,29 +9,30 @@ of their optimisations' shares; what is left is the ratio of the builds without 
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
 from portatile import cache, execute, program, select, workloads
 from portatile import device as devices
 from portatile.device.base import Device
+from portatile.device.target import Target
 from portatile.errors import PortatileError
 from portatile.measure import code, optimisations, runs
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
-from portatile.records import Config, Plan, Problem, canonical
+from portatile.records import Config, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies import gap_builds
 from portatile.studies.form import attribution
 from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.gap_builds import Build, Side
 from portatile.studies.gap_durations import Durations
-from portatile.studies.gap_figures import figures, notes
+from portatile.studies.gap_figures import answer, figures, notes
 from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, TAKEN_OVER, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
@@ -127,7 +128,7 @@ class _Bench:
 
 def _by_turns(blanks: Sequence[Sequence[GapRow]]) -> Iterator[tuple[int, GapRow]]:
     """The rows with the number of their side, each side's by turns: clocks drift, and who ends the study early has both."""
-    for turn in zip_longest(*blanks):
+    for turn in itertools.zip_longest(*blanks):
         yield from ((place, row) for place, row in enumerate(turn) if row is not None)
 
 
@@ -143,25 +144,29 @@ def _together(side: Side) -> bool:
 
 
 def _compile(builds: Sequence[tuple[Side, GapRow]], seconds: float | None) -> None:
-    """Fill the cache with builds, by several threads, before they are timed; after ``seconds`` nobody waits for them.
+    """Fill the cache with builds, each text by a thread, before they are timed; after ``seconds`` nobody waits for them.
 
     Only the next few: who ends the study early has measured most of what was compiled.
     """
-    plans = [(optimisations.built_with(side.plan, row.set, side.device.info), side.device) for side, row in builds if row.set is not None]
-    if not plans:
+    waiting: dict[tuple[str, Source, int], Target] = {}
+    for side in {id(side): side for side, _ in builds}.values():
+        targets = dict.fromkeys((side.device.target, code.assembly_target(side.device.info)))
+        sets = [row.set for one, row in builds if one is side and row.set is not None]
+        for plan in (optimisations.built_with(side.plan, on, side.device.info) for on in sets):
+            made = itertools.product(execute.sources(plan), enumerate(targets))
+            waiting |= {(side.label, source, place): target for source, (place, target) in made}
+    if not waiting:
         return
-    pool = ThreadPoolExecutor(min(_AHEAD, os.cpu_count() or 1))
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
-        wait([pool.submit(_into_the_cache, plan, device) for plan, device in plans], seconds)
+        wait([pool.submit(_into_the_cache, source, target) for (_, source, _), target in waiting.items()], seconds)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _into_the_cache(plan: Plan, device: Device) -> None:
+def _into_the_cache(source: Source, target: Target) -> None:
     with suppress(PortatileError):  # whoever runs it says what is wrong
-        code.of(plan, device.info)
-        for source in execute.sources(plan):
-            program.build(source, device.target, cache.default())
+        program.build(source, target, cache.default())
 
 
 def chosen(opened: Sequence[Device], problem: Problem, asked: GapOptions) -> list[Side]:
@@ -261,6 +266,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=GapOptions,
     finish=finish,
     shown=lambda rows: [replace(row, saved=None) if row.order in COMPARED else row for row in rows if row.order],

@@ -33,15 +33,19 @@ _DIFFERENCES = (
     (LEVELLED, "What is taken from both until they are equal"),
     (BETWEEN, "What explains the difference, averaged over all orders"),
 )
+_ANSWERS = ("THE DIFFERENCE", "explained", "no optimisation", "what remains", "there is no")
 _EXPLAINED = 0.8
 _FAR = 2.0  # times the difference
+_WORTH = 0.005  # a share that is told
 
 
 def figures(rows: Sequence[GapRow]) -> list[Figure]:
     """What makes the difference of two sides; of each the time after each step, each optimisation's share, and its instructions."""
     made: list[Figure] = []
     for order, title in _DIFFERENCES:
-        made += _between([row for row in rows if row.order == order], title)
+        compared = [row for row in rows if row.order == order]
+        if order != BETWEEN or abs(_rest(compared)) <= _FAR:  # shares of a difference that plain builds have many times over say nothing
+            made += _between(compared, title)
     for order, title in ((DOCUMENT, "One optimisation after another, in the document's order"), (GREEDY, "The one that saves most first")):
         made += _ladder([row for row in rows if row.order == order], title)
     made += _shares([row for row in rows if row.order == AVERAGED])
@@ -120,6 +124,19 @@ def notes(rows: Sequence[GapRow]) -> list[str]:
     return lines + _compared(rows)
 
 
+def answer(rows: Sequence[GapRow]) -> str:
+    """The difference and what explains it; of one side the optimisations that explain its speed."""
+    told = [line for line in _compared(rows) if line.startswith(_ANSWERS)]
+    if told:
+        return "; ".join(line.removeprefix("THE DIFFERENCE: ") for line in told)
+    parts = []
+    for side in dict.fromkeys(row.side for row in rows if row.order == AVERAGED):
+        shares = [row for row in rows if row.order == AVERAGED and row.side == side and row.explained is not None]
+        most = sorted(shares, key=lambda row: -abs(row.explained or 0.0))[:3]
+        parts.append(f"{side}: {', '.join(f'{row.added} {percent(row.explained)}' for row in most)} of the speed-up")
+    return ". ".join(parts)
+
+
 def changes(before: GapRow, after: GapRow) -> str:
     """The changes in the code from one build to another."""
     one, other = families(before), families(after)
@@ -181,13 +198,18 @@ def _averaged(between: Sequence[GapRow], one: GapRow, other: GapRow) -> list[str
     """The shares over all orders and each optimisation's factor; only factors where the sides begin far apart for a small difference."""
     if not between:
         return []
-    rest = next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
+    rest = _rest(between)
     factors = ", ".join(f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in between)
     lines = [f"as factors, {one.side} over {other.side}: {factors}"]
     if abs(rest) > _FAR:
         return [*lines, "builds without any optimisation differ by far more than finished ones: their shares of the difference say nothing"]
     share = f"{percent(1 - rest)} of the difference, {percent(rest)} is there without any"
     return [f"averaged over all orders the optimisations explain {share}", *lines]
+
+
+def _rest(between: Sequence[GapRow]) -> float:
+    """The share that is there in builds without any optimisation."""
+    return next((row.explained or 0.0 for row in between if row.added == REST), 0.0)
 
 
 def _launches(empty: Sequence[GapRow], complete: Sequence[GapRow]) -> list[str]:
@@ -238,7 +260,8 @@ def _verdict(parts: Sequence[GapRow], rest: str) -> list[str]:
         return [
             f"no optimisation explains it: whatever is taken from both, the difference is as large. It is in the plain code already: {rest}"
         ]
-    text = f"{percent(1 - abs(left))} of the difference is gone when both do without {_shared(taken)}"
+    named = taken[0].added if len(taken) == 1 else _shared([row for row in taken if abs(row.explained or 0.0) >= _WORTH] or taken)
+    text = f"{percent(1 - abs(left))} of the difference is gone when both do without {named}"
     if abs(left) <= 1 - _EXPLAINED:
         return [f"explained: {text}; {percent(left)} remains"]
     return [f"explained in part: {text}", f"what remains, {percent(left)}, is {rest}"]

@@ -15,6 +15,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent, spelled
 from portatile.records import Problem
@@ -158,6 +159,16 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[HybridRow]) -> str:
+    """The fastest set, beside the best single device and one core."""
+    best = min((row for row in rows if row.count and row.seconds), key=lambda row: row.seconds or 0.0, default=None)
+    if best is None:
+        return ""
+    over = f", {best.best_speedup:.2f} times the best single device" if best.best_speedup and best.count > 1 else ""
+    core = f", {written(best.core_speedup)} times one core" if best.core_speedup else ""
+    return f"Fastest: {best.devices}, {duration(best.seconds or 0.0)}{over}{core}"
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:
     once = {device.info.physical_id: device for device in devices}
     if len(once) < 2:
@@ -187,6 +198,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=HybridOptions,
     finish=finish,
     notes=notes,

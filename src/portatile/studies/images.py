@@ -22,6 +22,7 @@ from portatile.trials import Trial
 
 BLOCKINGS = ("magma", "nakasato")
 READS = ("memory", "images", "shown")
+_READ = {"memory": "memory", "images": "images", "shown": "memory shown as images"}
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,23 @@ def notes(rows: Sequence[ImagesRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[ImagesRow]) -> str:
+    """The fastest way of each element type, and what images and unrolling make of the same blocking."""
+    parts = []
+    for dtype in dict.fromkeys(row.dtype for row in rows):
+        there = [row for row in rows if row.dtype == dtype and row.gflops]
+        valid = {(row.device, row.blocking, row.reads, row.unrolled): row.gflops or 0.0 for row in there}
+        if not valid:
+            continue
+        device, blocking, reads, unrolled = best = max(valid, key=lambda way: valid[way])
+        text = f"{dtype}: {written(valid[best])} Gflop/s by {blocking} on {device}, read from {_READ[reads]}{', unrolled' * unrolled}"
+        memory, other = valid.get((device, blocking, "memory", unrolled)), valid.get((device, blocking, reads, not unrolled))
+        factors = [f"{valid[best] / memory:.2f} times memory"] if memory and reads != "memory" else []
+        factors += [f"{valid[best] / other:.2f} times {'not ' * unrolled}unrolled"] if other else []
+        parts.append(f"{text} ({', '.join(factors)})" if factors else text)
+    return ". ".join(parts)
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, ImagesOptions(size=2048 if all(device.info.kind == "gpu" for device in devices) else 128))
 
@@ -187,6 +205,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=ImagesOptions,
     notes=notes,
     devices="all",

@@ -22,6 +22,7 @@ from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
+from portatile.formatting import percent
 from portatile.measure import optimisations, runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, DeviceInfo, Plan, Problem
@@ -285,6 +286,20 @@ def notes(rows: Sequence[LadderRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[LadderRow]) -> str:
+    """The best rung of each device, over the first one and beside its library."""
+    parts = []
+    for place in dict.fromkeys(row.device for row in rows if row.rung):
+        rungs = [row for row in rows if row.device == place and row.rung and row.gflops]
+        best, first = max(rungs, key=lambda row: row.gflops or 0.0, default=None), next((row for row in rungs if row.rung == 1), None)
+        if best is None:
+            continue
+        over = f", {(best.gflops or 0.0) / (first.gflops or 1.0):.3g} times the first" if first is not None else ""
+        beside = f", {percent(best.of_library)} of the library" if best.of_library else ""
+        parts.append(f"{place}: {best.by}, {written(best.gflops or 0.0)} Gflop/s{over}{beside}")
+    return ". ".join(parts)
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, LadderOptions())
 
@@ -310,6 +325,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=LadderOptions,
     finish=finish,
     notes=notes,

@@ -234,6 +234,17 @@ def notes(rows: Sequence[MemoryRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[MemoryRow]) -> str:
+    """What local memory saves on each device, and with which block."""
+    parts = []
+    for device, largest in compared_sizes(rows).items():
+        there = [row for row in rows if (row.device, row.size, row.algorithm) == (device, largest, "local") and row.reduction is not None]
+        best = max(there, key=lambda row: row.reduction or 0.0, default=None)
+        if best is not None:
+            parts.append(f"{percent(best.reduction)} of the time on {device} (block {best.block}, size {largest})")
+    return f"Local memory saves {', '.join(parts)}" if parts else ""
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, MemoryRequest(sizes=(64, 256, 512), repeat=2))
 
@@ -259,6 +270,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=MemoryRequest,
     finish=finish,
     notes=notes,

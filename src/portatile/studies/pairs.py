@@ -343,6 +343,19 @@ def notes(rows: Sequence[PairsRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[PairsRow]) -> str:
+    """The best pair of each device, and how much slower the worst is."""
+    parts = []
+    for device in dict.fromkeys(row.device for row in rows):
+        there = [row for row in rows if row.device == device and row.relative]
+        if there:
+            best, worst = (choose(there, key=lambda row: row.relative or 0.0) for choose in (max, min))
+            speed = f", {written(best.gflops)} Gflop/s" if best.gflops else ""
+            pair = f"{best.down}={best.down_value} {best.across}={best.across_value}"
+            parts.append(f"{pair} is best on {device}{speed}; the worst pair reaches {percent(worst.relative)} of it")
+    return ". ".join(parts)
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     size = 1024 if devices[0].info.kind == "gpu" else 128
     problem = workloads.get("matmul").problem({"m": size, "n": size, "k": size})
@@ -369,6 +382,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=MapOptions,
     finish=finish,
     notes=notes,

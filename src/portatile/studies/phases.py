@@ -17,7 +17,7 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.formatting import spelled
+from portatile.formatting import duration, percent, spelled
 from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Problem
@@ -139,6 +139,21 @@ def notes(rows: Sequence[PhasesRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[PhasesRow]) -> str:
+    """What building takes of the first run, and what the cache leaves of it."""
+    parts = []
+    for row in (row for row in rows if row.caches == "empty" and row.total and row.build):
+        took, share = row.total or 0.0, (row.build or 0.0) / (row.total or 1.0)
+        text = f"{row.workload} on {row.device}: {duration(took)} with empty caches, {percent(share)} of it building"
+        after = next((other.total for other in rows if _run_of(other) == _run_of(row) and other.caches == "cached" and other.total), None)
+        parts.append(text if after is None else f"{text}; {duration(after)} from the cache")
+    return ". ".join(parts)
+
+
+def _run_of(row: PhasesRow) -> tuple[str, str, str]:
+    return row.device, row.workload, row.problem
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, PhasesOptions(full=all(device.info.kind == "gpu" for device in devices)))
 
@@ -163,6 +178,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=PhasesOptions,
     notes=notes,
     problem="optional",

@@ -17,44 +17,17 @@ from portatile import select, workloads
 from portatile.device import backends
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError, UsageError
-from portatile.figures.heat import Cell, Heat
-from portatile.figures.svg import Figure
-from portatile.formatting import rate, spelled
+from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.store import ResultStore, known_results
-from portatile.studies import cascade, portable
+from portatile.studies import portable
 from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, measured
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.portability_rows import NOT_REACHED, PortabilityRow, answer, figures, finish, notes
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 
-NOT_REACHED = "not reached"
 _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
-
-
-@dataclass(frozen=True)
-class PortabilityRow:
-    """The winner of the device ``winner_of`` on ``device``. Seconds, ``gflops``, ``loss`` and ``error`` are None where it did not run.
-
-    ``found``: where the winner comes from; ``config``: what ran, as JSON; ``changed``: the parameters in which that is not the winner.
-    """
-
-    workload: str
-    problem: str
-    dtype: str
-    winner_of: str
-    found: str
-    device: str
-    name: str
-    platform: str
-    seconds: float | None
-    gflops: float | None
-    loss: float | None
-    error: float | None
-    objection: str
-    changed: str
-    status: str
-    config: str
 
 
 @dataclass(frozen=True)
@@ -206,29 +179,6 @@ def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
     return matching
 
 
-def scores(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], float]:
-    """Pennycook's measure by problem, element type and device that the winner belongs to; without winners that were not measured yet."""
-    return {key: cascade.measure(losses) for key, losses in _measured_losses(rows).items()}
-
-
-def _measured_losses(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], list[float | None]]:
-    """The losses of each winner on the devices that were measured; without winners of which some are still to come.
-
-    What a study did not reach in its time is not known: it is no failure.
-    """
-    unknown = {(row.problem, row.dtype, row.device) for row in rows if row.winner_of == row.device and row.status == NOT_REACHED}
-    groups: dict[tuple[str, str, str], list[float | None]] = {}
-    incomplete = set()
-    for row in rows:
-        key = row.problem, row.dtype, row.winner_of
-        if (row.problem, row.dtype, row.device) in unknown:
-            continue
-        groups.setdefault(key, []).append(row.loss)
-        if row.status == NOT_REACHED:
-            incomplete.add(key)
-    return {key: losses for key, losses in groups.items() if key not in incomplete}
-
-
 def describe(problem: Problem) -> str:
     """Sizes, and the options that are not the workload's defaults."""
     usual = {name: values[0] for name, values in workloads.get(problem.workload).options.items()}
@@ -290,81 +240,6 @@ def failure(trial: Trial) -> str:
     return f"{trial.status}: {first[:160]} {reason[:160]}".strip(" :")
 
 
-def finish(rows: Sequence[PortabilityRow]) -> list[PortabilityRow]:
-    """Losses, and the rows winner by winner."""
-    own = {(row.problem, row.dtype, row.device): row.seconds for row in rows if row.winner_of == row.device}
-    done = []
-    for row in rows:
-        best = own.get((row.problem, row.dtype, row.device))
-        done.append(replace(row, loss=row.seconds / best) if row.seconds and best else row)
-    problems = list(dict.fromkeys((row.problem, row.dtype) for row in done))
-    winners = list(dict.fromkeys(row.winner_of for row in done))
-    return sorted(done, key=lambda row: (problems.index((row.problem, row.dtype)), winners.index(row.winner_of)))
-
-
-def table(rows: Sequence[PortabilityRow]) -> Heat:
-    """The losses of one problem as a table: a line for each winner, a column for each device, and PP."""
-    places, winners = (list(dict.fromkeys(names)) for names in zip(*((row.device, row.winner_of) for row in rows), strict=True))
-    measures = scores(rows)
-    lines = []
-    for name in winners:
-        by_device = {row.device: row for row in rows if row.winner_of == name}
-        cells = [_cell(by_device[place]) if place in by_device else Cell(None, "-") for place in places]
-        score = measures.get((rows[0].problem, rows[0].dtype, name))
-        told = Cell(None, "?", "not all was measured") if score is None else Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")
-        lines.append((*cells, told))
-    title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype}"
-    caption = "Down: whose winner; across: where it runs; figures: its time over that of the device's own winner. PP: Pennycook's measure."
-    return Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines), caption)
-
-
-def _cell(row: PortabilityRow) -> Cell:
-    if row.loss is None:
-        return Cell(None, row.status.partition(":")[0] or "?", row.status)
-    mark = "*" if row.objection else ""
-    speed = "" if row.gflops is None else f"{row.gflops:.1f} Gflop/s."
-    return Cell(min(1 / row.loss, 1.0), f"{row.loss:.2f}{mark}", f"{speed} {row.objection}".strip())
-
-
-def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
-    """A table of losses for each problem, and its cascade."""
-    groups: dict[tuple[str, str], list[PortabilityRow]] = {}
-    for row in rows:
-        groups.setdefault((row.problem, row.dtype), []).append(row)
-    charts: list[Figure] = []
-    groups = {name: group for name, group in groups.items() if any(row.loss is not None for row in group)}
-    for (problem, dtype), group in groups.items():
-        losses = {winner_of: of_winner for (_, _, winner_of), of_winner in _measured_losses(group).items()}
-        charts += [table(group), *cascade.figures(f"{group[0].workload} {problem} {dtype}", losses)]
-    return charts
-
-
-def notes(rows: Sequence[PortabilityRow]) -> list[str]:
-    """Who is who, where each winner comes from, why something did not run and what rules were passed over."""
-    here = {row.device: row for row in rows}
-    lines = []
-    for name, any_row in here.items():
-        own = next((row for row in rows if row.winner_of == row.device == name), None)
-        speed = "" if own is None or own.gflops is None else f", {rate(own.gflops, 'Gflop/s')}"
-        lines.append(f"{name}: {any_row.name} ({any_row.platform}){speed}; {own.found if own else 'no winner of its own'}")
-    for other in dict.fromkeys(row.winner_of for row in rows):
-        if other == portable.NAME:
-            best = next(row for row in rows if row.winner_of == other)
-            lost = ", ".join(f"{row.loss:.2f} on {row.device}" for row in rows if row.winner_of == other and row.loss is not None)
-            lines.append(f"{other}: {best.found}; it takes {lost or 'part nowhere'}; {best.config}")
-        elif other not in here:
-            lines.append(f"{other}: another machine's device; {next(row.found for row in rows if row.winner_of == other)}")
-    for row in rows:
-        if row.changed:
-            lines.append(f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for")
-        if row.loss is None and row.status != NOT_REACHED:
-            lines.append(f"{row.winner_of} on {row.device}: {row.status}")
-    unmeasured = dict.fromkeys(f"{row.winner_of} on {row.device}" for row in rows if row.status == NOT_REACHED)
-    lines += [f"not reached in the time: {', '.join(unmeasured)}"] if unmeasured else []
-    objections = dict.fromkeys((row.winner_of, row.device, row.objection) for row in rows if row.objection)
-    return lines + [f"* {winner_of} on {place}: not in the device's space, it {text}" for winner_of, place, text in objections]
-
-
 def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:
     size = 512 if any(device.info.kind == "gpu" for device in devices) else 128
     problem = workloads.get("gemm").problem({"m": size, "n": size, "k": size})
@@ -390,6 +265,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=PortabilityOptions,
     finish=finish,
     notes=notes,

@@ -17,6 +17,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError
 from portatile.figures.bars import BarChart
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import spelled
 from portatile.measure.process_phases import ProcessRun, in_a_process
@@ -221,6 +222,19 @@ def notes(rows: Sequence[ProgramRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[ProgramRow]) -> str:
+    """The slower back end's whole runs over the faster one's, and how much faster than the processor the kernels are."""
+    slower = [row for row in rows if row.over_back_end and row.over_back_end > 1 and not row.relaxed]
+    over = [f"{row.program} {row.over_back_end:.2f} ({row.device})" for row in slower]
+    text = f"Whole runs over those of the faster back end: {', '.join(over)}" if over else ""
+    best: dict[str, float] = {}
+    for row in rows:
+        if row.over_cpu and row.kind != "cpu":
+            best[row.program] = max(row.over_cpu, best.get(row.program, 0.0))
+    faster = f"Kernels over the processor's: {', '.join(f'{name} {written(factor)}' for name, factor in best.items())}" if best else ""
+    return ". ".join(filter(None, (text, faster)))
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, ProgramOptions(scale=1 if all(device.info.kind == "gpu" for device in devices) else 64))
 
@@ -250,6 +264,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=ProgramOptions,
     finish=finish,
     notes=notes,

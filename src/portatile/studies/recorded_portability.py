@@ -17,7 +17,7 @@ from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, canonical
 from portatile.studies import portability, portable
 from portatile.studies.form.study import Column, Option, Run, Study, option
-from portatile.studies.portability import PortabilityRow, figures
+from portatile.studies.portability_rows import PortabilityRow, answer, figures, finish, scores
 from portatile.tuning.search import replay
 from portatile.tuning.search.replay import Recording
 
@@ -131,7 +131,7 @@ def _gflops(recording: Recording, seconds: float) -> float | None:
 def notes(rows: Sequence[PortabilityRow]) -> list[str]:
     """Pennycook's measure and the configuration of each winner; what was not recorded, or failed."""
     lines = []
-    for (problem, _, winner), score in portability.scores(rows).items():
+    for (problem, _, winner), score in scores(rows).items():
         of_winner = [row for row in rows if row.winner_of == winner and row.problem == problem]
         lines.append(f"{problem}: {winner} ({of_winner[0].found}): {score:.3f}; {of_winner[0].config}")
         lines += [f"{winner} on {row.device}: {row.status}" for row in of_winner if row.status != "ok"]
@@ -156,8 +156,9 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=RecordedOptions,
-    finish=portability.finish,
+    finish=finish,
     notes=notes,
     devices="none",
 )

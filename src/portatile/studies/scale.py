@@ -273,6 +273,12 @@ def notes(rows: Sequence[ScaleRow]) -> list[str]:
     return lines + [row.status for row in rows if row.what == HERE and row.status != "ok"]
 
 
+def answer(rows: Sequence[ScaleRow]) -> str:
+    """Where each stops scaling, and what binds there."""
+    told = [line for line in notes(rows) if line.startswith(("tuning", "product", "devices here"))]
+    return ". ".join(line[0].upper() + line[1:] for line in told)
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, ScaleOptions(trials=500, measure=4096 if any(device.info.kind == "gpu" for device in devices) else 0))
 
@@ -300,6 +306,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=ScaleOptions,
     finish=finish,
     notes=notes,

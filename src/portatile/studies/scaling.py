@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
-from portatile.formatting import percent
+from portatile.formatting import duration, percent
 from portatile.records import Config
 from portatile.studies import memory
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
@@ -128,9 +129,9 @@ def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
 def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, caption: str, up: Axis) -> list[Figure]:
     valid = [(row, value) for row in rows if (value := of(row)) is not None]
     curves = []
-    for device, language, algorithm in dict.fromkeys((row.device, row.language, row.algorithm) for row, _ in valid):
+    for device, algorithm in dict.fromkeys((row.device, row.algorithm) for row, _ in valid):
         points = tuple((float(row.size), value) for row, value in valid if (row.device, row.algorithm) == (device, algorithm))
-        curves.append(Series(f"{device} {algorithm} ({language})", points))
+        curves.append(Series(f"{device} {algorithm}", points))
     if not curves:
         return []
     sizes = tuple(sorted({float(row.size) for row, _ in valid}))
@@ -155,6 +156,25 @@ def notes(rows: Sequence[ScalingRow]) -> list[str]:
             text += f"; {slowest.kernel / min(local.kernel, plain.kernel):.3g} times as fast as one work-item on {slowest.device}"
         lines.append(text)
     return lines
+
+
+def answer(rows: Sequence[ScalingRow]) -> str:
+    """The fastest at the largest size, and how many times as fast as one work-item of the processor where both were measured."""
+    valid = [row for row in rows if row.kernel]
+    if not valid:
+        return ""
+    largest = max(row.size for row in valid)
+    best = min((row for row in valid if row.size == largest), key=lambda row: row.kernel or 0.0)
+    text = f"Fastest at {largest}: {best.algorithm} memory on {best.device}, {duration(best.kernel or 0.0)}"
+    slow = max((row for row in valid if row.algorithm == "sequential"), key=lambda row: row.size, default=None)
+    if slow is None:
+        return text
+    beside = (row for row in valid if row.size == slow.size and row.algorithm != "sequential")
+    same = min(beside, key=lambda row: row.kernel or 0.0, default=None)
+    if same is None:
+        return text
+    times = (slow.kernel or 0.0) / (same.kernel or 1.0)
+    return f"{text}. At {slow.size} {same.device} is {written(times)} times as fast as one work-item on {slow.device}"
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
@@ -184,6 +204,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=ScalingOptions,
     finish=finish,
     notes=notes,

@@ -148,6 +148,19 @@ def notes(measured: Sequence[StrategiesRow]) -> list[str]:
     return lines
 
 
+def answer(rows: Sequence[StrategiesRow]) -> str:
+    """The best strategy of each recording."""
+    best: dict[str, tuple[float, StrategiesRow]] = {}
+    for row in rows:
+        if row.score is not None and row.score > best.get(row.recording, (-math.inf, row))[0]:
+            best[row.recording] = row.score, row
+    parts = [
+        f"{name}: {row.strategy}" + (f", 95 % of the optimum after {written(row.to_95)} {row.unit}" if row.to_95 is not None else "")
+        for name, (_, row) in best.items()
+    ]
+    return ". ".join(parts)
+
+
 STUDY = Study(
     name="strategies",
     answers=("D1.9",),
@@ -170,6 +183,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=StrategiesOptions,
     shown=few,
     notes=notes,

@@ -177,6 +177,18 @@ def figures(rows: Sequence[WorkGroupRow]) -> list[Figure]:
     return [LineChart(title, caption, x, y, tuple(curves), tuple(sorted({float(row.items) for row in valid})))]
 
 
+def answer(rows: Sequence[WorkGroupRow]) -> str:
+    """The best size of each device and option, and how much longer the worst takes."""
+    parts = []
+    for device, relaxed in dict.fromkeys((row.device, row.relaxed) for row in rows):
+        there = [row for row in rows if (row.device, row.relaxed) == (device, relaxed) and row.relative]
+        if there:
+            best, worst = (choose(there, key=lambda row: row.relative or 0.0) for choose in (min, max))
+            option = "relaxed" if relaxed else "exact"
+            parts.append(f"{device}, {option}: best with {best.items}, {worst.relative:.3g} times as long with {worst.items}")
+    return ". ".join(parts)
+
+
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
     return StudyRequest(devices, WorkGroupRequest(scale=1 if any(device.info.kind == "gpu" for device in devices) else 64))
 
@@ -203,6 +215,7 @@ STUDY = Study(
     ),
     measure=measure,
     figures=figures,
+    answer=answer,
     options=WorkGroupRequest,
     finish=finish,
     sample=_sample,

@@ -13,19 +13,28 @@ from portatile.studies.form.study import Study
 _PACKAGE = "portatile.studies"
 
 
+_PLACE = Path(__file__).parents[1]
+
+
 @cache
 def studies() -> dict[str, Study]:
     """All studies by name, in alphabetical order."""
-    listed: list[Study] = []
-    for module in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
-        declared = None if module.ispkg else getattr(importlib.import_module(f"{_PACKAGE}.{module.name}"), "STUDY", None)
-        if isinstance(declared, Study):
-            listed.append(declared)
+    listed = [study for module in pkgutil.iter_modules([str(_PLACE)]) if not module.ispkg and (study := _of(module.name)) is not None]
     return {study.name: study for study in sorted(listed, key=lambda study: study.name)}
 
 
 def get(name: str) -> Study:
-    """The study called ``name``; raises UnknownNameError with the names there are."""
+    """The study called ``name``; raises UnknownNameError with the names there are. One in a file of its name needs no other file."""
+    module = name.replace("-", "_")
+    if module.isidentifier() and (_PLACE / f"{module}.py").is_file() and (study := _of(module)) is not None and study.name == name:
+        return study
     if name not in studies():
         raise UnknownNameError("study", name, studies())
     return studies()[name]
+
+
+@cache
+def _of(module: str) -> Study | None:
+    """The study that a file declares."""
+    declared = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), "STUDY", None)
+    return declared if isinstance(declared, Study) else None

@@ -9,22 +9,27 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from portatile import template
+from portatile.device import names
 from portatile.figures import svg
 from portatile.figures.quantities import duration
 from portatile.formatting import spelled
+from portatile.records import DeviceInfo
 from portatile.studies.form import conduct, table
 from portatile.studies.form.conduct import StudyOutcome
+from portatile.studies.form.labels import naming
 from portatile.studies.form.study import EXPERIMENTS
 
 _FOLDER = Path(__file__).parent
 _SPOKEN = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")
 _LONGEST = 240  # letters of a cell: it may have several lines
+_HOW = frozenset({"--device", "--between", "--budget", "--output", "--repeat", "--repeats", "--quick", "--fresh"})  # how, not what
 _LONG = 4096  # characters of a table that are worth compressing
 
 
@@ -39,45 +44,81 @@ class Skipped:
 
 def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) -> str:
     """The page, with a chapter for each outcome."""
-    devices = {device.info.id: device.info for outcome in outcomes for device in outcome.request.devices}
+    runs = [tuple(device.info for device in outcome.request.devices) for outcome in outcomes]
+    devices = {(info.id, info.name, info.driver): info for infos in runs for info in infos}
+    apart = len({info.id for info in devices.values()}) < len(devices)  # chapters come from several machines: each names its own devices
     return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),
         title="Studies" if len(outcomes) != 1 else outcomes[0].study.question,
-        chapters=[_chapter(outcome, name) for outcome, name in zip(outcomes, _names(outcomes), strict=True)],
+        chapters=[_chapter(outcome, name, title, apart) for outcome, (name, title) in zip(outcomes, _names(outcomes), strict=True)],
         experiments=EXPERIMENTS if outcomes else "",
         skipped=skipped,
-        devices=list(devices.values()),
+        devices=_described(list(devices.values())),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         machine=f"{platform.system()} {platform.machine()}",
     )
 
 
-def _names(outcomes: Sequence[StudyOutcome]) -> list[str]:
-    """A name for each chapter; of a study that stands there several times the later ones are numbered."""
-    names: list[str] = []
-    for outcome in outcomes:
-        before = sum(other.study.name == outcome.study.name for other in outcomes[: len(names)])
-        names.append(outcome.study.name if not before else f"{outcome.study.name}-{before + 1}")
-    return names
+def _described(infos: Sequence[DeviceInfo]) -> list[str]:
+    """A line for each device: its short name and id, then what its driver says."""
+    return [
+        f"{names.short([info])[0]}: {info.name} ({info.platform}, driver {info.driver}, {info.compute_units} compute units; {info.id})"
+        for info in infos
+    ]
 
 
-def _chapter(outcome: StudyOutcome, name: str) -> dict[str, object]:
+def _names(outcomes: Sequence[StudyOutcome]) -> list[tuple[str, str]]:
+    """An anchor and a title for each chapter: the study, what it is about, and the options by which alike ones differ."""
+    typed = [outcome.command.removeprefix("portatile study ").split() or [outcome.study.name] for outcome in outcomes]
+    titles = [" ".join(_leading(words)) for words in typed]
+    told: list[tuple[str, str]] = []
+    for outcome, words, title in zip(outcomes, typed, titles, strict=True):
+        alike = [_options(other) for other, name in zip(typed, titles, strict=True) if name == title]
+        apart = [text for text in _options(words) if any(text not in other for other in alike)] if len(alike) > 1 else []
+        anchor = re.sub(r"[^a-z0-9]+", "-", outcome.study.name)
+        before = sum(other == anchor or other.startswith(f"{anchor}-") for other, _ in told)
+        told.append((f"{anchor}-{before + 1}" if before else anchor, " ".join([title, *apart])))
+    return told
+
+
+def _leading(words: Sequence[str]) -> list[str]:
+    """The words before the first option."""
+    return list(takewhile(lambda word: not word.startswith("-"), words))
+
+
+def _options(words: Sequence[str]) -> list[str]:
+    """Long options with their values; without devices, sizes and what else says how it was run rather than what was asked."""
+    told, place = [], 0
+    while place < len(words):
+        values = _leading(words[place + 1 :])
+        if words[place].startswith("--") and words[place] not in _HOW:
+            told.append(" ".join([words[place], *values]))
+        place += 1 + len(values) if words[place].startswith("-") else 1
+    return told
+
+
+def _chapter(outcome: StudyOutcome, name: str, title: str, apart: bool) -> dict[str, object]:
     study, rows = outcome.study, outcome.rows
-    figures = study.figures(rows) if rows else []
+    infos = [device.info for device in outcome.request.devices]
+    named = naming(infos)
+    figures = [named(figure) for figure in study.figures(rows)] if rows else []
     drawn = [(figure.title, figure.text, figure.draw(f"{name}-{place}")) for place, figure in enumerate(figures)]
     problem = outcome.request.problem
+    shown = table.readable(study.columns, study.shown(rows), _LONGEST)
     return {
         "name": name,
         "command": outcome.command or f"portatile study {study.name}",
-        "typed": outcome.command.removeprefix("portatile study "),  # tells chapters of one study apart
+        "title": title,
         "answers": ", ".join(study.answers),
         "question": study.question,
+        "answer": named(study.answer(rows)) if rows else "",
         "timed": study.timed,
         "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
+        "devices": [f"{label}: {info.name}" for label, info in zip(names.short(infos), infos, strict=True)] if apart else [],
         "figures": drawn,
         "card": _picture(figures[0].draw(f"{name}-card")) if figures else "",
-        "table": table.readable(study.columns, study.shown(rows), _LONGEST),
-        "notes": study.notes(rows) if rows else [],
+        "table": named(shown),
+        "notes": [named(note) for note in study.notes(rows)] if rows else [],
         "legend": table.legend(study.columns, study.shown(rows)),
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,
         "seconds": duration(outcome.seconds),

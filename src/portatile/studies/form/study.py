@@ -114,6 +114,11 @@ def same(rows: Rows) -> Rows:
     return rows
 
 
+def unanswered(rows: Rows) -> str:
+    """No sentence: the answer of a study whose figures alone say it."""
+    return ""
+
+
 def nothing(rows: Rows) -> list[str]:
     """No remarks: the notes of a study that has none."""
     return []
@@ -125,9 +130,10 @@ class Study:
 
     ``answers``: see ``EXPERIMENTS``. ``minutes``: on a usual device with its defaults. ``timed``: what the times contain.
     ``key``: the fields by which a row is known. ``finish`` makes the table of all rows that were measured: relative times, order.
-    ``figures`` draws it, ``shown`` are the rows that people read (files hold all), ``notes`` are lines below it. ``devices``: where none is
-    named the best one, all, each piece of hardware once (``any``: if there is one), or none at all. ``sample``: what is asked when all
-    studies run, None where the devices given cannot answer. ``by_trials``: it goes on by the tuner's trials instead of rows.
+    ``answer`` says in a sentence or two what came of it. ``figures`` draws it, ``shown`` are the rows that people read (files hold all),
+    ``notes`` are lines below it. ``devices``: where none is named the best one, all, each piece of hardware once (``any``: if there is
+    one), or none at all. ``sample``: what is asked when all studies run, None where the devices given cannot answer. ``by_trials``: it
+    goes on by the tuner's trials instead of rows.
     """
 
     name: str
@@ -142,6 +148,7 @@ class Study:
     figures: Callable[[Rows], Sequence[Figure]]
     options: type[Any] = NoOptions
     finish: Callable[[Rows], Rows] = same
+    answer: Callable[[Rows], str] = unanswered
     shown: Callable[[Rows], Rows] = same
     notes: Callable[[Rows], list[str]] = nothing
     devices: Literal["best", "all", "each", "any", "none"] = "best"

@@ -22,6 +22,7 @@ from portatile.workload import Workload
 _MOST = 4  # suggestions to a search
 _KEPT = 20  # the fastest of each kernel, device, element type and sizes
 _TRIED = 24  # of them are looked at for a problem
+_AMONG = 8  # the first legal ones, among which suggestions are chosen
 _ALIKE = 0.5  # of the parameters that a foreign configuration names: a configuration with fewer is ignored
 
 
@@ -77,9 +78,21 @@ def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = 
         config = nearest(space, default, workload.translated(result.config))
         if config is not None:
             configs.setdefault(canonical(config), config)
-        if len(configs) == count:
+        if len(configs) >= max(_AMONG, count):
             break
-    return tuple(configs.values())
+    return spread_out(list(configs.values()), count)
+
+
+def spread_out(configs: Sequence[Config], count: int) -> tuple[Config, ...]:
+    """The first, then so many that differ in most parameters from those before them; among the first few, which are all fast.
+
+    The fastest of another device lie near to each other: where one does not hold here, its neighbours do not either.
+    """
+    waiting, chosen = list(configs[: max(_AMONG, count)]), list[Config]()
+    while waiting and len(chosen) < count:
+        apart = [min((sum(one[name] != other.get(name) for name in one) for other in chosen), default=0) for one in waiting]
+        chosen.append(waiting.pop(apart.index(max(apart))))
+    return tuple(chosen)
 
 
 def nearest(space: ParameterSpace, default: Config, foreign: Mapping[str, Value]) -> Config | None:
