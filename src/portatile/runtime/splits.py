@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from portatile.device.base import Device
@@ -64,27 +64,46 @@ class Split:
         return "; ".join(filter(None, (text, *failed, self.note, before)))
 
 
-_last: dict[tuple[str, tuple[str, ...]], Split] = {}
+Name = tuple[str, tuple[str, ...]]
+"""A problem, without the layout of its operands, and devices."""
+
+_last: dict[Name, Split | Callable[[], Split]] = {}
 
 
 def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
     """How these devices computed the problem the last time in this process; None if they did not."""
-    return _last.get((_name(problem), tuple(device.info.id for device in devices)))
+    return _made(name(problem, devices))
 
 
 def keep(devices: Sequence[Device], split: Split) -> Split:
     """Remember a split as the latest of its problem."""
-    key = _name(split.problem), tuple(device.info.id for device in devices)
-    _last.pop(key, None)  # the latest comes last
-    _last[key] = split
+    _keep(name(split.problem, devices), split)
     return split
+
+
+def keep_later(place: Name, make: Callable[[], Split]) -> None:
+    """Remember what ``make`` would give, when somebody asks for it, as the latest split of a problem."""
+    _keep(place, make)
 
 
 def latest() -> Split | None:
     """How several devices computed the latest problem of this process; None where there was none."""
-    return next(reversed(_last.values()), None)
+    return _made(next(reversed(_last), None))
 
 
-def _name(problem: Problem) -> str:
-    """A problem without the layout of its operands."""
-    return replace(problem, layout={}).key
+def name(problem: Problem, devices: Sequence[Device]) -> Name:
+    """What the latest split of a problem by these devices is kept under."""
+    return replace(problem, layout={}).key, tuple(device.info.id for device in devices)
+
+
+def _keep(place: Name, split: Split | Callable[[], Split]) -> None:
+    _last.pop(place, None)  # the latest comes last
+    _last[place] = split
+
+
+def _made(place: Name | None) -> Split | None:
+    split = None if place is None else _last.get(place)
+    if callable(split):
+        assert place is not None
+        split = _last[place] = split()
+    return split

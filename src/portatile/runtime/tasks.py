@@ -111,8 +111,12 @@ def _of_steps(whole: Task, cut: Cut, low: int, high: int) -> Task:
 
 def again(known: Task, cut: Cut, low: int, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
     """The part that ``known`` is, from the step ``low`` on, of the same problem on arrays that lie like those it was made for."""
-    whole = replace(known, matrices={**matrices, **_single(matrices)}, scalars=scalars)
-    return _of_steps(whole, cut, low, low + known.problem.sizes[cut.size])
+    return _of_steps(on(known, matrices, scalars), cut, low, low + known.problem.sizes[cut.size])
+
+
+def on(known: Task, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
+    """A task on arrays that lie like those it was made for."""
+    return replace(known, matrices={**matrices, **_single(matrices)}, scalars=scalars)
 
 
 def _packed(problem: Problem, shared: Collection[str]) -> Problem:
