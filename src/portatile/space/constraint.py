@@ -44,7 +44,7 @@ class Constraint:
             except SyntaxError as error:
                 raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
             names = tuple(n for n in code.co_names if n in known or n not in BUILTINS)
-            return cls(names, lambda **values: eval(code, {"__builtins__": BUILTINS}, values), rule, code)
+            return cls(names, lambda **values: eval(code, _GLOBALS, values), rule, code)
         names = tuple(inspect.signature(rule).parameters)
         text = f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})"
         return cls(names, rule, text, words=getattr(rule, "words", ""))
@@ -56,7 +56,7 @@ class Constraint:
         """
         try:
             if self.code is not None:
-                return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
+                return bool(eval(self.code, _GLOBALS, values))
             return bool(self.holds(**{name: values[name] for name in self.reads}))
         except ZeroDivisionError:
             return False
@@ -75,7 +75,7 @@ class Constraint:
         if self.code is None:
             return self.check(values) if all(name in values for name in self.reads) else None
         try:
-            return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
+            return bool(eval(self.code, _GLOBALS, values))
         except NameError:
             return None
         except ZeroDivisionError:
@@ -115,3 +115,4 @@ def _parts(node: ast.AST) -> list[set[str]]:
 
 BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
 BUILTINS |= {"True": True, "False": False, "all": all, "any": any, "ceil": math.ceil, "floor": math.floor, "list": list, "range": range}
+_GLOBALS: dict[str, Any] = {"__builtins__": BUILTINS}

@@ -24,6 +24,7 @@ class Rules:
         self.parameters, self.facts, self.constraints = parameters, facts, constraints
         self.names = tuple(parameters)
         self._asked = self._told = 0
+        self._begun: dict[tuple[Value, type, int], int | None] = {}
         self._parts: dict[tuple[int, int], tuple[str, ...]] = {}
 
     @cached_property
@@ -39,7 +40,18 @@ class Rules:
         return left
 
     def settle(self, values: dict[str, Value], name: str, pending: int) -> int | None:
-        """The constraints that are left of ``pending`` now that ``name`` is bound; None where one is violated."""
+        """The constraints that are left of ``pending`` now that ``name`` is bound; None where one is violated.
+
+        What the first parameter settles, which is much in a space of several forms, is remembered.
+        """
+        if name != self.names[0]:
+            return self._settle(values, name, pending)
+        begun = values[name], type(values[name]), pending
+        if begun not in self._begun:
+            self._begun[begun] = self._settle(values, name, pending)
+        return self._begun[begun]
+
+    def _settle(self, values: dict[str, Value], name: str, pending: int) -> int | None:
         for bit, rule in self._bits[name]:
             if pending & bit and (settled := rule.settle(values)) is not None:
                 if not settled:
