@@ -46,7 +46,10 @@ class SharedRun:
 
 @dataclass(frozen=True)
 class _Answer:
-    """The answer of a process about a run, from when until when by the clock of all processes; ``error`` in units of the bound, of its first."""
+    """The answer of a process about a run, from when until when by the clock of all processes.
+
+    ``error`` in units of the bound, of its first.
+    """
 
     began: float
     ended: float
