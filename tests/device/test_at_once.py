@@ -122,6 +122,8 @@ def test_parts_come_to_end_together(pair: list[str], monkeypatch: pytest.MonkeyP
     split = splits.latest()
     assert split is not None
     assert [share.steps for share in split.shares] == [960, 320]
+    assert split.crossed == 8 * (1280 * 70 + 2 * 70 * 90 + 1280 * 90)  # each is sent all of b
+    assert "GB crossed the links" in str(split)
     assert split.efficiency > 0
 
 

@@ -252,7 +252,9 @@ def _shared(what: Considered, workers: Sequence[_Worker], start: Start, note: st
     if not any(worker.share.failure for worker in workers):
         making = sum(worker.engine.making for worker in workers) - making
         forecast.learn_together(what.devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
-    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
+    far = sum(worker.share.steps for worker in workers if not worker.engine.device.info.unified_memory)
+    crossed = tasks.crossing(workers[0].task, cut, far / size)
+    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted, crossed=crossed)
 
 
 def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
@@ -276,19 +278,20 @@ def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, f
     for worker, one, took in zip(workers, parts, taken, strict=True):
         worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, took.seconds
     if what.key is not None and what.told.tried:
-        at_once.remember(what.key, devices, parts, _teller(what, workers[0].cut.size))
+        at_once.remember(what.key, devices, parts, _teller(what, workers[0].task, workers[0].cut))
     return {worker.share.device: worker.share.rate for worker in workers}
 
 
-def _teller(what: Considered, size: str) -> at_once.Tell:
+def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Tell:
     """Keeps the split of each call that is computed in parts of an earlier one."""
-    place = splits.name(what.task.problem, what.named)
+    place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
 
     def tell(parts: Sequence[at_once.Taking], took: Sequence[at_once.Took], seconds: float) -> None:
         done = [(part.engine.device.info.id, part.high - part.low, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
 
         def made() -> Split:
-            return Split(what.task.problem, size, seconds, tuple(Share(*one) for one in done), what.note, forecast=what.told)
+            shares = tuple(Share(*one) for one in done)
+            return Split(what.task.problem, cut.size, seconds, shares, what.note, forecast=what.told, crossed=crossed)
 
         splits.keep_later(place, made)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from portatile.device.base import Device
-from portatile.formatting import duration
+from portatile.formatting import duration, rate
 from portatile.records import Problem
 from portatile.runtime.forecast import Forecast
 
@@ -34,6 +34,7 @@ class Split:
     ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was expected of a split that has run; 0
     where somebody's rate was not known. One that is ``expected`` has not run: its shares follow from the rates that
     the devices showed before, or with what was tuned for them. ``forecast`` is what all of them and each alone were expected to take.
+    ``crossed``: bytes between host arrays and devices with memory of their own, either way.
     """
 
     problem: Problem
@@ -44,6 +45,7 @@ class Split:
     expected: bool = False
     predicted: float = 0.0
     forecast: Forecast | None = None
+    crossed: int = 0
 
     @property
     def efficiency(self) -> float:
@@ -58,6 +60,8 @@ class Split:
         how = f"{'expected in ' if self.expected else ''}{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
         if self.predicted:
             how += f" where {self.predicted:.2f} was expected"
+        if self.crossed and self.seconds > 0:
+            how += f"; {self.crossed / 1e9:.3g} GB crossed the links, {rate(self.crossed / self.seconds / 1e9, 'GB/s')}"
         shared = f": {', '.join(parts)}; {how}" if parts else ""  # no parts: nothing is known of any device
         text = f"{self.problem.workload} cut along {self.size}{shared}" if self.size else ""
         before = str(self.forecast) if self.forecast is not None and self.forecast.alone else ""
