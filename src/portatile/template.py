@@ -16,6 +16,8 @@ from portatile.cache import Cache
 from portatile.records import Source, Value
 
 _COMPILED = 1 << 25  # bytes of compiled templates that are kept
+_LATE = 256  # texts that are remembered
+_of_late: dict[tuple[Path, Any], str] = {}
 _expands: ContextVar[bool] = ContextVar("expands", default=True)
 
 
@@ -26,8 +28,27 @@ def load(module_file: str, name: str, defines: Mapping[str, Value], **values: An
     ``jinja2.UndefinedError``.
     """
     path = Path(module_file).parent / name
-    text = _template(path).render(values) if _expands.get() else ""
+    text = _expanded(path, values) if _expands.get() else ""
     return Source(name, text, tuple((key, spell(value)) for key, value in defines.items()))
+
+
+def _expanded(path: Path, values: Mapping[str, Any]) -> str:
+    """The text for these values; those of late are remembered, for the parts of a variant and what it is checked on share many."""
+    key = path, _frozen(values)
+    try:
+        text = _of_late.get(key)
+    except TypeError:  # of values that cannot be looked up
+        return _template(path).render(values)
+    if text is None:
+        if len(_of_late) >= _LATE:
+            _of_late.clear()
+        text = _of_late[key] = _template(path).render(values)
+    return text
+
+
+def _frozen(values: Mapping[str, Any]) -> tuple[tuple[str, type, Any], ...]:
+    """Names and values with their types: True is 1, but not as text."""
+    return tuple((name, type(value), _frozen(value) if isinstance(value, dict) else value) for name, value in values.items())
 
 
 @contextmanager

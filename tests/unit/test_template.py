@@ -26,6 +26,7 @@ def expanded(folder: Path, n: int) -> str:
     """As a process that has not expanded anything yet."""
     template._environment.cache_clear()
     template._template.cache_clear()
+    template._of_late.clear()
     return template.load(str(folder / "module.py"), "text.cl", {}, n=n).text
 
 
@@ -37,6 +38,13 @@ def test_a_template_is_compiled_once_for_all_processes(folder: Path, monkeypatch
     monkeypatch.setattr(jinja2.Environment, "compile", compiled)
     (folder / "text.cl").write_text("y{{ n }}")
     assert expanded(folder, 3) == "y3"
+
+
+def test_a_text_is_not_that_of_other_values(folder: Path) -> None:
+    """Which may be equal and have another type, be in a mapping, or be nothing that can be looked up."""
+    (folder / "text.cl").write_text("{{ n }} {{ of.x }}")
+    for n, x in ((1, 1), (True, 1), (1, True), (1.0, 1), ([1], 1), (1, [1]), (1, 1)):
+        assert template.load(str(folder / "module.py"), "text.cl", {}, n=n, of={"x": x}).text == f"{n} {x}"
 
 
 def test_what_was_kept_and_is_damaged_is_made_again(folder: Path) -> None:
