@@ -22,6 +22,7 @@ from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
+from portatile.records import DeviceInfo
 from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
 from portatile.studies.form import links, prediction, shared_run, simulation
@@ -93,7 +94,7 @@ def measure(run: Run) -> Iterator[ScaleRow]:
     chosen_sets = subsets([device.info.id for device in run.devices])
     run.expect(len(WORKERS) + len(DEVICES) + len(recorded) + max(len(chosen_sets), 1))
     for recording in recorded:
-        if (row := as_recorded(recording.trials, options.compilers, overheads)) is not None:
+        if (row := as_recorded(recording.trials, compilers_of(recording.device, options.compilers), overheads)) is not None:
             yield row
     drawn = np.random.default_rng(0).integers(len(costs), size=options.trials)
     chosen = [costs[place] for place in drawn]
@@ -175,6 +176,11 @@ def cost_of(trial: Trial) -> TrialCost | None:
         return None
     compiling = trial.seconds.get("compile", 0.0)
     return TrialCost(compiling, replay.cost(trial) - compiling)
+
+
+def compilers_of(device: DeviceInfo, usual: int) -> int:
+    """Texts that were compiled at once beside a recorded search: of one on a processor as many as that has cores."""
+    return device.compute_units if device.kind == "cpu" else usual
 
 
 def as_recorded(trials: Sequence[Trial], compilers: int, overheads: Overheads) -> ScaleRow | None:
