@@ -16,6 +16,7 @@ import numpy as np
 from portatile.arguments.matrices import Matrix
 from portatile.device import staging
 from portatile.device.base import Memory, Queue
+from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.errors import DeviceError, LaunchError
 from portatile.runtime import memory_limit, tasks
@@ -154,6 +155,8 @@ def run(parts: Sequence[Taking]) -> list[Took]:
         for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
             stack.enter_context(engine.lock)
         begun = [_Begun(stack, taking) for taking in parts]
+        for one in begun:
+            one.compute()
         waiting = list(begun)
         while waiting:  # in the order in which they end: who is waited for too late seems slower than it is
             for one in [one for one in waiting if one.end.done]:
@@ -194,41 +197,48 @@ _known: dict[Hashable, _Known] = {}
 
 
 class _Begun:
-    """A part whose copies and kernels are queued, and its result's way back where that is locked."""
+    """A part whose large operands are under way; ``compute`` queues the rest, kernels, and its result's way back where that is locked."""
 
     def __init__(self, stack: ExitStack, taking: Taking) -> None:
         self.began = time.perf_counter()
-        engine, one, ready = taking.engine, taking.task, taking.ready
-        self._queue: Queue = engine.device.default_queue()
-        stack.enter_context(InFlight(engine.in_flight, self._queue, tuple(one.matrices.values())))
-        memories = self._sent(stack, one)
-        ready.run(self._queue, memories, one.scalars)
-        self._target: Any = one.matrices[one.output].array
-        self._memory = memories[one.output]
+        self._taking, self._task = taking, taking.task
+        device = taking.engine.device
+        self._queue: Queue = device.default_queue()
+        stack.enter_context(InFlight(taking.engine.in_flight, self._queue, tuple(self._task.matrices.values())))
+        self._memories: dict[str, Memory] = {}
+        self._small: list[tuple[Memory, Any]] = []
+        for name, stored in self._task.matrices.items():
+            memory = self._memories[name] = device.allocate(max(nbytes(self._task, name), self._task.problem.itemsize))
+            stack.callback(memory.release)
+            if stored.read and stored.array.size:
+                self._send(memory, stored.array)
+        self._queue.flush()
+        self.end: Event
+        self.seconds = 0.0
+
+    def _send(self, memory: Memory, array: Any) -> None:
+        rows = _rows(array) or (np.ascontiguousarray(array),)
+        if len(rows) == 1 and rows[0].nbytes < _SMALL:
+            self._small.append((memory, rows[0]))
+            return
+        for place, row in enumerate(rows):
+            staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
+
+    def compute(self) -> None:
+        """Queue what is left, when the large operands of all parts are under way."""
+        for memory, array in self._small:
+            self._queue.send(memory, array)
+        self._taking.ready.run(self._queue, self._memories, self._task.scalars)
+        self._target: Any = self._task.matrices[self._task.output].array
+        self._memory = self._memories[self._task.output]
         rows = _rows(self._target)
-        crossing = [locked.crosses(engine.device, row, back=True) for row in rows]  # of all rows, for each counts
+        crossing = [locked.crosses(self._queue.device, row, back=True) for row in rows]  # of all rows, for each counts
         self._coming = bool(rows) and all(crossing)
         if self._coming:
             for place, row in enumerate(rows):
                 self._queue.download(row, self._memory, place * row.nbytes, blocking=False)
         self.end = self._queue.marker()
         self._queue.flush()
-        self.seconds = 0.0
-
-    def _sent(self, stack: ExitStack, one: Task) -> Mapping[str, Memory]:
-        """Memory of each operand; those that are read are under way."""
-        memories: dict[str, Memory] = {}
-        for name, stored in one.matrices.items():
-            memory = memories[name] = self._queue.device.allocate(max(nbytes(one, name), one.problem.itemsize))
-            stack.callback(memory.release)
-            if stored.read and stored.array.size:
-                rows = _rows(stored.array) or (np.ascontiguousarray(stored.array),)
-                if len(rows) == 1 and rows[0].nbytes < _SMALL:
-                    self._queue.send(memory, rows[0])
-                    continue
-                for place, row in enumerate(rows):
-                    staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
-        return memories
 
     def finish(self) -> None:
         """Bring the result of a part that has ended to its place, if it is not there."""
