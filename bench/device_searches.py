@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import portatile
@@ -21,9 +22,11 @@ OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
 def kinds(ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The searches that are compared: on the first device; on each of several at once; one that those share as a fleet."""
-    alone = {"devices": list(ids[:1]), "shared": False}
-    return [alone, {"devices": list(ids), "shared": False}, {"devices": list(ids), "shared": True}] if len(ids) > 1 else [alone]
+    """The searches that are compared: on the first device; on each of several at once; where Dask is, one that those share as a fleet."""
+    alone, each = {"devices": list(ids[:1]), "shared": False}, {"devices": list(ids), "shared": False}
+    if len(ids) == 1:
+        return [alone]
+    return [alone, each, {**each, "shared": True}] if find_spec("distributed") else [alone, each]
 
 
 def tuned(script: str, ids: Sequence[str], size: int, seconds: float, searches: int) -> Iterator[dict[str, Any]]:

@@ -70,7 +70,7 @@ class ScaleOptions:
     files: tuple[Path, ...] = option((), Option("Files of recorded trials, for their times.", argument=True))
     trials: int = option(2000, Option("Trials of the search, drawn from the recorded ones.", least=1))
     compilers: int = option(12, Option("Texts that each worker's machine compiles at once; 0: workers compile.", least=0))
-    client: float = option(0.005, Option("Seconds of the client for each trial: strategy, plan, store.", least=0))
+    client: float = option(0.02, Option("Seconds of the client for each trial: strategy, plan, store; 0.02 for a GEMM on a GPU.", least=0))
     scheduler: float = option(0.001, Option("Seconds of Dask's scheduler for each task.", least=0))
     message: float = option(0.0005, Option("Seconds of a message.", least=0))
     failing: float = option(0.0, Option("Share of trials that end their worker.", least=0))
