@@ -64,7 +64,7 @@ class SharedTimes:
     """Seconds of each run from its beginning to the end of the last process, without the first.
 
     ``reached``: the work done over what the devices could have done meanwhile, of the fastest run; ``shares`` each device's part of it.
-    ``error``: of the first run, in units of its bound. ``note``: why fewer devices than were named took part.
+    ``error``: of the first run, in units of its bound. ``note``: why fewer devices than were named took part in the fastest.
     """
 
     seconds: tuple[float, ...]
@@ -117,7 +117,7 @@ def timed(run: SharedRun, timeout: float = 1800.0) -> SharedTimes:
             for name, share in answer.shares.items():
                 total[name] = total.get(name, 0.0) + share / len(best)
         reached = sum(answer.reached for answer in best) / len(best)
-        notes = "; ".join(dict.fromkeys(answer.note for answer in first if answer.note))
+        notes = "; ".join(dict.fromkeys(answer.note for answer in best if answer.note))
         return SharedTimes(tuple(seconds for seconds, _ in rounds), reached, total, max(answer.error for answer in first), notes)
     finally:
         for child in children:
