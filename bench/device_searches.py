@@ -34,7 +34,7 @@ def tuned(script: str, ids: Sequence[str], size: int, seconds: float, searches: 
     for kind in kinds(ids) * searches:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                yield {**kind, **afresh(script, {**kind, "budget": f"{seconds:.0f}s", "size": size}, folder)}
+                yield {**kind, **afresh(script, {**kind, "budget": f"{seconds:g}s", "size": size}, folder)}
             except ChildError as error:
                 yield {**kind, "error": str(error)[-300:]}
 
