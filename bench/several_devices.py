@@ -8,7 +8,7 @@ python3 bench/several_devices.py --device cuda:0 --device opencl:0:0        one 
 python3 bench/several_devices.py --only "matmul float64"                    one of the cases: also "matmul float32", magicfilter3d,
                                                                             coulomb_potential, mri_q, copies, tuning
 python3 bench/several_devices.py --size 128 --grid 8 --repeat 1 --bytes 1000 --tune 0     whether it runs, in seconds
-python3 bench/several_devices.py --only tuning --tune 12 --searches 5                      searches on one GPU and on all, by turns
+python3 bench/several_devices.py --only tuning --tune 12 --searches 5    searches on one GPU, on each of all, and one on all, by turns
 
 Ways: ``host`` and ``device`` say where the operands lie, on the first device; ``GPUs`` are all devices but CPUs. ``halves`` is one call on
 each GPU, of the part that lies there. A CPU alone computes a part of the problem, for its rate. ``of the sum`` is the rate over the sum of
@@ -21,19 +21,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import permutations
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+import device_links
+import device_searches
 import portatile
-from measure import ChildError, afresh, facts, parser, print_table, rewrite, slug, until_stopped
+from measure import ChildError, facts, parser, print_table, rewrite, slug, until_stopped
 from portatile import device as devices
 from portatile import wavelets
 from portatile.runtime import splits
@@ -44,7 +46,6 @@ _FEW, _SOON = 5, 2.0  # of them at least, and seconds after which there are no m
 _DRAWN = 512  # rows of a matrix
 _CPU_PART = 16  # a CPU alone computes the problem divided by this
 _LONG = 20.0  # seconds of one way, after which no further sample is taken
-_OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
 @dataclass(frozen=True)
@@ -196,16 +197,6 @@ def _fetched(case: Case, crossed: tuple[Any, ...]) -> Any:
     return case.call(crossed[0], crossed[1].to_device(crossed[0].device))
 
 
-def copied(one: Any, other: Any, nbytes: int, repeat: int) -> list[float]:
-    """Bytes a second from a device to another."""
-    there, taken = portatile.Buffer.from_numpy(np.zeros(nbytes, np.uint8), one), []
-    for _ in range(repeat + 2):
-        began = time.perf_counter()
-        there.to_device(other)
-        taken.append(nbytes / (time.perf_counter() - began))
-    return taken[2:]
-
-
 def child(task: Mapping[str, Any]) -> None:
     """A search with an empty store, or a case of which each way is a line."""
     if "case" in task:
@@ -213,27 +204,7 @@ def child(task: Mapping[str, Any]) -> None:
         for name, way in ways(case, devices.several(task["devices"]), task["repeat"], task["until"]):
             print(json.dumps({"name": name, "way": vars(way)}), flush=True)
     else:
-        print(json.dumps(searched(task)))
-
-
-def searched(task: Mapping[str, Any]) -> dict[str, Any]:
-    """For each device the seconds at which each better configuration was known, the best one, and the finalists of the comparison."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in task["devices"]}
-
-    def listen(progress: Any) -> None:
-        known = found[progress.device.id]
-        if progress.best is not None and (not known or progress.best.comparable < known[-1][1]):
-            known.append((progress.seconds, progress.best.comparable))
-
-    results = portatile.tune("gemm", budget=task["budget"], device=task["devices"], listen=listen, **dict.fromkeys("mnk", task["size"]))
-    best = {one.device.id: [one.best.comparable, one.best.config] for one in results}
-    finalists = {
-        one.device.id: [
-            [trial.standing.seconds, *trial.standing.interval, trial.config] for trial in one.trials if trial.standing is not None
-        ]
-        for one in results
-    }
-    return {"steps": found, "best": best, "finalists": finalists, "trials": {one.device.id: len(one.trials) for one in results}}
+        print(json.dumps(device_searches.searched(task)))
 
 
 def in_child(task: Mapping[str, Any]) -> Iterator[tuple[str, Way]]:
@@ -253,17 +224,6 @@ def in_child(task: Mapping[str, Any]) -> Iterator[tuple[str, Way]]:
         raise ChildError(f"{task['case']} ended with {process.returncode} before its last way")
 
 
-def tuned(chosen: Sequence[Any], size: int, seconds: float, searches: int) -> Iterator[dict[str, Any]]:
-    """Searches on the first GPU, and on all at once, by turns and each afresh."""
-    ids = [one.info.id for one in chosen if one.info.kind != "cpu"] or [chosen[0].info.id]
-    for on in ([ids[:1], ids] if len(ids) > 1 else [ids]) * searches:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                yield {"devices": on, **afresh(__file__, {"devices": on, "budget": f"{seconds:.0f}s", "size": size}, folder)}
-            except ChildError as error:
-                yield {"devices": on, "error": str(error)[-300:]}
-
-
 def table(found: Mapping[str, Mapping[str, Way]]) -> None:
     """Every way of each case: time, speed-up over the best GPU alone from the same place, rate over the sum of the rates, shares."""
     rows = []
@@ -281,16 +241,97 @@ def table(found: Mapping[str, Mapping[str, Way]]) -> None:
         print_table(["case", "seconds", "over the best", "of the sum", "shares"], rows)
 
 
-def told(searches: Sequence[Mapping[str, Any]]) -> None:
-    """When each search had found what is within 2 % of the best that any found."""
-    best = min((seconds for one in searches for seconds, _ in one.get("best", {}).values()), default=0.0)
-    for one in searches:
-        for name, steps in one.get("steps", {}).items():
-            within = next((f"{at:.1f} s" for at, seconds in steps if seconds <= _OF_BEST * best), "never")
-            reached = f"{1e3 * steps[-1][1]:.3f} ms" if steps else "nothing"
-            print(f"tuning on {' + '.join(one['devices'])}: {name} {reached} of {1e3 * best:.3f}, within 2 % of it after {within}")
-        if "error" in one:
-            print(f"tuning on {' + '.join(one['devices'])} failed: {one['error']}")
+@dataclass
+class Measured:
+    """All that was measured so far, in a file that is written again after each step: a driver may end the process."""
+
+    options: Any
+    chosen: Sequence[Any]
+    cases: dict[str, dict[str, Way]] = field(default_factory=dict)
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    links: list[dict[str, Any]] = field(default_factory=list)
+    tuning: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+        self._name = f"several_devices-{slug(self.chosen[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+        known = [{"id": one.info.id, "name": one.info.name, "driver": one.info.driver} for one in self.chosen]
+        self._facts = {"bench": "several_devices", **facts(self.options.commit), "devices": known}
+
+    def write(self) -> Path:
+        """The file, with what was measured until now."""
+        rows = [
+            {
+                "case": case,
+                "seconds": {name: way.seconds for name, way in every.items()},
+                "ways": {n: vars(way) for n, way in every.items()},
+            }
+            for case, every in self.cases.items()
+        ]
+        sizes = {"size": self.options.size, "grid": self.options.grid}
+        lists = {"copies": self.copies, "links": self.links, "tuning": self.tuning, "left_out": self.left_out}
+        return rewrite(self.options.out / self._name, json.dumps({**self._facts, **sizes, "cases": rows, **lists}, indent=1) + "\n")
+
+    def asked(self, what: str) -> bool:
+        """Whether this is to be measured."""
+        return not self.options.only or what in self.options.only
+
+    def measure(self) -> None:
+        """Copies, the cases, and the searches, as far as the time goes."""
+        searching = self.options.tune > 0 and self.asked("tuning")
+        kinds = len(device_searches.kinds(self._gpus()))
+        until = self._began + self.options.seconds - (1.3 * kinds * self.options.searches * self.options.tune if searching else 0.0)
+        if self.asked("copies"):
+            self._copy()
+        for case in cases(self.options.size, self.options.grid):
+            if self.asked(case.name) and time.monotonic() > until:
+                self.left_out.append(case.name)
+            elif self.asked(case.name):
+                self._case(case.name, until)
+        if searching:
+            options = self.options
+            for search in device_searches.tuned(__file__, self._gpus(), options.tune_size, options.tune, options.searches):
+                self.tuning.append(search)
+                self.write()
+                device_searches.told([search])
+
+    def _gpus(self) -> list[str]:
+        return [one.info.id for one in self.chosen if one.info.kind != "cpu"] or [self.chosen[0].info.id]
+
+    def _copy(self) -> None:
+        """Copies between each two devices, and over the links of those with memory of their own."""
+        nbytes, repeat = self.options.bytes, self.options.repeat
+        for one, other in permutations(self.chosen, 2):
+            rates = device_links.copied(one, other, nbytes, repeat)
+            self.copies.append({"from": one.info.id, "to": other.info.id, "bytes_per_second": rates})
+        far = [one for one in self.chosen if not one.info.unified_memory]
+        self.links += device_links.links(far, nbytes, repeat) if far else []
+        self.write()
+
+    def _case(self, name: str, until: float) -> None:
+        """Every way of a case, by a process of its own."""
+        given = {key: getattr(self.options, key) for key in ("size", "grid", "repeat")}
+        task = {"case": name, "devices": [one.info.id for one in self.chosen], "until": until, **given}
+        try:
+            for way_name, way in in_child(task):
+                self.cases.setdefault(name, {})[way_name] = way
+                self.write()
+                print(f"{name}: {way_name}: {median(way.seconds):.4g} s {way.split}", flush=True)
+        except ChildError as error:
+            self.left_out.append(str(error))
+
+    def tell(self) -> None:
+        """What was measured, the table last."""
+        print(f"\nwritten to {self.write()}\n")
+        for copy in self.copies:
+            print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
+        for link in self.links:
+            print(f"locked arrays, {link['way']} {' + '.join(link['devices'])}: {median(link['bytes_per_second']) / 1e9:.1f} GB/s")
+        device_searches.told(self.tuning)
+        if self.left_out:
+            print(f"not measured: {'; '.join(self.left_out)}")
+        table(self.cases)
 
 
 def main() -> None:
@@ -304,66 +345,14 @@ def main() -> None:
     commands.add_argument("--bytes", type=int, default=_COPY, help=f"bytes of a copy between devices; default {_COPY}")
     commands.add_argument("--seconds", type=float, default=450.0, help="begin nothing more after so many; default 450")
     commands.add_argument("--tune", type=float, default=45.0, help="seconds of each search, 0 for none; default 45")
-    commands.add_argument("--searches", type=int, default=1, help="searches on one GPU, and on all; default 1")
+    commands.add_argument("--searches", type=int, default=1, help="searches of each kind; default 1")
     commands.add_argument("--tune-size", type=int, default=4096, help="rows and columns of the tuned product; default 4096")
     commands.add_argument("--only", action="append", default=[], help="one of the cases, copies or tuning; repeat; default: all")
     options = commands.parse_args()
-    chosen = list(devices.several(options.device or devices.EVERY))
-    searching = options.tune > 0 and (not options.only or "tuning" in options.only)
-    until = time.monotonic() + options.seconds - (2.5 * options.searches * options.tune if searching else 0.0)
-    found: dict[str, dict[str, Way]] = {}
-    copies: list[dict[str, Any]] = []
-    searches: list[dict[str, Any]] = []
-    left: list[str] = []
-    name = f"several_devices-{slug(chosen[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    known = [{"id": one.info.id, "name": one.info.name, "driver": one.info.driver} for one in chosen]
-    document = {"bench": "several_devices", **facts(options.commit), "devices": known, "size": options.size, "grid": options.grid}
-
-    def write() -> Path:
-        """All that was measured so far: a driver may end the process."""
-        rows = [
-            {
-                "case": case,
-                "seconds": {name: way.seconds for name, way in every.items()},
-                "ways": {name: vars(way) for name, way in every.items()},
-            }
-            for case, every in found.items()
-        ]
-        kept = document | {"cases": rows, "copies": copies, "tuning": searches, "left_out": left}
-        return rewrite(options.out / name, json.dumps(kept, indent=1) + "\n")
-
+    measured = Measured(options, list(devices.several(options.device or devices.EVERY)))
     with until_stopped():
-        if not options.only or "copies" in options.only:
-            for one, other in [(one, other) for one in chosen for other in chosen if one is not other]:
-                rates = copied(one, other, options.bytes, options.repeat)
-                copies.append({"from": one.info.id, "to": other.info.id, "bytes_per_second": rates})
-        for case in cases(options.size, options.grid):
-            if options.only and case.name not in options.only:
-                continue
-            if time.monotonic() > until:
-                left.append(case.name)
-                continue
-            task = {"case": case.name, "devices": [one.info.id for one in chosen], "until": until}
-            try:
-                for way_name, way in in_child({**task, **{name: getattr(options, name) for name in ("size", "grid", "repeat")}}):
-                    found.setdefault(case.name, {})[way_name] = way
-                    write()
-                    print(f"{case.name}: {way_name}: {median(way.seconds):.4g} s {way.split}", flush=True)
-            except ChildError as error:
-                left.append(str(error))
-        if searching:
-            for search in tuned(chosen, options.tune_size, options.tune, options.searches):
-                searches.append(search)
-                write()
-                told(searches[-1:])
-    path = write()
-    print(f"\nwritten to {path}\n")
-    for copy in copies:
-        print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
-    told(searches)
-    if left:
-        print(f"not measured: {'; '.join(left)}")
-    table(found)
+        measured.measure()
+    measured.tell()
 
 
 if __name__ == "__main__":

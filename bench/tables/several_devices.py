@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -19,56 +19,67 @@ _BEGINS = {
 _OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
+_CASES = (
+    "",
+    "data",
+    "one GPU, ms",
+    "CPU, ms",
+    "GPUs, ms",
+    "over one",
+    "of their sum",
+    "and CPU, ms",
+    "over one",
+    "of their sum",
+    "devices",
+    "commit",
+)
+_SEARCHES = (
+    "searches on",
+    "device",
+    "searches",
+    "best, ms (from, to)",
+    f"within {_OF_BEST - 1:.0%} of the best known after, s",
+    "trials",
+    "as fast as the best within the noise",
+    "commit",
+)
+
+
 def from_results(folder: Path) -> Iterator[Table]:
-    """The newest run of each case on each set of devices, of the copies, and of the searches."""
+    """The newest run of each case on each set of devices, of the copies and links, and of the searches."""
     found = runs("several_devices", folder)
-    if not found:
-        return
-    cases: dict[tuple[str, ...], tuple[Run, Mapping[str, Any]]] = {}
-    copies: dict[tuple[str, ...], list[str]] = {}
-    searches: dict[tuple[str, ...], Run] = {}
-    copying: dict[tuple[str, ...], str] = {}
+    if found:
+        yield from (_cases(found), _copies(found), _all_links(found), _searches(found))
+
+
+def _cases(found: Sequence[Run]) -> Table:
+    newest = {(case["case"], *_names(run).values()): (run, case["ways"]) for run in found for case in run.document["cases"]}
+    rows = [row for (case, *_), (run, ways) in newest.items() for row in _rows(run, case, ways)]
+    return Table("several-devices", markdown(_CASES, rows, numbers=False), frozenset(run.file for run, _ in newest.values()))
+
+
+def _copies(found: Sequence[Run]) -> Table:
+    newest: dict[tuple[str, ...], tuple[Run, float]] = {}
     for run in found:
-        machine = tuple(_names(run).values())
-        for case in run.document["cases"]:
-            cases[case["case"], *machine] = run, case["ways"]
+        names = _names(run)
         for copy in run.document["copies"]:
-            ends = _names(run)[copy["from"]], _names(run)[copy["to"]]
-            copies[(*ends, copy["from"], copy["to"])] = [*ends, f"{median(copy['bytes_per_second']) / 1e9:.1f}", run.commit]
-            copying[(*ends, copy["from"], copy["to"])] = run.file
-        if any("best" in one for one in run.document["tuning"]):
-            searches[machine] = run
-    rows = [row for (case, *_), (run, ways) in cases.items() for row in _rows(run, case, ways)]
-    head = (
-        "",
-        "data",
-        "one GPU, ms",
-        "CPU, ms",
-        "GPUs, ms",
-        "over one",
-        "of their sum",
-        "and CPU, ms",
-        "over one",
-        "of their sum",
-        "devices",
-        "commit",
-    )
-    yield Table("several-devices", markdown(head, rows, numbers=False), frozenset(run.file for run, _ in cases.values()))
-    head = ("from", "to", "GB/s", "commit")
-    yield Table("several-devices-copies", markdown(head, copies.values()), frozenset(copying.values()))
-    told = [row for run in searches.values() for row in _search(run)]
-    found_after = f"within {_OF_BEST - 1:.0%} of the best known after, s"
-    head = (
-        "searches on",
-        "device",
-        "searches",
-        "best, ms (from, to)",
-        found_after,
-        "trials",
-        "as fast as the best within the noise",
-        "commit",
-    )
-    yield Table("several-devices-tuning", markdown(head, told), frozenset(run.file for run in searches.values()))
+            newest[names[copy["from"]], names[copy["to"]], copy["from"], copy["to"]] = run, median(copy["bytes_per_second"])
+    rows = [[*ends[:2], f"{rate / 1e9:.1f}", run.commit] for ends, (run, rate) in newest.items()]
+    used = frozenset(run.file for run, _ in newest.values())
+    return Table("several-devices-copies", markdown(("from", "to", "GB/s", "commit"), rows), used)
+
+
+def _all_links(found: Sequence[Run]) -> Table:
+    newest = {tuple(_names(run).values()): run for run in found if run.document.get("links")}
+    head = ("GPUs", "host to GPU, GB/s", "GPU to host, GB/s", "both ways, GB/s", "commit")
+    rows = [row for run in newest.values() for row in _links(run)]
+    return Table("several-devices-links", markdown(head, rows), frozenset(run.file for run in newest.values()))
+
+
+def _searches(found: Sequence[Run]) -> Table:
+    newest = {tuple(_names(run).values()): run for run in found if any("best" in one for one in run.document["tuning"])}
+    rows = [row for run in newest.values() for row in _search(run)]
+    return Table("several-devices-tuning", markdown(_SEARCHES, rows), frozenset(run.file for run in newest.values()))
 
 
 def _names(run: Run) -> dict[str, str]:
@@ -103,6 +114,15 @@ def _rows(run: Run, case: str, ways: Mapping[str, Any]) -> Iterator[list[str]]:
             yield [case, begins, _ms(max(near.values())), _ms(cpu[0]) if cpu else "", *cells, _machine(run), run.commit]
 
 
+def _links(run: Run) -> Iterator[list[str]]:
+    """The rates of locked arrays over the links of each GPU alone, and of all at once."""
+    links = run.document["links"]
+    rates = {(tuple(link["devices"]), link["way"]): median(link["bytes_per_second"]) / 1e9 for link in links}
+    for devices in dict.fromkeys(names for names, _ in rates):
+        cells = [f"{rates[devices, way]:.1f}" for way in ("to", "from", "both ways")]
+        yield [" + ".join(_names(run)[name] for name in devices), *cells, run.commit]
+
+
 def _ms(rate: float) -> str:
     return f"{1e3 / rate:.3g}" if rate > 1 else f"{1e3 / rate:.0f}"
 
@@ -111,15 +131,15 @@ def _search(run: Run) -> Iterator[list[str]]:
     """Of the searches on each set of devices: when half of them had found what is within two per cent of the best that any found."""
     done = [one for one in run.document["tuning"] if "best" in one]
     best = min(seconds for one in done for seconds, _ in one["best"].values())
-    for devices in dict.fromkeys(tuple(one["devices"]) for one in done):
-        every = [one for one in done if tuple(one["devices"]) == devices]
-        for name in devices:
+    for devices, shared in dict.fromkeys((tuple(one["devices"]), one.get("shared", False)) for one in done):
+        every = [one for one in done if (tuple(one["devices"]), one.get("shared", False)) == (devices, shared)]
+        for name in devices[:1] if shared else devices:
             reached = [1e3 * one["best"][name][0] for one in every]
             after = sorted(next((at for at, seconds in one["steps"][name] if seconds <= _OF_BEST * best), inf) for one in every)
             middle = after[len(after) // 2]
             cells = [
-                " + ".join(devices),
-                _names(run)[name],
+                " + ".join(devices) + (", one search" if shared else ""),
+                "either" if shared else _names(run)[name],
                 str(len(every)),
                 f"{median(reached):.3f} ({min(reached):.3f}, {max(reached):.3f})",
             ]

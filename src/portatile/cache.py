@@ -33,14 +33,14 @@ class Cache:
 
     An entry is written to a temporary file and renamed, carries its own checksum, and belongs to the user who reads it;
     one that does not is removed and reported as missing. A folder that cannot be written makes the cache forget: it
-    warns once and every ``get`` misses.
+    warns once, unless it is ``quiet``, and every ``get`` misses.
     """
 
-    def __init__(self, root: Path, limit: int) -> None:
+    def __init__(self, root: Path, limit: int, quiet: bool = False) -> None:
         self.root = root
         self.limit = limit
         self._room = 0.0  # bytes to write before the entries are counted again
-        self._warned = False
+        self._warned = quiet
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under ``key``, a hexadecimal digest, or None."""

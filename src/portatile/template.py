@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from portatile import settings
+from portatile.cache import Cache
 from portatile.records import Source, Value
+
+_COMPILED = 1 << 25  # bytes of compiled templates that are kept
+_LATE = 256  # texts that are remembered
+_of_late: dict[tuple[Path, Any], str] = {}
+_expands: ContextVar[bool] = ContextVar("expands", default=True)
 
 
 def load(module_file: str, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
@@ -19,7 +28,37 @@ def load(module_file: str, name: str, defines: Mapping[str, Value], **values: An
     ``jinja2.UndefinedError``.
     """
     path = Path(module_file).parent / name
-    return Source(name, _template(path).render(values), tuple((key, spell(value)) for key, value in defines.items()))
+    text = _expanded(path, values) if _expands.get() else ""
+    return Source(name, text, tuple((key, spell(value)) for key, value in defines.items()))
+
+
+def _expanded(path: Path, values: Mapping[str, Any]) -> str:
+    """The text for these values; those of late are remembered, for the parts of a variant and what it is checked on share many."""
+    key = path, _frozen(values)
+    try:
+        text = _of_late.get(key)
+    except TypeError:  # of values that cannot be looked up
+        return _template(path).render(values)
+    if text is None:
+        if len(_of_late) >= _LATE:
+            _of_late.clear()
+        text = _of_late[key] = _template(path).render(values)
+    return text
+
+
+def _frozen(values: Mapping[str, Any]) -> tuple[tuple[str, type, Any], ...]:
+    """Names and values with their types: True is 1, but not as text."""
+    return tuple((name, type(value), _frozen(value) if isinstance(value, dict) else value) for name, value in values.items())
+
+
+@contextmanager
+def without_texts() -> Iterator[None]:
+    """Plans that are made meanwhile have empty texts, which take most of the time: for who asks only for launches and memory."""
+    before = _expands.set(False)
+    try:
+        yield
+    finally:
+        _expands.reset(before)
 
 
 @cache
@@ -51,4 +90,20 @@ def _environment(folder: Path) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         loader=jinja2.FileSystemLoader((folder, folder.parent)),  # above it lies what several workloads include
+        bytecode_cache=_Compiled(),
     )
+
+
+class _Compiled(jinja2.BytecodeCache):
+    """What Jinja makes of a template, which takes it half a second of a large one, is kept for the next process, as binaries are."""
+
+    def load_bytecode(self, bucket: Any) -> None:
+        if (kept := _compiled().get(bucket.key)) is not None:
+            bucket.bytecode_from_string(kept)
+
+    def dump_bytecode(self, bucket: Any) -> None:
+        _compiled().put(bucket.key, bucket.bytecode_to_string())
+
+
+def _compiled() -> Cache:
+    return Cache(settings.load().cache_dir / "templates", _COMPILED, quiet=True)

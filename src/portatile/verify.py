@@ -41,7 +41,12 @@ def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:
 
 def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
     """Whether an input is unchanged, bit for bit."""
-    wrong = np.flatnonzero(before.view(np.uint8) != after.view(np.uint8))
+    bytes_before, bytes_after = before.reshape(-1).view(np.uint8), after.reshape(-1).view(np.uint8)
+    words = bytes_before.size // 8 * 8  # compared first, for that takes a tenth of the time of bytes
+    if np.array_equal(bytes_before[:words].view(np.uint64), bytes_after[:words].view(np.uint64)):
+        wrong = words + np.flatnonzero(bytes_before[words:] != bytes_after[words:])
+    else:
+        wrong = np.flatnonzero(bytes_before != bytes_after)
     if wrong.size == 0:
         return Verdict(True)
     return Verdict(

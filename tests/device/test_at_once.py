@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -27,6 +29,7 @@ def pair(twins: tuple[Device, Device], both: list[str], monkeypatch: pytest.Monk
     monkeypatch.setattr(devices, "get", lambda selector=None: other if selector == other.info.id else known(selector))
     monkeypatch.setattr(devices, "devices", lambda: [*twins, other])
     monkeypatch.setattr(forecast, "known", lambda engine, problem, place="", least=False: 1e12)
+    at_once.forget()
     yield [far.info.id, other.info.id]
     deferred.waiting.flush()
     other.release()
@@ -38,7 +41,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, int]]]:
     calls: list[list[tuple[int, int]]] = []
     run = at_once.run
 
-    def noted(parts: Any) -> list[float]:
+    def noted(parts: Any) -> list[at_once.Took]:
         calls.append([(part.low, part.high) for part in parts])
         return run(parts)
 
@@ -73,7 +76,6 @@ def test_calls_of_a_kind_are_computed_in_the_same_parts(
     considered: list[int] = []
     usual = several.considered
     monkeypatch.setattr(several, "considered", lambda *given: (considered.append(1), usual(*given))[1])
-    at_once.forget()
     for turn in range(8):
         a, b = rng.random((700, 70)), rng.random((70, 90))
         np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
@@ -89,12 +91,51 @@ def test_calls_of_a_kind_are_computed_in_the_same_parts(
     for _ in range(3):
         np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
 
-    def failing(parts: Any) -> list[float]:
+    def failing(parts: Any) -> list[at_once.Took]:
         raise DeviceError("it fell off the bus")
 
     monkeypatch.setattr(at_once, "run", failing)
     a, b = rng.random((700, 70)), rng.random((70, 90))
     np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+
+
+def test_parts_come_to_end_together(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever rates were known: a device that is three times as fast, and one that ends late once, which moves nothing."""
+    rng = np.random.default_rng(new_seed("even"))
+    monkeypatch.setattr(at_once, "_AGAIN", 8)
+    monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
+    usual, widths, disturbed = at_once.run, list[int](), {1, 11}
+
+    def timed(parts: Any) -> list[at_once.Took]:
+        usual(parts)
+        widths.append(parts[0].high)
+        ends = [(one.high - one.low) / rate for one, rate in zip(parts, (3.0, 1.0), strict=True)]
+        late = 9.0 if len(widths) in disturbed else 1.0
+        return [at_once.Took(late * end, late * end) for end in ends]
+
+    monkeypatch.setattr(at_once, "run", timed)
+    a, b = rng.random((1280, 70)), rng.random((70, 90))
+    for _ in range(14):
+        np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+    assert widths[0] == 640
+    assert set(widths[4:]) == {960}
+    split = splits.latest()
+    assert split is not None
+    assert [share.steps for share in split.shares] == [960, 320]
+    assert split.crossed == 8 * (1280 * 70 + 2 * 70 * 90 + 1280 * 90)  # each is sent all of b
+    assert "GB crossed the links" in str(split)
+    assert split.efficiency > 0
+
+
+def test_no_array_of_a_call_is_kept_for_the_next(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
+    for _ in range(3):
+        a, b = np.ones((700, 70)), np.ones((70, 90))
+        arrays = [weakref.ref(array) for array in (a, b, portatile.matmul(a, b, device=pair))]
+    del a, b
+    gc.collect()
+    assert at_once._known
+    assert not any(array() is not None for array in arrays)
 
 
 def test_grids_know_where_their_parts_begin(pair: list[str], begun: list[list[tuple[int, int]]]) -> None:

@@ -19,7 +19,7 @@ from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
-from portatile.tuning.search import many_devices
+from portatile.tuning.search import many_devices, planner
 from portatile.tuning.search.request import Progress, TuningRequest
 
 pytestmark = pytest.mark.usefixtures("own_directories")
@@ -41,8 +41,10 @@ def request(evaluations: int = 3) -> TuningRequest:
 
 @pytest.mark.drawn(1 / 2)
 @pytest.mark.filterwarnings("ignore:another search")
-def test_both_are_tuned_at_once(twice: list[Any], tmp_path: Path) -> None:
-    together, running = threading.Barrier(2, timeout=240), set()
+def test_both_are_tuned_at_once(twice: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the same operands, which are drawn once."""
+    together, running, made, usual = threading.Barrier(2, timeout=240), set(), list[object](), planner.cases
+    monkeypatch.setattr(planner, "cases", lambda *given: (made.append(given), usual(*given))[1])
 
     def listen(progress: Progress) -> None:
         running.add(threading.get_ident())
@@ -53,6 +55,7 @@ def test_both_are_tuned_at_once(twice: list[Any], tmp_path: Path) -> None:
 
     results = many_devices.tune(request(), twice, store, listen)
     assert len(results) == len(running) == 2
+    assert len(made) == 1
     with ResultStore.reader(tmp_path / "results.sqlite") as kept:
         assert len(kept.trials()) >= 2
 

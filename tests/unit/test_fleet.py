@@ -176,6 +176,37 @@ def test_a_scheduler_that_does_not_answer_is_waited_for(cause: Exception, calls:
     assert len(begun) == calls
 
 
+def test_workers_say_what_they_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for all of a machine, and only where no scheduler answers at once."""
+
+    class Nanny:
+        worker_address = "here"
+
+        def __init__(self, address: str, **given: Any) -> None:
+            self.there = "there" in address
+
+        async def __aenter__(self) -> Any:
+            await asyncio.sleep(0 if self.there else 0.2)
+            return self
+
+        async def __aexit__(self, *ended: object) -> None: ...
+
+        async def finished(self) -> None:
+            await asyncio.sleep(0.1)
+            raise asyncio.CancelledError  # as by Ctrl-C
+
+    async def registered(*given: object) -> None: ...
+
+    monkeypatch.setattr(distributed, "Nanny", Nanny)
+    monkeypatch.setattr(members, "register", registered)
+    monkeypatch.setattr(serve, "_SILENT", 0.05)
+    for address, waited in (("tcp://there:1", 0), ("tcp://x:1", 1)):
+        said: list[str] = []
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(serve.keep_workers(address, [fleets.INFO], 2, said.append))
+        assert sum("`portatile fleet scheduler` starts one" in line for line in said) == waited
+
+
 def test_wrong_use_says_what_to_do(threads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     address = threads.scheduler_address
     with ResultStore(None) as store:

@@ -189,3 +189,26 @@ def test_a_split_is_tried_a_few_times(problem: Problem) -> None:
     found = forecast.of(chosen, task)
     assert found.together is not None
     assert found.together.seconds == 6e-3
+
+
+def test_what_sharing_costs_larger_problems_keeps_no_smaller_one_from_being_shared(problem: Problem) -> None:
+    """What it costs smaller ones does say something, of a larger one it costs at least as much. What a run was disturbed by counts half."""
+    sized = {n: replace(problem, sizes=dict.fromkeys("mnk", n)) for n in (128, 512, 4096)}
+    flops = {n: 2.0 * n**3 for n in sized}
+
+    def chosen(n: int) -> list[Any]:
+        return [simulated(number, flops[n] / 1e12, 1e12) for number in (0, 1)]
+
+    def together(n: int) -> float:
+        found = forecast.of(chosen(n), forecast.shared(chosen(n), sized[n])).together
+        assert found is not None
+        return found.seconds
+
+    free = {n: together(n) for n in sized}
+    for extra in (1.0, 3.0, 0.5):
+        for _ in range(2):
+            forecast.learn_together(
+                chosen(512), forecast.shared(chosen(512), sized[512]), extra, dict.fromkeys(("cuda:0", "cuda:1"), 1e12), 0.0
+            )
+    assert together(128) == free[128]
+    assert together(4096) == pytest.approx(free[4096] + 0.5, rel=1e-3)

@@ -19,6 +19,7 @@ from portatile.studies.form.shared_run import SharedRun, SharedTimes
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, TrialCost
 from portatile.studies.form.study import Run
 from portatile.studies.scale import ScaleRow
+from support.devices import CPU, GPU
 from support.trials import trial
 
 FREE = Overheads(client=0.0, scheduler=0.0, message=0.0, start=0.0)
@@ -78,6 +79,7 @@ def test_a_recorded_run_stands_beside_its_simulation() -> None:
     assert row.seconds == pytest.approx(9.0)
     assert row.measured == 9.0
     assert scale.as_recorded(trials[:1], 0, FREE) is None
+    assert (scale.compilers_of(CPU, 12), scale.compilers_of(GPU, 12)) == (CPU.compute_units, 12)
     assert "simulated +0 %" in scale.notes([row])[-1]
 
 

@@ -49,6 +49,16 @@ def test_changed_input_is_found_even_from_nan_to_nan() -> None:
     assert not unchanged("a", before, after).ok
 
 
+def test_every_byte_of_an_input_counts() -> None:
+    """Also those behind the last whole word, and of arrays with several axes."""
+    before = np.arange(21, dtype=np.uint8).reshape(3, 7)
+    assert unchanged("a", before, before.copy()).ok
+    for place in range(21):
+        after = before.copy()
+        after.reshape(-1)[place] ^= 1
+        assert unchanged("a", before, after).message == f"changed its input a: 1 bytes, the first in element {place}"
+
+
 def test_worst_is_the_first_failure_or_the_largest_error() -> None:
     good = compare(np.array([1.0 + 5e-7]), expected([1.0], [1.0]), 1e-6)
     bad = compare(np.array([2.0]), expected([1.0], [1.0]), 1e-6)

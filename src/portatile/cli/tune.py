@@ -106,10 +106,11 @@ def command(
 def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
     """Search on the request's device, beginning with what other tuners found for the problem."""
     info = devices.get(request.device).info
-    first_ceilings.ensure(info, _console.note)
-    request = replace(request, suggested=_tune_output.others(request.problem, info))
-    with ResultStore.default() as store, _Watch() as watch:
-        return tuner.tune(request, store, watch)
+    with ResultStore.default() as store:  # one that cannot be used is told of first
+        first_ceilings.ensure(info, _console.note)
+        request = replace(request, suggested=_tune_output.others(request.problem, info))
+        with _Watch() as watch:
+            return tuner.tune(request, store, watch)
 
 
 def _is_one(device: str | tuple[str, ...] | None) -> bool:
@@ -158,6 +159,7 @@ def _on_fleet(request: tuner.TuningRequest, scheduler: str, device: str | tuple[
 
 def _tuned_on_several(request: tuner.TuningRequest, infos: Sequence[DeviceInfo], as_json: bool) -> None:
     """Search on several devices, and print the table of each, or one JSON list."""
+    ResultStore.default().close()  # one that cannot be used is told of first
     for info in infos:
         first_ceilings.ensure(info, _console.note)
     with _Watch(several=True) as watch:

@@ -21,6 +21,7 @@ from portatile.records import DeviceInfo
 LOCAL = "local"
 """The address of a fleet that lives as long as the search: this machine's devices."""
 _AGAIN = 1.0  # seconds before a scheduler that is gone is looked for again
+_SILENT = 5.0  # seconds in which workers that begin say nothing of a scheduler that is not there: Dask waits much longer
 
 
 def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, Any]]:
@@ -100,11 +101,14 @@ def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: 
 async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: Callable[[str], None]) -> None:
     """As ``run_workers``, until it is cancelled."""
     distributed = require()
+    waiting = f"waiting for a scheduler at {address}; `portatile fleet scheduler` starts one"
+    hint = asyncio.get_running_loop().call_later(_SILENT, say, waiting)
 
     async def keep_worker(name: str, worker_options: dict[str, Any]) -> None:
         while True:
             try:
                 async with distributed.Nanny(address, **worker_options) as nanny:
+                    hint.cancel()
                     await members.register(address, infos)
                     say(f"{name}: {nanny.worker_address} at {address}")
                     await nanny.finished()
@@ -115,4 +119,7 @@ async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int
                 say(f"{name}: no scheduler at {address} ({type(error).__name__})")
             await asyncio.sleep(_AGAIN)
 
-    await asyncio.gather(*(keep_worker(name, worker_options) for name, worker_options in options(infos, compilers).items()))
+    try:
+        await asyncio.gather(*(keep_worker(name, worker_options) for name, worker_options in options(infos, compilers).items()))
+    finally:
+        hint.cancel()

@@ -6,9 +6,9 @@ Threads that hand out piece after piece take milliseconds: they wait for Python'
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +16,11 @@ import numpy as np
 from portatile.arguments.matrices import Matrix
 from portatile.device import staging
 from portatile.device.base import Memory, Queue
+from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.errors import DeviceError, LaunchError
 from portatile.runtime import memory_limit, tasks
-from portatile.runtime.engine import Engine
+from portatile.runtime.engine import Engine, Prepared
 from portatile.runtime.in_flight import InFlight
 from portatile.runtime.tasks import Task, nbytes, part, prepared, whole_periods
 from portatile.workload import Cut
@@ -31,70 +32,114 @@ _ROWS = 8  # at most that are copied one by one where they lie apart
 _AGAIN = 16  # calls that are computed in the same parts
 _MOST = 1024  # kinds of calls that are remembered
 _FINE = 32  # parts are of whole ones in so many, so that what was made ready for a share suits others
+_UNEVEN = 1.04  # times longer that the last part may take than all would in parts that end together
+_TWICE = 2  # calls whose ends are looked at before parts change: one may be disturbed
 
 
 class Taking(NamedTuple):
-    """A device's part: the task of the steps from ``low`` to ``high``."""
+    """A device's part, made ``ready``: the task of the steps from ``low`` to ``high``."""
 
     engine: Engine
     task: Task
     cut: Cut
     low: int
     high: int
+    ready: Prepared
 
 
-def shares(devices: Sequence[tuple[Engine, Task, Cut]], rates: Sequence[float]) -> list[Taking]:
+class Took(NamedTuple):
+    """Seconds of a part from its first copy to its result, and when that was there, after so many seconds of the call."""
+
+    seconds: float
+    end: float
+
+
+Devices = Sequence[tuple[Engine, Task, Cut]]
+"""Who computes a whole task, and how it is cut there."""
+Tell = Callable[[Sequence[Taking], Sequence[Took], float], None]
+"""Is told who did what of a call, and the seconds of all."""
+
+
+def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> list[Taking]:
     """A part for each device in proportion to its rate, in steps a second; none where the problem takes long, or does not suit.
 
-    It suits where all operands are on the host, and every device has memory of its own, which holds its part.
+    It suits where all operands are on the host, and every device has memory of its own, which holds its part. Where calls of the kind
+    ``key`` were computed in parts before, the parts are as the latest of those.
     """
     first, cut = devices[0][1], devices[0][2]
-    size, total = first.problem.sizes[cut.size], sum(rates)
-    output = first.matrices[first.output]
-    if not all(rates) or size > _SHORT * total or output.on_device or output.read or not cut.pieces:
+    size, output = first.problem.sizes[cut.size], first.matrices[first.output]
+    if not all(rates) or size > _SHORT * sum(rates) or output.on_device or output.read or not cut.pieces:
         return []
-    taken: list[Taking] = []
-    low, done = 0, 0.0
-    for place, ((engine, task, own), rate) in enumerate(zip(devices, rates, strict=True)):
+    if any(engine.device.info.unified_memory for engine, *_ in devices):
+        return []
+    known = _known.get(key)
+    if known is not None and [one.engine for one in known.parts] == [engine for engine, *_ in devices]:
+        return _taken(devices, [one.high for one in known.parts])
+    return _taken(devices, _highs(devices, rates))
+
+
+def _highs(devices: Devices, rates: Sequence[float]) -> list[int]:
+    """Where the part of each device ends."""
+    size, total, done = devices[0][1].problem.sizes[devices[0][2].size], sum(rates), 0.0
+    highs: list[int] = []
+    for (*_, cut), rate in zip(devices, rates, strict=True):
         done += rate
-        high = size if place == len(devices) - 1 else whole_periods(size * round(_FINE * done / total) // _FINE, own)
-        if engine.device.info.unified_memory or not low < high or (high % own.period and high < size):
+        highs.append(whole_periods(size * round(_FINE * done / total) // _FINE, cut))
+    return [*highs[:-1], size]
+
+
+def _taken(devices: Devices, highs: Sequence[int]) -> list[Taking]:
+    """The parts that end there, made ready; none where one is nothing, begins amid a period, or does not fit."""
+    taken: list[Taking] = []
+    for (engine, task, own), low, high in zip(devices, [0, *highs[:-1]], highs, strict=True):
+        if not low < high or (high % own.period and high < highs[-1]):
             return []
-        taken.append(Taking(engine, part(task, own, low, high), own, low, high))
-        low = high
+        one = part(task, own, low, high)
+        taken.append(Taking(engine, one, own, low, high, prepared(engine, one)))
     return taken if all(map(_fits, taken)) else []
 
 
 def _fits(taking: Taking) -> bool:
     """Whether the device holds its part."""
     one = taking.task
-    temporaries = prepared(taking.engine, one).executable.plan.temporaries
+    temporaries = taking.ready.executable.plan.temporaries
     sizes = [nbytes(one, name) for name in one.matrices]
     return sum(sizes) <= _LITTLE and not memory_limit.too_large(taking.engine.device, (*sizes, *(one.nbytes for one in temporaries)))
 
 
-def remember(key: Hashable, parts: Sequence[Taking]) -> None:
-    """Let the next calls of this kind be computed in the same parts."""
+def remember(key: Hashable, devices: Devices, parts: Sequence[Taking], tell: Tell) -> None:
+    """Let the next calls of this kind be computed in the same parts, or in others that end together; ``tell`` is told of each."""
     if len(_known) >= _MOST:
         _known.clear()
-    _known[key] = _Known(parts, _AGAIN)
+    wholes = [(engine, _without_arrays(task), cut) for engine, task, cut in devices]
+    names = tuple(devices[0][1].matrices)
+    _known[key] = _Known(names, wholes, [one._replace(task=_without_arrays(one.task)) for one in parts], tell)
+
+
+def _without_arrays(task: Task) -> Task:
+    """What is remembered keeps nobody's arrays."""
+    return replace(task, matrices={}, scalars={}, common=None)
 
 
 def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
     """Compute a call in the parts of an earlier one of its kind; False, with nothing done that counts, where it has to be thought over.
 
-    Each of so many calls is, because the devices' rates may have changed, and one on a device that fails.
+    Each of so many calls is, because another way may be faster now, and one on a device that fails.
     """
     known = _known.get(key)
     if known is None or not known.calls:
         return False
     known.calls -= 1
-    matrices = dict(zip(known.parts[0].task.matrices, operands, strict=True))
+    matrices = dict(zip(known.names, operands, strict=True))
+    parts = [one._replace(task=tasks.again(one.task, one.cut, one.low, matrices, scalars)) for one in known.parts]
+    began = time.perf_counter()
     try:
-        run([one._replace(task=tasks.again(one.task, one.cut, one.low, matrices, scalars)) for one in known.parts])
+        took = run(parts)
     except (DeviceError, LaunchError, MemoryError):
         del _known[key]
         return False
+    known.tell(parts, took, time.perf_counter() - began)
+    known.even(took, matrices, scalars)
     return True
 
 
@@ -103,74 +148,102 @@ def forget() -> None:
     _known.clear()
 
 
-def run(parts: Sequence[Taking]) -> list[float]:
-    """Compute all parts; the seconds of each, from its first copy to its result. Raises what a device raises, after all have ended."""
+def run(parts: Sequence[Taking]) -> list[Took]:
+    """Compute all parts, and say what each took. Raises what a device raises, after all have ended."""
+    began = time.perf_counter()
     with ExitStack() as stack:
         for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
             stack.enter_context(engine.lock)
         begun = [_Begun(stack, taking) for taking in parts]
+        for one in begun:
+            one.compute()
         waiting = list(begun)
         while waiting:  # in the order in which they end: who is waited for too late seems slower than it is
             for one in [one for one in waiting if one.end.done]:
                 one.finish()
                 waiting.remove(one)
             time.sleep(0)
-        return [one.seconds for one in begun]
+        return [Took(one.seconds, one.began + one.seconds - began) for one in begun]
 
 
 @dataclass
 class _Known:
-    """The parts of a kind of calls, and how many calls are computed so before it is thought over."""
+    """How calls of a kind are computed: the ``wholes`` and the ``parts``, without arrays, and how many calls before it is thought over."""
 
+    names: Sequence[str]
+    wholes: Devices
     parts: Sequence[Taking]
-    calls: int
+    tell: Tell
+    calls: int = field(default_factory=lambda: _AGAIN)
+    ends: list[Sequence[float]] = field(default_factory=list)  # of the calls in these parts
+
+    def even(self, took: Sequence[Took], matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
+        """Move steps from who ends late to who ends early, for the calls that come, where that is worth it."""
+        self.ends.append([one.end for one in took])
+        if len(self.ends) < _TWICE:
+            return
+        ends = [min(each) for each in zip(*self.ends, strict=True)]
+        self.ends.clear()
+        rates = [(one.high - one.low) / end for one, end in zip(self.parts, ends, strict=True)]
+        if max(ends) * sum(rates) < _UNEVEN * self.parts[-1].high:
+            return
+        highs = _highs(self.wholes, rates)
+        if highs != [one.high for one in self.parts]:
+            wholes = [(engine, tasks.on(task, matrices, scalars), cut) for engine, task, cut in self.wholes]
+            self.parts = [one._replace(task=_without_arrays(one.task)) for one in _taken(wholes, highs)] or self.parts
 
 
 _known: dict[Hashable, _Known] = {}
 
 
 class _Begun:
-    """A part whose copies and kernels are queued, and its result's way back where that is locked."""
+    """A part whose large operands are under way; ``compute`` queues the rest, kernels, and its result's way back where that is locked."""
 
     def __init__(self, stack: ExitStack, taking: Taking) -> None:
-        self._began = time.perf_counter()
-        engine, one = taking.engine, taking.task
-        ready = prepared(engine, one)
-        self._queue: Queue = engine.device.default_queue()
-        stack.enter_context(InFlight(engine.in_flight, self._queue, tuple(one.matrices.values())))
-        memories = self._sent(stack, one)
-        ready.run(self._queue, memories, one.scalars)
-        self._target: Any = one.matrices[one.output].array
-        self._memory = memories[one.output]
+        self.began = time.perf_counter()
+        self._taking, self._task = taking, taking.task
+        device = taking.engine.device
+        self._queue: Queue = device.default_queue()
+        stack.enter_context(InFlight(taking.engine.in_flight, self._queue, tuple(self._task.matrices.values())))
+        self._memories: dict[str, Memory] = {}
+        self._small: list[tuple[Memory, Any]] = []
+        for name, stored in self._task.matrices.items():
+            memory = self._memories[name] = device.allocate(max(nbytes(self._task, name), self._task.problem.itemsize))
+            stack.callback(memory.release)
+            if stored.read and stored.array.size:
+                self._send(memory, stored.array)
+        self._queue.flush()
+        self.end: Event
+        self.seconds = 0.0
+
+    def _send(self, memory: Memory, array: Any) -> None:
+        rows = _rows(array) or (np.ascontiguousarray(array),)
+        if len(rows) == 1 and rows[0].nbytes < _SMALL:
+            self._small.append((memory, rows[0]))
+            return
+        for place, row in enumerate(rows):
+            staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
+
+    def compute(self) -> None:
+        """Queue what is left, when the large operands of all parts are under way."""
+        for memory, array in self._small:
+            self._queue.send(memory, array)
+        self._taking.ready.run(self._queue, self._memories, self._task.scalars)
+        self._target: Any = self._task.matrices[self._task.output].array
+        self._memory = self._memories[self._task.output]
         rows = _rows(self._target)
-        crossing = [locked.crosses(engine.device, row, back=True) for row in rows]  # of all rows, for each counts
+        crossing = [locked.crosses(self._queue.device, row, back=True) for row in rows]  # of all rows, for each counts
         self._coming = bool(rows) and all(crossing)
         if self._coming:
             for place, row in enumerate(rows):
                 self._queue.download(row, self._memory, place * row.nbytes, blocking=False)
         self.end = self._queue.marker()
         self._queue.flush()
-        self.seconds = 0.0
-
-    def _sent(self, stack: ExitStack, one: Task) -> Mapping[str, Memory]:
-        """Memory of each operand; those that are read are under way."""
-        memories: dict[str, Memory] = {}
-        for name, stored in one.matrices.items():
-            memory = memories[name] = self._queue.device.allocate(max(nbytes(one, name), one.problem.itemsize))
-            stack.callback(memory.release)
-            if stored.read and stored.array.size:
-                rows = _rows(stored.array) or (np.ascontiguousarray(stored.array),)
-                if len(rows) == 1 and rows[0].nbytes < _SMALL:
-                    self._queue.send(memory, rows[0])
-                    continue
-                for place, row in enumerate(rows):
-                    staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
-        return memories
 
     def finish(self) -> None:
         """Bring the result of a part that has ended to its place, if it is not there."""
         ended = time.perf_counter()
-        self.seconds = ended - self._began
+        self.seconds = ended - self.began
         if self._coming:
             self._queue.finish()
             return

@@ -176,7 +176,7 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     if len(alone) < len(devices) or (parts := task.parts()) is None:
         return Forecast(None, alone)
     size, period = parts
-    starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", least=task.work)
+    starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", most=task.work)  # of a larger one it is more
     together, best = (
         Expected(about_in_time(size, period, {name: size / seconds for name, seconds in each.items()}) + (starting or _STARTING))
         for each in (
@@ -314,7 +314,10 @@ def learn_together(
         _timed[key] = _timed.get(key, 0) + 1
     rates.took(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
-        rates.learn(devices[0].info, task.problem, task.work, max(seconds - pieces, _STARTING), f"starting {task.all}")
+        what, starting = f"starting {task.all}", max(seconds - pieces, _STARTING)
+        before = rates.of(devices[0].info, task.problem, task.work, what, task.work, task.work)
+        starting = starting if before is None else min(starting, (before + starting) / 2)  # a run may be disturbed
+        rates.learn(devices[0].info, task.problem, task.work, starting, what)
 
 
 def is_first(device: Device, problem: Problem, place: str) -> bool:

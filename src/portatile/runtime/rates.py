@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -32,17 +33,19 @@ _paths: dict[tuple[Path, str], Path] = {}  # by folder and name
 _written: dict[Path, float] = {}  # when each file was, by a clock that only goes on
 
 
-def of(device: DeviceInfo, problem: Problem, work: float, where: str = "", least: float = 0.0) -> float | None:
+def of(device: DeviceInfo, problem: Problem, work: float, where: str = "", least: float = 0.0, most: float = inf) -> float | None:
     """Work a second that the device showed for such problems: of the nearest size, where several are known; None for nothing known.
 
     ``where``: what of the operands' place it depends on, nothing for arrays on the host.
-    ``least``: not of smaller work than this, by decades.
+    ``least``, ``most``: not of smaller or larger work than this, by decades.
     """
     with _lock:
         sizes = _rates(device).get(_kind(problem, where), {})
     decade_of_work = _decade(work)
     if least:
         sizes = {decade: rate for decade, rate in sizes.items() if decade >= _decade(least)}
+    if most < inf:
+        sizes = {decade: rate for decade, rate in sizes.items() if decade <= _decade(most)}
     return sizes[min(sizes, key=lambda decade: abs(decade - decade_of_work))] if sizes else None
 
 

@@ -21,7 +21,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
-from portatile.runtime import at_once, forecast, lanes, memory_limit, slabs, tasks, triangles
+from portatile.runtime import at_once, forecast, lanes, memory_limit, slabs, splits, tasks, triangles
 from portatile.runtime.broadcast import Broadcast
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
@@ -252,7 +252,9 @@ def _shared(what: Considered, workers: Sequence[_Worker], start: Start, note: st
     if not any(worker.share.failure for worker in workers):
         making = sum(worker.engine.making for worker in workers) - making
         forecast.learn_together(what.devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
-    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted)
+    far = sum(worker.share.steps for worker in workers if not worker.engine.device.info.unified_memory)
+    crossed = tasks.crossing(workers[0].task, cut, far / size)
+    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted, crossed=crossed)
 
 
 def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
@@ -265,18 +267,35 @@ def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
 
 def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
     """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
-    parts = at_once.shares([(worker.engine, worker.task, worker.cut) for worker in workers], [known[one.share.device] for one in workers])
+    devices = [(worker.engine, worker.task, worker.cut) for worker in workers]
+    parts = at_once.shares(devices, [known[one.share.device] for one in workers], what.key)
     if not parts:
         return {}
     try:
         taken = at_once.run(parts)
     except (DeviceError, LaunchError, MemoryError):  # who fails again is left out then
         return {}
-    for worker, one, seconds in zip(workers, parts, taken, strict=True):
-        worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, seconds
+    for worker, one, took in zip(workers, parts, taken, strict=True):
+        worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, took.seconds
     if what.key is not None and what.told.tried:
-        at_once.remember(what.key, parts)
+        at_once.remember(what.key, devices, parts, _teller(what, workers[0].task, workers[0].cut))
     return {worker.share.device: worker.share.rate for worker in workers}
+
+
+def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Tell:
+    """Keeps the split of each call that is computed in parts of an earlier one."""
+    place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
+
+    def tell(parts: Sequence[at_once.Taking], took: Sequence[at_once.Took], seconds: float) -> None:
+        done = [(part.engine.device.info.id, part.high - part.low, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
+
+        def made() -> Split:
+            shares = tuple(Share(*one) for one in done)
+            return Split(what.task.problem, cut.size, seconds, shares, what.note, forecast=what.told, crossed=crossed)
+
+        splits.keep_later(place, made)
+
+    return tell
 
 
 def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:

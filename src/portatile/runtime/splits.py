@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from portatile.device.base import Device
-from portatile.formatting import duration
+from portatile.formatting import duration, rate
 from portatile.records import Problem
 from portatile.runtime.forecast import Forecast
 
@@ -34,6 +34,7 @@ class Split:
     ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was expected of a split that has run; 0
     where somebody's rate was not known. One that is ``expected`` has not run: its shares follow from the rates that
     the devices showed before, or with what was tuned for them. ``forecast`` is what all of them and each alone were expected to take.
+    ``crossed``: bytes between host arrays and devices with memory of their own, either way.
     """
 
     problem: Problem
@@ -44,6 +45,7 @@ class Split:
     expected: bool = False
     predicted: float = 0.0
     forecast: Forecast | None = None
+    crossed: int = 0
 
     @property
     def efficiency(self) -> float:
@@ -58,33 +60,54 @@ class Split:
         how = f"{'expected in ' if self.expected else ''}{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
         if self.predicted:
             how += f" where {self.predicted:.2f} was expected"
+        if self.crossed and self.seconds > 0:
+            how += f"; {self.crossed / 1e9:.3g} GB crossed the links, {rate(self.crossed / self.seconds / 1e9, 'GB/s')}"
         shared = f": {', '.join(parts)}; {how}" if parts else ""  # no parts: nothing is known of any device
         text = f"{self.problem.workload} cut along {self.size}{shared}" if self.size else ""
         before = str(self.forecast) if self.forecast is not None and self.forecast.alone else ""
         return "; ".join(filter(None, (text, *failed, self.note, before)))
 
 
-_last: dict[tuple[str, tuple[str, ...]], Split] = {}
+Name = tuple[str, tuple[str, ...]]
+"""A problem, without the layout of its operands, and devices."""
+
+_last: dict[Name, Split | Callable[[], Split]] = {}
 
 
 def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
     """How these devices computed the problem the last time in this process; None if they did not."""
-    return _last.get((_name(problem), tuple(device.info.id for device in devices)))
+    return _made(name(problem, devices))
 
 
 def keep(devices: Sequence[Device], split: Split) -> Split:
     """Remember a split as the latest of its problem."""
-    key = _name(split.problem), tuple(device.info.id for device in devices)
-    _last.pop(key, None)  # the latest comes last
-    _last[key] = split
+    _keep(name(split.problem, devices), split)
     return split
+
+
+def keep_later(place: Name, make: Callable[[], Split]) -> None:
+    """Remember what ``make`` would give, when somebody asks for it, as the latest split of a problem."""
+    _keep(place, make)
 
 
 def latest() -> Split | None:
     """How several devices computed the latest problem of this process; None where there was none."""
-    return next(reversed(_last.values()), None)
+    return _made(next(reversed(_last), None))
 
 
-def _name(problem: Problem) -> str:
-    """A problem without the layout of its operands."""
-    return replace(problem, layout={}).key
+def name(problem: Problem, devices: Sequence[Device]) -> Name:
+    """What the latest split of a problem by these devices is kept under."""
+    return replace(problem, layout={}).key, tuple(device.info.id for device in devices)
+
+
+def _keep(place: Name, split: Split | Callable[[], Split]) -> None:
+    _last.pop(place, None)  # the latest comes last
+    _last[place] = split
+
+
+def _made(place: Name | None) -> Split | None:
+    split = None if place is None else _last.get(place)
+    if callable(split):
+        assert place is not None
+        split = _last[place] = split()
+    return split

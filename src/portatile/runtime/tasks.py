@@ -68,6 +68,18 @@ def nbytes(task: Task, name: str) -> int:
     return stored.number * stored.rows * stored.columns * int(stored.array.dtype.itemsize)
 
 
+def crossing(task: Task, cut: Cut, part: float, copies: int = 1) -> int:
+    """Bytes between the host and devices far from it that compute this part of a task on host arrays.
+
+    What all of them need whole comes in so many ``copies``.
+    """
+    if task.matrices[task.output].on_device or not part:
+        return 0
+    moved = {name: nbytes(task, name) for name, stored in task.matrices.items() if stored.read}
+    back = nbytes(task, task.output)
+    return round(sum(size * (part if name in cut.pieces else copies) for name, size in moved.items()) + back * part)
+
+
 def left_whole(task: Task, cut: Cut) -> int:
     """Bytes of the operands that a cut leaves whole."""
     return sum(nbytes(task, name) for name in task.matrices if name not in cut.pieces)
@@ -111,8 +123,12 @@ def _of_steps(whole: Task, cut: Cut, low: int, high: int) -> Task:
 
 def again(known: Task, cut: Cut, low: int, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
     """The part that ``known`` is, from the step ``low`` on, of the same problem on arrays that lie like those it was made for."""
-    whole = replace(known, matrices={**matrices, **_single(matrices)}, scalars=scalars)
-    return _of_steps(whole, cut, low, low + known.problem.sizes[cut.size])
+    return _of_steps(on(known, matrices, scalars), cut, low, low + known.problem.sizes[cut.size])
+
+
+def on(known: Task, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
+    """A task on arrays that lie like those it was made for."""
+    return replace(known, matrices={**matrices, **_single(matrices)}, scalars=scalars)
 
 
 def _packed(problem: Problem, shared: Collection[str]) -> Problem:

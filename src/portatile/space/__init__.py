@@ -211,7 +211,7 @@ class ParameterSpace:
 
         In a space too sparse to draw from and too large to be counted at once, each costs one random descent, and some may be missing.
         """
-        if self.recorded or self._drawable or self._counting(self._effort.few_states) is not None:
+        if self.recorded or self._drawable or self._counting(self._effort.fewest_states) is not None:
             return [self.sample(rng) for _ in range(count)]
         descents = (self._descend(rng) for _ in range(4 * count))
         return [config for config, _ in islice(filter(None, descents), count)] or [self.sample(rng)]

@@ -18,6 +18,7 @@ from portatile.space.settling import BUILTINS, OPEN, Settler, settler
 from portatile.space.symbol import traced
 
 Predicate = Callable[..., Any]
+_GLOBALS: dict[str, Any] = {"__builtins__": BUILTINS}
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Constraint:
             except SyntaxError as error:
                 raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
             names = tuple(n for n in code.co_names if n in known or n not in BUILTINS)
-            return cls(names, lambda **values: eval(code, {"__builtins__": BUILTINS}, values), rule, code)
+            return cls(names, lambda **values: eval(code, _GLOBALS, values), rule, code)
         names = tuple(inspect.signature(rule).parameters)
         text = f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})"
         return cls(names, rule, text, words=getattr(rule, "words", ""))
@@ -56,7 +57,7 @@ class Constraint:
         """
         try:
             if self.code is not None:
-                return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
+                return bool(eval(self.code, _GLOBALS, values))
             return bool(self.holds(**{name: values[name] for name in self.reads}))
         except ZeroDivisionError:
             return False
@@ -82,7 +83,7 @@ class Constraint:
         if self.code is None:
             return self.check(values) if all(name in values for name in self.reads) else OPEN
         try:
-            return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
+            return bool(eval(self.code, _GLOBALS, values))
         except NameError:
             return OPEN
         except ZeroDivisionError:

@@ -37,6 +37,7 @@ class Place:
         self._turns = () if self.last else rules.turns(depth, pending)
         self._settlers: list[Settler] = [rule.settle for _, rule in self._turns]
         self._uses = 0
+        self._begun: dict[tuple[Value, type], Place | None] = {}
 
     @cached_property
     def read(self) -> Reader:
@@ -44,7 +45,19 @@ class Place:
         return self._rules.reader(self.depth, self.pending)
 
     def settle(self, values: dict[str, Value]) -> Place | None:
-        """The place after this one, now that ``name`` is bound; None where a constraint is violated."""
+        """The place after this one, now that ``name`` is bound; None where a constraint is violated.
+
+        What the first parameter settles, which is much in a space of several forms, is remembered.
+        """
+        if self.depth:
+            return self._settle(values)
+        value = values[self.name]
+        begun = value, type(value)
+        if begun not in self._begun:
+            self._begun[begun] = self._settle(values)
+        return self._begun[begun]
+
+    def _settle(self, values: dict[str, Value]) -> Place | None:
         self._uses += 1
         if self._uses == _WORTH_COMPILING:
             bound = {*self._rules.facts, *self._rules.names[: self.depth + 1]}

@@ -22,6 +22,7 @@ from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
+from portatile.records import DeviceInfo
 from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
 from portatile.studies.form import links, prediction, shared_run, simulation
@@ -69,7 +70,7 @@ class ScaleOptions:
     files: tuple[Path, ...] = option((), Option("Files of recorded trials, for their times.", argument=True))
     trials: int = option(2000, Option("Trials of the search, drawn from the recorded ones.", least=1))
     compilers: int = option(12, Option("Texts that each worker's machine compiles at once; 0: workers compile.", least=0))
-    client: float = option(0.005, Option("Seconds of the client for each trial: strategy, plan, store.", least=0))
+    client: float = option(0.02, Option("Seconds of the client for each trial: strategy, plan, store; 0.02 for a GEMM on a GPU.", least=0))
     scheduler: float = option(0.001, Option("Seconds of Dask's scheduler for each task.", least=0))
     message: float = option(0.0005, Option("Seconds of a message.", least=0))
     failing: float = option(0.0, Option("Share of trials that end their worker.", least=0))
@@ -93,7 +94,7 @@ def measure(run: Run) -> Iterator[ScaleRow]:
     chosen_sets = subsets([device.info.id for device in run.devices])
     run.expect(len(WORKERS) + len(DEVICES) + len(recorded) + max(len(chosen_sets), 1))
     for recording in recorded:
-        if (row := as_recorded(recording.trials, options.compilers, overheads)) is not None:
+        if (row := as_recorded(recording.trials, compilers_of(recording.device, options.compilers), overheads)) is not None:
             yield row
     drawn = np.random.default_rng(0).integers(len(costs), size=options.trials)
     chosen = [costs[place] for place in drawn]
@@ -175,6 +176,11 @@ def cost_of(trial: Trial) -> TrialCost | None:
         return None
     compiling = trial.seconds.get("compile", 0.0)
     return TrialCost(compiling, replay.cost(trial) - compiling)
+
+
+def compilers_of(device: DeviceInfo, usual: int) -> int:
+    """Texts that were compiled at once beside a recorded search: of one on a processor as many as that has cores."""
+    return device.compute_units if device.kind == "cpu" else usual
 
 
 def as_recorded(trials: Sequence[Trial], compilers: int, overheads: Overheads) -> ScaleRow | None:

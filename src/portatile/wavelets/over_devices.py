@@ -123,7 +123,9 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
         forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates))
-    keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.told))
+    far = sum(share.steps for share in shares if not by_id[share.device].info.unified_memory) / asked.orbitals
+    crossed = round(far * (psi.nbytes + (0 if add else whole.nbytes))) if isinstance(psi, np.ndarray) else 0
+    keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.told, crossed=crossed))
     return whole
 
 

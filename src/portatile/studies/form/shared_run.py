@@ -46,9 +46,13 @@ class SharedRun:
 
 @dataclass(frozen=True)
 class _Answer:
-    """The answer of a process about a run; ``error`` in units of the bound, of its first."""
+    """The answer of a process about a run, from when until when by the clock of all processes.
 
-    seconds: float
+    ``error`` in units of the bound, of its first.
+    """
+
+    began: float
+    ended: float
     reached: float
     shares: Mapping[str, float]
     error: float
@@ -60,7 +64,7 @@ class SharedTimes:
     """Seconds of each run from its beginning to the end of the last process, without the first.
 
     ``reached``: the work done over what the devices could have done meanwhile, of the fastest run; ``shares`` each device's part of it.
-    ``error``: of the first run, in units of its bound. ``note``: why fewer devices than were named took part.
+    ``error``: of the first run, in units of its bound. ``note``: why fewer devices than were named took part in the fastest.
     """
 
     seconds: tuple[float, ...]
@@ -100,20 +104,20 @@ def timed(run: SharedRun, timeout: float = 1800.0) -> SharedTimes:
         first = [_answer(child, until) for child in children]
         rounds: list[tuple[float, list[_Answer]]] = []
         for _ in range(run.repeat):
-            began = time.perf_counter()
             for child in children:
                 assert child.stdin is not None
                 child.stdin.write(b"go\n")
                 child.stdin.flush()
             answers = [_answer(child, until) for child in children]
-            rounds.append((time.perf_counter() - began, answers))
+            seconds = max(answer.ended for answer in answers) - min(answer.began for answer in answers)
+            rounds.append((seconds, answers))
         best = min(rounds, key=lambda round_of: round_of[0])[1]
         total: dict[str, float] = {}
         for answer in best:
             for name, share in answer.shares.items():
                 total[name] = total.get(name, 0.0) + share / len(best)
         reached = sum(answer.reached for answer in best) / len(best)
-        notes = "; ".join(dict.fromkeys(answer.note for answer in first if answer.note))
+        notes = "; ".join(dict.fromkeys(answer.note for answer in best if answer.note))
         return SharedTimes(tuple(seconds for seconds, _ in rounds), reached, total, max(answer.error for answer in first), notes)
     finally:
         for child in children:
@@ -155,8 +159,8 @@ class _Work:
         self._workload, self._problem = workload, run.problem
         self._devices = devices.several(run.devices)
         self._written = [operand.name for operand in workload.operands_of(run.problem.options) if operand.role != "in"]
-        self._before = {name: self._inputs.operands[name].copy() for name in self._written}
         read = workload.reads(run.problem, self._inputs.scalars)
+        self._before = {name: self._inputs.operands[name].copy() for name in self._written if name in read}
         self._memory = {name: array if name in self._written else np.array(array) for name, array in self._inputs.operands.items()}
         self._matrices = {name: self._matrix(name).read_if(name in read) for name in self._memory}
         layout = {name: stored.layout for name, stored in self._matrices.items()}
@@ -172,21 +176,22 @@ class _Work:
         return Matrix(array, False, rows, columns, columns, 0, alignment, array.shape[0], rows * columns)
 
     def compute(self, checked: bool) -> _Answer:
-        """Run once, from the operands' first values."""
-        for name, values in self._before.items():
-            self._memory[name][...] = values
+        """Run once, from the operands' first values, which they have again afterwards."""
         result = self._matrices[self._written[-1]].array
 
         def begin(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
             start(engine, prepared, operands, scalars, result)
 
-        began = time.perf_counter()
+        began = time.monotonic()
         considered = several.considered(self._devices, self._laid_out, self._matrices)
         split = several.perform(considered, self._matrices, self._inputs.scalars, begin)
-        seconds = time.perf_counter() - began
+        ended = time.monotonic()
         steps = max(sum(share.steps for share in split.shares), 1)
         shares = {share.device: share.steps / steps for share in split.shares}
-        return _Answer(seconds, split.efficiency, shares, self._error() if checked else 0.0, split.note)
+        error = self._error() if checked else 0.0
+        for name, values in self._before.items():
+            self._memory[name][...] = values
+        return _Answer(began, ended, split.efficiency, shares, error, split.note)
 
     def _error(self) -> float:
         """The largest error of the result in units of its bound; raises DeviceError where it is wrong."""

@@ -32,7 +32,7 @@ class Overheads:
     ``failing``: the share of trials that end their worker. ``start``: of a worker's device, operands and reference, once.
     """
 
-    client: float = 0.005
+    client: float = 0.02
     scheduler: float = 0.001
     message: float = 0.0005
     restart: float = 5.0

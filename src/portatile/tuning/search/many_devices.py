@@ -12,10 +12,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from portatile import workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore
 from portatile.tuning.search import tuner
+from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
 
@@ -89,6 +91,20 @@ def tune(
 
 def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
     """Run some searches at once, to the end of the last."""
+    first = searches[0].request
+    workload = first.workload or workloads.get(first.problem.workload)
+    with Prepared(workload, first.problem, first.seed) as prepared:
+        _threads(searches, open_store, interrupt, listen, prepared)
+
+
+def _threads(
+    searches: Sequence[_Search],
+    open_store: Callable[[], ResultStore],
+    interrupt: _Interrupt,
+    listen: Listener | None,
+    prepared: Prepared,
+) -> None:
+    """A thread for each search."""
     lock = threading.Lock()
 
     def one_by_one(progress: Progress) -> None:
@@ -99,7 +115,7 @@ def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore]
     def run(search: _Search) -> None:
         try:
             with open_store() as store:
-                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one))
+                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one), prepared)
         except (PortatileError, KeyboardInterrupt) as error:
             search.error = error
         except BaseException as error:  # a mistake of ours or of a listener: the others end, and it is raised below

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from portatile import cache, ceilings, execute, model, select
+from portatile import cache, ceilings, execute, model, select, template
 from portatile.errors import CompileError, LaunchError
 from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
@@ -53,6 +54,29 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
         label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
         listed.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, parted(inputs.scalars), expected, forms))
     return problems, tuple(listed)
+
+
+class Prepared:
+    """The cases of a problem, made once for all searches on it that run at the same time. A context manager; safe between threads."""
+
+    def __init__(self, workload: Workload, timed: Problem, seed: int) -> None:
+        self.arena = SharedArrays()
+        self._asked = workload, timed, seed
+        self._making = threading.Lock()
+        self._made: tuple[list[Problem], tuple[Case, ...]] | None = None
+
+    def cases(self) -> tuple[list[Problem], tuple[Case, ...]]:
+        """As the function of that name gives them, which the first caller waits for."""
+        with self._making:
+            if self._made is None:
+                self._made = cases(*self._asked, self.arena)
+            return self._made
+
+    def __enter__(self) -> Prepared:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.arena.close()
 
 
 @contextmanager
@@ -125,13 +149,14 @@ class Planner:
 
     def ranked(self, configs: Sequence[Config]) -> list[Config]:
         """Configurations by the model's estimate, the fastest first; none where the model does not distinguish them."""
-        timed = self.problems[-1]
+        timed, resolve = self.problems[-1], select.resolver(self.info, self.results)  # of its own: what it keeps has no texts
         scores: list[tuple[float, int, Config]] = []
         for config in configs:
             waste, loads = self.workload.waste(timed, config, self.info), self.workload.loads(timed, config)
             work = Demand(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
             try:
-                plan = self.plan(timed, config)
+                with template.without_texts():
+                    plan = execute.flatten(self.workload.plan(timed, config, self.info), resolve)
             except (CompileError, LaunchError):
                 continue
             if model.impossible(plan, self.info) is None:

@@ -28,11 +28,10 @@ from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, Concurre
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outside import OUTSIDE
-from portatile.tuning.search.planner import Planner
+from portatile.tuning.search.planner import Planner, Prepared
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
 from portatile.tuning.search.spending import Spending
 from portatile.tuning.search.supervisor import Setup, Supervisor
-from portatile.tuning.shared_arrays import SharedArrays
 
 __all__ = ["Listener", "Progress", "Stopped", "TuningRequest", "TuningResult", "tune"]
 
@@ -40,12 +39,13 @@ _SEEKING = 2.0  # seconds that the first legal configuration may be looked for, 
 _DRAWN = 64  # random configurations that the model ranks
 
 
-def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = None) -> TuningResult:
+def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = None, prepared: Prepared | None = None) -> TuningResult:
     """Search for the fastest configuration until the budget is spent or the space is exhausted.
 
     The default is evaluated first, whatever the budget. Every trial is stored before the next one is considered. At the end comes the
     final comparison: the fastest few are checked again and timed in turns. Of equals the winner has the fewest registers, then the
     least workspace, then the smallest canonical text. Ctrl-C ends the run without a final comparison, if a valid variant was found.
+    ``prepared`` are the cases, where other searches use them too.
     Raises SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
@@ -54,16 +54,15 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
         request = replace(request, timing=msgspec.structs.replace(request.timing, power=objective.LOAD))
     strategy = request.strategy if callable(request.strategy) else strategies.get(request.strategy)
     with ExitStack() as stack:
-        arena = SharedArrays()
-        stack.callback(arena.close)
+        workload = request.workload or workloads.get(request.problem.workload)
+        prepared = prepared or stack.enter_context(Prepared(workload, request.problem, request.seed))
         binaries = stack.enter_context(planner.binaries())
         limits = request.limits.within(request.budget.seconds)
-        setup = Setup(request.device, binaries.root, binaries.limit, arena.descriptor, limits, request.timing, request.jobs)
+        setup = Setup(request.device, binaries.root, binaries.limit, prepared.arena.descriptor, limits, request.timing, request.jobs)
         supervisor = stack.enter_context(Supervisor(setup))
         supervisor.begin()
         stack.enter_context(deadline.within(_latest(started, request)))
-        workload = request.workload or workloads.get(request.problem.workload)
-        problems, cases = planner.cases(workload, request.problem, request.seed, arena)
+        problems, cases = prepared.cases()
         plans = Planner(workload, problems, cases, supervisor.info())
         supervisor.compile_ahead(plans.default_plan())
         supervisor.prepare(cases)

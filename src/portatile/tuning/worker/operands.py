@@ -118,7 +118,7 @@ class CaseOperands:
             verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
             if not operand.writable:
                 part = operand.initial[: _COMPARED_BYTES // operand.initial.itemsize]
-                now = np.empty_like(part)
+                now = operand.host[: part.size]
                 if part.size:
                     self.queue.download(now, operand.memory)
                 verdicts.append(unchanged(operand.name, part, now))
