@@ -115,20 +115,20 @@ def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.Mo
 
 
 class FastNumpy:
-    """A clock that only moves while the device computes."""
+    """A clock that only moves while the device computes; how often NumPy did is counted."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
-        self.now, self.moving = 0.0, True
+        self.now, self.moving, self.calls = 0.0, True, 0
         again = host_blas.ByNumpy.again
 
         def resting(rival: host_blas.ByNumpy, *given: object) -> object:
-            self.moving = False
+            self.moving, self.calls = False, self.calls + 1
             return again(rival, *given)  # type: ignore[arg-type]
 
         patched.setattr(host_blas.ByNumpy, "again", resting)
 
     def perf_counter(self) -> float:
-        self.now += self.moving
+        self.now, self.moving = self.now + self.moving, True
         return self.now
 
 
@@ -173,4 +173,37 @@ def test_explain_tells_of_the_race() -> None:
     first = portatile.matmul(a, a)
     assert np.array_equal(first, portatile.matmul(a, a)), "the first result is the winner's too"
     assert "where the device takes" in portatile.explain("gemm", m=24, n=24, k=24).explanation
-    assert "NumPy" not in portatile.explain("gemm", m=2400, n=2400, k=2400).explanation
+    second = portatile.explain("gemm", m=2400, n=2400, k=2400).explanation
+    assert ("raced against NumPy's BLAS at their second call" in second) == (portatile.get_device().info.kind == "cpu")
+
+
+@pytest.mark.parametrize("wins", [True, False])
+@pytest.mark.parametrize("trans", ["NN", "TN", "TT"])
+def test_a_long_product_is_raced_at_its_second_call(monkeypatch: pytest.MonkeyPatch, wins: bool, trans: str) -> None:
+    """Every call is right, sums in place too; from the second on their bits are equal, and what has won computes."""
+    if portatile.get_device().info.kind != "cpu":
+        pytest.skip("a GPU and NumPy's BLAS are raced only where a launch counts")
+    monkeypatch.setattr(host_blas, "_LARGEST", 0)
+    clock, rng = FastNumpy(monkeypatch), np.random.default_rng(new_seed(trans))
+    monkeypatch.setattr(host_blas, "time", clock)
+    if not wins:
+        monkeypatch.setattr(host_blas, "_TOO_LONG", 0.0)
+    a, b = (rng.random((14, 9) if trans[0] == "N" else (9, 14))), (rng.random((9, 6) if trans[1] == "N" else (6, 9)))
+    options: dict[str, object] = {"trans_a": trans[0], "trans_b": trans[1]}
+    want = (a if trans[0] == "N" else a.T) @ (b if trans[1] == "N" else b.T)
+    out = np.empty((14, 6))
+    results = [portatile.gemm(a, b, out=out, **options).copy() for _ in range(4)]  # type: ignore[arg-type]
+    assert all(np.allclose(result, want) for result in results)
+    assert all(np.array_equal(result, results[1]) for result in results[1:])
+    assert (clock.calls > 0) == wins
+    c = rng.random((14, 6))
+    for _ in range(4):
+        summed = want - 0.5 * c
+        assert portatile.gemm(a, b, c, beta=-0.5, out=c, **options) is c  # type: ignore[arg-type]
+        assert np.allclose(c, summed)
+    for _ in range(3):
+        assert np.allclose(portatile.gemm(a, b, **options), want)  # type: ignore[arg-type]
+    found = numpy_products.scaled(a, b, None, (1.0, 0.0), (trans[0], trans[1]), out)
+    assert (found is not None) == wins
+    told = portatile.explain("gemm", dtype="float64", m=14, n=6, k=9, **options).explanation  # type: ignore[arg-type]
+    assert ("are left to NumPy's BLAS where no device is named" in told) == wins

@@ -174,6 +174,11 @@ class _Recorded:
         # pairs of arguments that were one array: the recorded steps suit only calls in which they are one again
         self._twice = tuple((first, at) for at, place in enumerate(places) if (first := places.index(place)) < at)
 
+    @property
+    def on_processor(self) -> bool:
+        """Whether the device is a processor."""
+        return self._device.info.kind == "cpu"
+
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether the output, the last array, overlaps none that it must not, and arguments that were one array are one again."""
         low, high = self.reach
