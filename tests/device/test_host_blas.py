@@ -9,7 +9,7 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import host_blas, numpy_products, perform, recorded
+from portatile.runtime import host_blas, host_race, numpy_products, perform, recorded
 from support.seeds import new_seed
 
 
@@ -82,7 +82,7 @@ def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.Monkey
     whole = rng.random((64, 16))
     a, b, out = whole[:16], rng.random((16, 16)), np.empty((16, 16))
     with monkeypatch.context() as patched:  # each look at the clock is later than the one before, but for NumPy's
-        patched.setattr(host_blas, "time", FastNumpy(patched))
+        patched.setattr(host_race, "time", FastNumpy(patched))
         portatile.matmul(a, b, out=out)
     assert numpy_products.product(a, b, out) is out
     assert np.allclose(out, a @ b)
@@ -103,7 +103,7 @@ def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.Mo
     a, v = rng.random((18, 18)), rng.random(36)[::2]
     for given in ((a, v), (v, v), (a[::-1, ::-1], a), (a.astype(int), a)):
         with monkeypatch.context() as patched:
-            patched.setattr(host_blas, "time", FastNumpy(patched))
+            patched.setattr(host_race, "time", FastNumpy(patched))
             portatile.matmul(*given)
     for given in ((a, v), (v, v), (a[::-1, ::-1], a)):
         result = numpy_products.product(*given, None)
@@ -139,7 +139,7 @@ def test_a_race_of_sums_leaves_an_operand_that_is_the_result_as_the_call_has_it(
     want, apart = 2 * a @ b - 3 * c, c.copy()
     with monkeypatch.context() as patched:
         if wins:
-            patched.setattr(host_blas, "time", FastNumpy(patched))
+            patched.setattr(host_race, "time", FastNumpy(patched))
         assert np.allclose(portatile.gemm(a, b, apart, alpha=2, beta=-3), want)
         assert np.array_equal(apart, c)
         assert portatile.gemm(a, b, c, alpha=2, beta=-3, out=c) is c
@@ -185,7 +185,7 @@ def test_a_long_product_is_raced_at_its_second_call(monkeypatch: pytest.MonkeyPa
         pytest.skip("a GPU and NumPy's BLAS are raced only where a launch counts")
     monkeypatch.setattr(host_blas, "_LARGEST", 0)
     clock, rng = FastNumpy(monkeypatch), np.random.default_rng(new_seed(trans))
-    monkeypatch.setattr(host_blas, "time", clock)
+    monkeypatch.setattr(host_race, "time", clock)
     if not wins:
         monkeypatch.setattr(host_blas, "_TOO_LONG", 0.0)
     a, b = (rng.random((14, 9) if trans[0] == "N" else (9, 14))), (rng.random((9, 6) if trans[1] == "N" else (6, 9)))

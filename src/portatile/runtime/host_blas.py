@@ -6,8 +6,6 @@ A long product on a processor is raced at its second call, so that who multiplie
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -16,11 +14,10 @@ from numpy.typing import NDArray
 
 from portatile.records import Problem
 from portatile.runtime import numpy_products
+from portatile.runtime.host_race import Again, Race
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, product_form, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
-_RUNS = 4
-_SHORT = 0.02  # seconds from which one run tells enough
 _TOO_LONG = 3.0  # seconds of a product that nobody waits for twice more
 _MOST = 4096  # entries of the table below
 _raced: dict[tuple[int, ...], tuple[float, float]] = {}
@@ -32,16 +29,6 @@ def takes(call: Any, result: Any) -> bool:
     if any(call.options[4:]):
         return False
     return result.dtype == call.arrays[0].dtype and result.dtype in DTYPES
-
-
-class Again(Protocol):
-    """A recorded call: ``again`` computes it once more, or gives None where the call has to be planned anew."""
-
-    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; the output is the last of ``arrays``, unless it is None."""
-
-    def apart_from(self, places: Sequence[int]) -> bool:
-        """Whether an output, the last, overlaps none of the arrays."""
 
 
 class ByNumpy:
@@ -88,41 +75,29 @@ class Contested:
             return self._chosen.again(library, arrays, factors, out, places)
         reads_c = factors[1] != 0
         kept = out.copy() if reads_c and out is not None and out is arrays[2] else None
-
-        def timed(way: Again, runs: int) -> tuple[Any, float]:
-            result, least = None, math.inf
-            for _ in range(runs):
-                if kept is not None:
-                    np.copyto(out, kept)
-                start = time.perf_counter()
-                result = way.again(library, arrays, factors, out, list(places))
-                least = min(least, time.perf_counter() - start)
-            return result, least
-
-        result, on_device = timed(self._recorded, 1)
+        race = Race(library, arrays, factors, out, places, kept)
+        result, on_device = race.run(self._recorded)
         if result is None:
             return None
         self._chosen = self._recorded
         if on_device > _TOO_LONG:
             return result
-        runs, rival = _RUNS if on_device < _SHORT else 1, ByNumpy(self._recorded, self._trans)
-        on_device = min(on_device, timed(self._recorded, runs - 1)[1])
-        by_numpys, by_numpy = timed(rival, runs)
-        a = arrays[0]
+        rival = ByNumpy(self._recorded, self._trans)
+        on_device, by_numpy, by_numpys = race.held(self._recorded, rival, on_device)
         if not reads_c:
-            _note(result, a.shape[-1] if self._trans[0] == "N" else a.shape[-2], by_numpy, on_device)
+            _note(result, arrays[0].shape[-1 if self._trans[0] == "N" else -2], by_numpy, on_device)
         if by_numpy < on_device:
             self._chosen = rival
             _remember(arrays if out is None else arrays[:-1], out, self._trans, reads_c)
             return by_numpys
-        return result if out is None else timed(self._recorded, 1)[0]
+        return result if out is None else race.run(self._recorded)[0]
 
 
 def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
     """``recorded``, a product on host arrays that was just computed, or a ``ByNumpy`` where that is faster here.
 
     ``alpha`` is not 0. Afterwards ``result`` holds what the chosen one computes, so that repeated calls give equal bits; but where it was
-    an operand too, it holds what it does.
+    an operand too, it holds what it does. Long products are ``Contested`` on processors, and stay with other devices.
     """
     a, trans = call.arrays[0], call.options
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
@@ -130,22 +105,14 @@ def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], pl
         return Contested(recorded, trans[:2]) if recorded.on_processor else recorded
     rival, reads_c = ByNumpy(recorded, trans[:2]), call.factors[1] != 0
     kept = result.copy() if reads_c and result is call.arrays[2] else None
-
-    def seconds(way: Again) -> float:
-        def run() -> float:
-            start = time.perf_counter()
-            way.again(library, (*call.arrays, result), call.factors, result, list(places))
-            return time.perf_counter() - start
-
-        return min(run() for _ in range(_RUNS))
-
-    on_device, by_numpy = seconds(recorded), seconds(rival)
+    race = Race(library, (*call.arrays, result), call.factors, result, places, None)
+    on_device, by_numpy, _ = race.held(recorded, rival)
     if not reads_c:
         _note(result, k, by_numpy, on_device)
     if by_numpy < on_device:
         _remember(call.arrays, call.out, trans[:2], reads_c)
     elif kept is None:
-        recorded.again(library, (*call.arrays, result), call.factors, result, list(places))
+        race.run(recorded)
     if kept is not None:
         np.copyto(result, kept)
     return rival if by_numpy < on_device else recorded

@@ -23,6 +23,7 @@ LARGEST_TRIED = 1 << 20
 """Operations of a product that NumPy is timed on: a millisecond even by plain loops."""
 _TRIES = 3
 _MOST = 4096  # entries of each table below
+_LARGEST_OF_DOT = 1 << 15  # bytes of a result
 _LETTERS = ("N", "T", "C")
 _PLAIN = (1.0, 0.0)  # factors of a product
 _MODERATE = float(np.finfo(np.float32).max)  # factors beyond it are left to the routine, as kernels take them in the type of the matrices
@@ -163,13 +164,13 @@ def of_transposed(plain: Computing, trans: Sequence[str], matrices: bool) -> Com
     """What transposes its operands, which may be ``matrices`` and no stacks, before it computes as ``plain`` does."""
     if trans[0] == "N" and trans[1] == "N":
         return plain
-    if plain is not _dot or not matrices or "C" in trans:
+    if not matrices or "C" in trans:
         return lambda a, b, out: plain(transposed(a, trans[0]), transposed(b, trans[1]), out)
     if trans[0] == "N":
-        return lambda a, b, out: a.dot(b.T, out)
+        return lambda a, b, out: plain(a, b.T, out)
     if trans[1] == "N":
-        return lambda a, b, out: a.T.dot(b, out)
-    return lambda a, b, out: a.T.dot(b.T, out)
+        return lambda a, b, out: plain(a.T, b, out)
+    return lambda a, b, out: plain(a.T, b.T, out)
 
 
 def finished(compute: Computing, a: _Array, b: _Array, c: _Array | None, factors: tuple[complex, complex], out: _Array | None) -> _Array:
@@ -212,7 +213,7 @@ def product_form(a: _Array, b: _Array, out: _Array | None) -> tuple[object, ...]
     return a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype
 
 
-def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tuple[str, str], out: _Array | None) -> tuple[object, ...]:
+def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tuple[str, ...], out: _Array | None) -> tuple[object, ...]:
     """The same of ``scaled``."""
     if c is None:
         return (trans, *product_form(a, b, out))
@@ -220,8 +221,14 @@ def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tu
 
 
 def computing(a: _Array, b: _Array, out: _Array | None) -> Computing:
-    """NumPy's function for a product of arrays that lie so: ``dot``, which takes less time than ``matmul``, where it computes the same."""
-    return _dot if a.ndim <= 2 and b.ndim <= 2 and (out is None or out.flags.c_contiguous) else np.matmul
+    """NumPy's function for a product of arrays that lie so: ``dot``, which takes less time than ``matmul``, where it computes the same.
+
+    It fills the result with zeros first, which takes longer than that where the result is large.
+    """
+    if a.ndim > 2 or b.ndim > 2 or not (out is None or out.flags.c_contiguous):
+        return np.matmul
+    elements = (a.shape[0] if a.ndim == 2 else 1) * (b.shape[1] if b.ndim == 2 else 1)
+    return _dot if elements * a.itemsize <= _LARGEST_OF_DOT else np.matmul
 
 
 def remember(form: tuple[object, ...], compute: Computing) -> None:

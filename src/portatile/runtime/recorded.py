@@ -20,7 +20,8 @@ from portatile.device.buffer import Buffer
 from portatile.device.strides import span
 from portatile.runtime import host_blas, memory_limit, numpy_products
 from portatile.runtime.engine import Bound, Engine
-from portatile.runtime.host_blas import Again, faster
+from portatile.runtime.host_blas import faster
+from portatile.runtime.host_race import Again
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
 from portatile.runtime.steps import Beginning, Constant, Cross, Launches, OnHost, Source, Start, Step, crosses, entire, source_of

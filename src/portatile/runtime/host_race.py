@@ -1,0 +1,63 @@
+"""A race: a product of arrays on the host, computed several times by the device and by NumPy's BLAS, to learn who takes less time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+_SHORT, _LONG = 1e-3, 0.02  # seconds of a product, which decide how often it runs
+_CLOSE = 1.5  # times of which one is less than so many of the other: a disturbed run could have decided
+
+
+class Again(Protocol):
+    """A recorded call: ``again`` computes it once more, or gives None where the call has to be planned anew."""
+
+    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+        """The result of a call; the output is the last of ``arrays``, unless it is None."""
+
+    def apart_from(self, places: Sequence[int]) -> bool:
+        """Whether an output, the last, overlaps none of the arrays."""
+
+
+class Race(NamedTuple):
+    """What is computed: the arguments of ``Again.again``. ``kept`` are the values of an output that is an operand too, else None."""
+
+    library: Any
+    arrays: tuple[Any, ...]
+    factors: tuple[Any, ...]
+    out: Any
+    places: Sequence[int]
+    kept: Any
+
+    def run(self, way: Again, runs: int = 1) -> tuple[Any, float]:
+        """The result, None if it has to be planned anew, and the least seconds of some runs."""
+        result, least = None, math.inf
+        for _ in range(runs):
+            if self.kept is not None:
+                np.copyto(self.out, self.kept)
+            start = time.perf_counter()
+            result = way.again(self.library, self.arrays, self.factors, self.out, list(self.places))
+            least = min(least, time.perf_counter() - start)
+        return result, least
+
+    def held(self, device: Again, numpy: Again, on_device: float = math.inf) -> tuple[float, float, Any]:
+        """Seconds on the device, of which ``on_device`` are known, and by NumPy, and NumPy's result. What is close runs more often.
+
+        NumPy is last each time, because idle threads of a BLAS go on to spin.
+        """
+        if math.isinf(on_device):
+            on_device = self.run(device)[1]
+        runs = 4 if on_device < _LONG else 1
+        on_device = min(on_device, self.run(device, runs - 1)[1])
+        result, by_numpy = self.run(numpy, runs)
+        slower = max(on_device, by_numpy)
+        if slower < _CLOSE * min(on_device, by_numpy):
+            more = 12 if slower < _SHORT else 4 if slower < _LONG else 1
+            on_device = min(on_device, self.run(device, more)[1])
+            result, again = self.run(numpy, more)
+            by_numpy = min(by_numpy, again)
+        return on_device, by_numpy, result
