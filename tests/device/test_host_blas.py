@@ -119,13 +119,13 @@ class FastNumpy:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.now, self.moving, self.calls = 0.0, True, 0
-        again = host_blas.ByNumpy.again
+        computed = host_blas.ByNumpy.computed
 
         def resting(rival: host_blas.ByNumpy, *given: object) -> object:
             self.moving, self.calls = False, self.calls + 1
-            return again(rival, *given)  # type: ignore[arg-type]
+            return computed(rival, *given)  # type: ignore[arg-type]
 
-        patched.setattr(host_blas.ByNumpy, "again", resting)
+        patched.setattr(host_blas.ByNumpy, "computed", resting)
 
     def perf_counter(self) -> float:
         self.now, self.moving = self.now + self.moving, True

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from portatile.records import Problem
 from portatile.runtime import numpy_products
-from portatile.runtime.host_race import Again, Race
+from portatile.runtime.host_race import Again, Race, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, product_form, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
@@ -45,6 +45,10 @@ class ByNumpy:
         """The product; None where the output is not the caller's own."""
         if out is not None and not self._recorded.apart_from(places):
             return None
+        return self.computed(arrays, factors, out)
+
+    def computed(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any) -> Any:
+        """The product of arrays that are known to lie apart."""
         a, b = transposed(arrays[0], self._trans[0]), transposed(arrays[1], self._trans[1])
         c = arrays[2] if factors[1] != 0 else None
         return silently(finished, computing(a, b, out if c is None else None), a, b, c, factors, out)
@@ -75,22 +79,27 @@ class Contested:
             return self._chosen.again(library, arrays, factors, out, places)
         reads_c = factors[1] != 0
         kept = out.copy() if reads_c and out is not None and out is arrays[2] else None
-        race = Race(library, arrays, factors, out, places, kept)
-        result, on_device = race.run(self._recorded)
+        rival = ByNumpy(self._recorded, self._trans)
+        race = Race(
+            lambda: self._recorded.again(library, arrays, factors, out, list(places)),
+            lambda: rival.computed(arrays, factors, out),
+            out,
+            kept,
+        )
+        result, on_device = race.run(race.device)
         if result is None:
             return None
         self._chosen = self._recorded
         if on_device > _TOO_LONG:
             return result
-        rival = ByNumpy(self._recorded, self._trans)
-        on_device, by_numpy, by_numpys = race.held(self._recorded, rival, on_device)
+        on_device, by_numpy, by_numpys = race.held(on_device)
         if not reads_c:
             _note(result, arrays[0].shape[-1 if self._trans[0] == "N" else -2], by_numpy, on_device)
         if by_numpy < on_device:
             self._chosen = rival
             _remember(arrays if out is None else arrays[:-1], out, self._trans, reads_c)
             return by_numpys
-        return result if out is None else race.run(self._recorded)[0]
+        return result if out is None else race.run(race.device)[0]
 
 
 def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
@@ -105,14 +114,16 @@ def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], pl
         return Contested(recorded, trans[:2]) if recorded.on_processor else recorded
     rival, reads_c = ByNumpy(recorded, trans[:2]), call.factors[1] != 0
     kept = result.copy() if reads_c and result is call.arrays[2] else None
-    race = Race(library, (*call.arrays, result), call.factors, result, places, None)
-    on_device, by_numpy, _ = race.held(recorded, rival)
+    arrays, factors = (*call.arrays, result), call.factors
+    race = Race(lambda: recorded.again(library, arrays, factors, result, list(places)), lambda: rival.computed(arrays, factors, result))
+    on_device, by_numpy, _ = race.held()
+    on_device += seconds_to_find(library, arrays)
     if not reads_c:
         _note(result, k, by_numpy, on_device)
     if by_numpy < on_device:
         _remember(call.arrays, call.out, trans[:2], reads_c)
     elif kept is None:
-        race.run(recorded)
+        race.device()
     if kept is not None:
         np.copyto(result, kept)
     return rival if by_numpy < on_device else recorded

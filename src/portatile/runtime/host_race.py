@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,40 +25,44 @@ class Again(Protocol):
 
 
 class Race(NamedTuple):
-    """What is computed: the arguments of ``Again.again``. ``kept`` are the values of an output that is an operand too, else None."""
+    """Two ways to compute a product into the same memory; ``kept`` are the values of an output that is an operand too, else None."""
 
-    library: Any
-    arrays: tuple[Any, ...]
-    factors: tuple[Any, ...]
-    out: Any
-    places: Sequence[int]
-    kept: Any
+    device: Callable[[], Any]
+    numpy: Callable[[], Any]
+    out: Any = None
+    kept: Any = None
 
-    def run(self, way: Again, runs: int = 1) -> tuple[Any, float]:
-        """The result, None if it has to be planned anew, and the least seconds of some runs."""
+    def run(self, way: Callable[[], Any], runs: int = 1) -> tuple[Any, float]:
+        """The last result of some runs, and the least seconds."""
         result, least = None, math.inf
         for _ in range(runs):
             if self.kept is not None:
                 np.copyto(self.out, self.kept)
             start = time.perf_counter()
-            result = way.again(self.library, self.arrays, self.factors, self.out, list(self.places))
+            result = way()
             least = min(least, time.perf_counter() - start)
         return result, least
 
-    def held(self, device: Again, numpy: Again, on_device: float = math.inf) -> tuple[float, float, Any]:
+    def held(self, on_device: float = math.inf) -> tuple[float, float, Any]:
         """Seconds on the device, of which ``on_device`` are known, and by NumPy, and NumPy's result. What is close runs more often.
 
         NumPy is last each time, because idle threads of a BLAS go on to spin.
         """
         if math.isinf(on_device):
-            on_device = self.run(device)[1]
+            on_device = self.run(self.device)[1]
         runs = 4 if on_device < _LONG else 1
-        on_device = min(on_device, self.run(device, runs - 1)[1])
-        result, by_numpy = self.run(numpy, runs)
+        on_device = min(on_device, self.run(self.device, runs - 1)[1])
+        result, by_numpy = self.run(self.numpy, runs)
         slower = max(on_device, by_numpy)
         if slower < _CLOSE * min(on_device, by_numpy):
             more = 12 if slower < _SHORT else 4 if slower < _LONG else 1
-            on_device = min(on_device, self.run(device, more)[1])
-            result, again = self.run(numpy, more)
+            on_device = min(on_device, self.run(self.device, more)[1])
+            result, again = self.run(self.numpy, more)
             by_numpy = min(by_numpy, again)
         return on_device, by_numpy, result
+
+
+def seconds_to_find(library: Any, arrays: tuple[Any, ...]) -> float:
+    """Seconds that it takes to find a recorded call by what its arrays say; NumPy's products are found in less."""
+    find = partial(library.describe, arrays, [])
+    return Race(find, find).run(find, 3)[1]
