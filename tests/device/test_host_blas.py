@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,21 +190,21 @@ def test_a_long_product_is_raced_at_its_second_call(monkeypatch: pytest.MonkeyPa
     if not wins:
         monkeypatch.setattr(host_blas, "_TOO_LONG", 0.0)
     a, b = (rng.random((14, 9) if trans[0] == "N" else (9, 14))), (rng.random((9, 6) if trans[1] == "N" else (6, 9)))
-    options: dict[str, object] = {"trans_a": trans[0], "trans_b": trans[1]}
+    options: Any = {"trans_a": trans[0], "trans_b": trans[1]}
     want = (a if trans[0] == "N" else a.T) @ (b if trans[1] == "N" else b.T)
     out = np.empty((14, 6))
-    results = [portatile.gemm(a, b, out=out, **options).copy() for _ in range(4)]  # type: ignore[arg-type]
+    results = [portatile.gemm(a, b, out=out, **options).copy() for _ in range(4)]
     assert all(np.allclose(result, want) for result in results)
     assert all(np.array_equal(result, results[1]) for result in results[1:])
     assert (clock.calls > 0) == wins
     c = rng.random((14, 6))
     for _ in range(4):
         summed = want - 0.5 * c
-        assert portatile.gemm(a, b, c, beta=-0.5, out=c, **options) is c  # type: ignore[arg-type]
+        assert portatile.gemm(a, b, c, beta=-0.5, out=c, **options) is c
         assert np.allclose(c, summed)
     for _ in range(3):
-        assert np.allclose(portatile.gemm(a, b, **options), want)  # type: ignore[arg-type]
+        assert np.allclose(portatile.gemm(a, b, **options), want)
     found = numpy_products.scaled(a, b, None, (1.0, 0.0), (trans[0], trans[1]), out)
     assert (found is not None) == wins
-    told = portatile.explain("gemm", dtype="float64", m=14, n=6, k=9, **options).explanation  # type: ignore[arg-type]
+    told = portatile.explain("gemm", dtype="float64", m=14, n=6, k=9, **options).explanation
     assert ("are left to NumPy's BLAS where no device is named" in told) == wins
