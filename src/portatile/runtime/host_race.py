@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-_SHORT, _LONG = 1e-3, 0.02  # seconds of a product, which decide how often it runs
+_RUNS = ((1e-3, 4, 12), (0.02, 4, 6), (0.1, 2, 3), (math.inf, 1, 1))  # for products of up to so many seconds: at first, and where close
 _CLOSE = 1.5  # times of which one is less than so many of the other: a disturbed run could have decided
 
 
@@ -50,12 +50,10 @@ class Race(NamedTuple):
         """
         if math.isinf(on_device):
             on_device = self.run(self.device)[1]
-        runs = 4 if on_device < _LONG else 1
+        runs, more = next(counts for seconds, *counts in _RUNS if on_device <= seconds)
         on_device = min(on_device, self.run(self.device, runs - 1)[1])
         result, by_numpy = self.run(self.numpy, runs)
-        slower = max(on_device, by_numpy)
-        if slower < _CLOSE * min(on_device, by_numpy):
-            more = 12 if slower < _SHORT else 4 if slower < _LONG else 1
+        if max(on_device, by_numpy) < _CLOSE * min(on_device, by_numpy):
             on_device = min(on_device, self.run(self.device, more)[1])
             result, again = self.run(self.numpy, more)
             by_numpy = min(by_numpy, again)
