@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from portatile.device.buffer import Buffer
     from portatile.errors import (
         ArgumentError,
+        CastError,
         CompileError,
         DeviceError,
         DeviceNotFoundError,
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ArgumentError",
     "Buffer",
+    "CastError",
     "CompileError",
     "Compiled",
     "DeviceError",

@@ -241,7 +241,8 @@ def _choice(problem: Problem, device: str | None, precision: Precision | None, n
     choice = engine.choose(computed)
     why = precisions.IN_PLACE_OF_THREE if problem.workload == "gemm3m" else precisions.BY_ITSELF_NOTE
     notes = [note, _note(engine, computed, choice), "" if computed is problem else why]
-    notes += [host_blas.note(computed) if device is None and settings.selection() == (None, None) else ""]
+    if device is None and settings.selection() == (None, None):
+        notes += [host_blas.note(computed, engine.device.info.kind == "cpu")]
     return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice
 
 

@@ -3,6 +3,7 @@
 PortatileError
 ├── UsageError                what the caller can mend; the command line ends with code 2
 │   ├── ArgumentError         an array, shape, stride, dtype or scalar that does not fit (also a ValueError)
+│   │   └── CastError         an output of a dtype that results are not cast to (also a TypeError)
 │   ├── UnknownNameError      no workload, parameter, option or strategy of that name
 │   ├── DeviceNotFoundError   no device, no loader, or none that matches; lists what there is
 │   ├── SpaceError            an empty or contradictory parameter space
@@ -34,6 +35,10 @@ class UsageError(PortatileError):
 
 class ArgumentError(UsageError, ValueError):
     """An argument of a computation contradicts the others or is not supported."""
+
+
+class CastError(ArgumentError, TypeError):
+    """An output has a dtype that NumPy's rules do not cast the result to."""
 
 
 class UnknownNameError(UsageError, LookupError):

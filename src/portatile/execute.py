@@ -132,6 +132,23 @@ class Executable:
                 finally:
                     self._common.users -= 1
 
+    def launches(self, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> list[_Given] | None:
+        """The launches of ``run``, to be queued any number of times; None where they take more than memory and numbers.
+
+        Temporaries are more: their memory may be another one in the next run.
+        """
+        if self.plan.temporaries:
+            return None
+        launches: list[_Given] = []
+        for kernel, global_size, local_size, settled, unsettled in self._steps:
+            args = settled.copy()
+            for place, name, kind, _ in unsettled:
+                if kind is None or kind is ImageForm or kind is TensorMap:
+                    return None
+                args[place] = operands[name] if kind is Memory else kind(scalars[name])
+            launches.append((kernel, global_size, local_size, args))
+        return launches
+
     def ready(self, values: Mapping[str, int], count: int) -> Ready | None:
         """The launches with their arguments packed, for ``rerun`` with ``count`` values: the place among them of each operand and scalar.
 
@@ -325,6 +342,8 @@ class Executable:
 _Slot = tuple[str, type | None, object]
 _Step = tuple[Kernel, Size3, Size3, list[Any], tuple[tuple[int, str, type, object], ...]]
 """Kernel, sizes, the arguments with gaps for those that each run brings, and these by place."""
+_Given = tuple[Kernel, Size3, Size3, list[Any]]
+"""Kernel, sizes and arguments of a launch."""
 
 
 def _slot(arg: Arg) -> _Slot:

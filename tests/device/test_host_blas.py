@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import host_blas, numpy_products, perform, recorded
+from portatile.runtime import host_blas, host_race, numpy_products, perform, recorded
 from support.seeds import new_seed
 
 
@@ -82,7 +83,7 @@ def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.Monkey
     whole = rng.random((64, 16))
     a, b, out = whole[:16], rng.random((16, 16)), np.empty((16, 16))
     with monkeypatch.context() as patched:  # each look at the clock is later than the one before, but for NumPy's
-        patched.setattr(host_blas, "time", FastNumpy(patched))
+        patched.setattr(host_race, "time", FastNumpy(patched))
         portatile.matmul(a, b, out=out)
     assert numpy_products.product(a, b, out) is out
     assert np.allclose(out, a @ b)
@@ -103,7 +104,7 @@ def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.Mo
     a, v = rng.random((18, 18)), rng.random(36)[::2]
     for given in ((a, v), (v, v), (a[::-1, ::-1], a), (a.astype(int), a)):
         with monkeypatch.context() as patched:
-            patched.setattr(host_blas, "time", FastNumpy(patched))
+            patched.setattr(host_race, "time", FastNumpy(patched))
             portatile.matmul(*given)
     for given in ((a, v), (v, v), (a[::-1, ::-1], a)):
         result = numpy_products.product(*given, None)
@@ -115,20 +116,20 @@ def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.Mo
 
 
 class FastNumpy:
-    """A clock that only moves while the device computes."""
+    """A clock that only moves while the device computes; how often NumPy did is counted."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
-        self.now, self.moving = 0.0, True
-        again = host_blas.ByNumpy.again
+        self.now, self.moving, self.calls = 0.0, True, 0
+        computed = host_blas.ByNumpy.computed
 
         def resting(rival: host_blas.ByNumpy, *given: object) -> object:
-            self.moving = False
-            return again(rival, *given)  # type: ignore[arg-type]
+            self.moving, self.calls = False, self.calls + 1
+            return computed(rival, *given)  # type: ignore[arg-type]
 
-        patched.setattr(host_blas.ByNumpy, "again", resting)
+        patched.setattr(host_blas.ByNumpy, "computed", resting)
 
     def perf_counter(self) -> float:
-        self.now += self.moving
+        self.now, self.moving = self.now + self.moving, True
         return self.now
 
 
@@ -139,7 +140,7 @@ def test_a_race_of_sums_leaves_an_operand_that_is_the_result_as_the_call_has_it(
     want, apart = 2 * a @ b - 3 * c, c.copy()
     with monkeypatch.context() as patched:
         if wins:
-            patched.setattr(host_blas, "time", FastNumpy(patched))
+            patched.setattr(host_race, "time", FastNumpy(patched))
         assert np.allclose(portatile.gemm(a, b, apart, alpha=2, beta=-3), want)
         assert np.array_equal(apart, c)
         assert portatile.gemm(a, b, c, alpha=2, beta=-3, out=c) is c
@@ -173,4 +174,37 @@ def test_explain_tells_of_the_race() -> None:
     first = portatile.matmul(a, a)
     assert np.array_equal(first, portatile.matmul(a, a)), "the first result is the winner's too"
     assert "where the device takes" in portatile.explain("gemm", m=24, n=24, k=24).explanation
-    assert "NumPy" not in portatile.explain("gemm", m=2400, n=2400, k=2400).explanation
+    second = portatile.explain("gemm", m=2400, n=2400, k=2400).explanation
+    assert ("raced against NumPy's BLAS at their second call" in second) == (portatile.get_device().info.kind == "cpu")
+
+
+@pytest.mark.parametrize("wins", [True, False])
+@pytest.mark.parametrize("trans", ["NN", "TN", "TT"])
+def test_a_long_product_is_raced_at_its_second_call(monkeypatch: pytest.MonkeyPatch, wins: bool, trans: str) -> None:
+    """Every call is right, sums in place too; from the second on their bits are equal, and what has won computes."""
+    if portatile.get_device().info.kind != "cpu":
+        pytest.skip("a GPU and NumPy's BLAS are raced only where a launch counts")
+    monkeypatch.setattr(host_blas, "_LARGEST", 0)
+    clock, rng = FastNumpy(monkeypatch), np.random.default_rng(new_seed(trans))
+    monkeypatch.setattr(host_race, "time", clock)
+    if not wins:
+        monkeypatch.setattr(host_blas, "_TOO_LONG", 0.0)
+    a, b = (rng.random((14, 9) if trans[0] == "N" else (9, 14))), (rng.random((9, 6) if trans[1] == "N" else (6, 9)))
+    options: Any = {"trans_a": trans[0], "trans_b": trans[1]}
+    want = (a if trans[0] == "N" else a.T) @ (b if trans[1] == "N" else b.T)
+    out = np.empty((14, 6))
+    results = [portatile.gemm(a, b, out=out, **options).copy() for _ in range(4)]
+    assert all(np.allclose(result, want) for result in results)
+    assert all(np.array_equal(result, results[1]) for result in results[1:])
+    assert (clock.calls > 0) == wins
+    c = rng.random((14, 6))
+    for _ in range(4):
+        summed = want - 0.5 * c
+        assert portatile.gemm(a, b, c, beta=-0.5, out=c, **options) is c
+        assert np.allclose(c, summed)
+    for _ in range(3):
+        assert np.allclose(portatile.gemm(a, b, **options), want)
+    found = numpy_products.scaled(a, b, None, (1.0, 0.0), (trans[0], trans[1]), out)
+    assert (found is not None) == wins
+    told = portatile.explain("gemm", dtype="float64", m=14, n=6, k=9, **options).explanation
+    assert ("are left to NumPy's BLAS where no device is named" in told) == wins

@@ -131,6 +131,20 @@ def test_trsm(device: Device, m: int, n: int, side: str, uplo: str, trans: str, 
     assert np.abs(residual).max() <= 50 * order * EPS[str(a.dtype)] * np.abs(op).max() * np.abs(x).max()
 
 
+def test_called_again_at_the_same_addresses(device: Device) -> None:
+    """With the last factors, with others, on values that changed since, and beside a call on other arrays."""
+    a, b, other = values((33, 21), "float32"), values((21, 17), "float32", "F"), values((33, 21), "float32", seed=SEED + 1)
+    c, out = values((33, 17), "float32"), np.empty((33, 17), np.float32)
+    for alpha, beta in ((2.0, 0.5), (2.0, 0.5), (2.0, 0.5), (-1.0, 0.5), (-1.0, 3.0), (2.0, 0.5)):
+        out[:] = np.nan
+        portatile.gemm(a, b, c, alpha=alpha, beta=beta, out=out, device=device.info.id)
+        check_product(out, a, b, c, alpha, beta)
+        a *= -0.5
+    for first in (a, other, a, a, other):
+        portatile.gemm(first, b, c, alpha=2.0, beta=0.5, out=out, device=device.info.id)
+        check_product(out, first, b, c, 2.0, 0.5)
+
+
 def test_called_again_and_from_threads(device: Device) -> None:
     a, b = values((48, 48), "float32"), values((48, 48), "float32", seed=1)
     results: list[NDArray] = []

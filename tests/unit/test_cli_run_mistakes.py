@@ -36,7 +36,7 @@ WRONG = [
     *replaced(
         SAXPY, 0, ["@nowhere.npy", "@", "@folder", "@text.npy", "@objects.npy", "@empty.npy", "@short.npy", "@ints.npy", "4.5", "1e3"]
     ),
-    *replaced(SAXPY, 0, ["99999999999999999999", "1000000000000", "4x-4", "64=random(1,2,3)"]),
+    *replaced(SAXPY, 0, ["99999999999999999999", "1000000000000", "30000000000=random", "4x-4", "64=random(1,2,3)"]),
     # scalars of several types
     *replaced(SAXPY, 2, ["", "one", "1,2", "1.5.5", "0x", "@pair.npy"]),
     *replaced(MANY, 2, ["1,2,3", "1,x", "-1,2", "1.5,2", "4294967296,1"]),
@@ -63,6 +63,8 @@ WRONG = [
     f"{SAXPY} 64 64 1 --repeat many",
     f"{SAXPY} 64 64 1 --timeout 0",
     f"{SAXPY} 64 64 1 --timeout soon",
+    f"{SAXPY} 64 64 1 --timeout nan",
+    f"{SAXPY} 64 64 1 --tolerance nan",
     f"{SAXPY} 64 64 1 --tolerance -1",
     f"{SAXPY} 64 64 1 --seed -1",
     f"{SAXPY} 64 64 1 -o z=z.npy",
@@ -145,3 +147,17 @@ def test_hostile_files(name: str, folder: Path, capsys: pytest.CaptureFixture[st
     assert code in (1, 2)
     assert "Traceback" not in out.err
     assert out.err.strip()
+
+
+def test_a_file_without_an_end_is_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "/dev/zero", "saxpy", "--global", "64", "64"]) == 2
+    assert "has more than 64 MiB" in capsys.readouterr().err
+
+
+def test_an_array_that_memory_does_not_hold_is_not_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("portatile.cli._arguments.available", lambda: 1 << 20)
+    code, out, err = told(["saxpy", "--global", "64", "64", "500000=random", "1"], capsys)
+    assert (code, out) == (2, "")
+    assert "GiB are free; choose a smaller size" in err

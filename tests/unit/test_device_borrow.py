@@ -82,5 +82,17 @@ def test_addresses() -> None:
     array = np.arange(12.0).reshape(3, 4)
     frozen = array.copy()
     frozen.flags.writeable = False
-    for one in (array, array[1:], array[:, 1:], array.T, frozen, np.empty(0)):
+    for one in (
+        array,
+        array[1:],
+        array[:, 1:],
+        array.T,
+        array.T[1:],
+        array.T[:, 1:],
+        array[::-1],
+        frozen,
+        frozen.T,
+        np.empty(0),
+        np.empty(()).T,
+    ):
         assert address(one) == one.ctypes.data

@@ -36,7 +36,7 @@ def complex_factor(value: Any, name: str) -> complex:
     """A scalar such as ``alpha``, real or complex; raises ArgumentError as ``factor`` does. ``check_factors`` looks at the dtype."""
     if type(value) is float:
         return value
-    if type(value) is int:
+    if isinstance(value, (int, float, np.floating, np.integer)):
         return factor(value, name)
     if np.iscomplexobj(value) and not isinstance(value, str) and np.size(value) == 1:
         return complex(value)
@@ -68,7 +68,7 @@ def factor(value: Any, name: str) -> float:
     if type(value) is float:
         return value
     try:
-        if type(value) is int:
+        if isinstance(value, (int, float, np.floating, np.integer)):
             return float(value)
         if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
             raise TypeError

@@ -15,7 +15,7 @@ from portatile.arguments.checks import writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.dtypes import ELEMENTS, RESULTS, name_of
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, CastError
 
 _COUNTED = "biu"  # the kinds of dtypes, bool and integers, that are multiplied in float64
 
@@ -187,7 +187,7 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[An
     if _name(kind) in RESULTS[name_of(dtype)]:
         return
     if kind is None or not np.can_cast(result, kind, "same_kind"):
-        raise ArgumentError(f"out has dtype {out.dtype}; results of {result} are not cast to that: pass another array for the result")
+        raise CastError(f"out has dtype {out.dtype}; results of {result} are not cast to that: pass another array for the result")
 
 
 def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:

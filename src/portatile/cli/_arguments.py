@@ -14,6 +14,7 @@ from portatile.errors import ArgumentError, LaunchError
 from portatile.images import Addressing, ImageForm, ImageType, Sampler
 from portatile.measure.isolated_run import KernelArgument
 from portatile.records import ELEMENT, SCALARS, Entry, Parameter
+from portatile.tuning.search.host_memory import available
 
 Array = NDArray[Any]
 SYNTAX = """\b
@@ -26,6 +27,8 @@ image    WxH[xCHANNELS][=FILL]   float pixels; W, WxLAYERS, WxHxLAYERS or WxHxDE
 sampler  WORD[,WORD[,WORD]]   nearest or linear; none, edge, clamp, repeat or mirror; normalized
 FILL     zeros (default), ones, index (0, 1, 2, ...), random, random(LOW,HIGH), or a number"""
 
+_DRAWN = 8  # bytes of a random number before it has its type
+_COPIES = 3  # of an array: here, on its way to the process that runs the kernel, and there
 _FRACTION = re.compile(r"(u|s)norm(8|16)?")
 _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 
@@ -126,7 +129,18 @@ def _sampler(word: str) -> Sampler:
     return Sampler(addressing, "linear" in words, "normalized" in words)
 
 
+def _check_memory(elements: int, itemsize: int) -> None:
+    """Raise ValueError for an array too large for this machine: the system kills a process that uses too much, without a message."""
+    needed, free = elements * max(_DRAWN + itemsize, _COPIES * itemsize), available()
+    if free is not None and needed > free:
+        raise ValueError(
+            f"it takes {needed / 2**30:.1f} GiB of this machine's memory with what is passed to the process that runs the kernel, "
+            f"and {free / 2**30:.1f} GiB are free; choose a smaller size"
+        )
+
+
 def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: str, rng: np.random.Generator) -> Array:
+    _check_memory(math.prod(shape), dtype.itemsize)
     if match := _RANDOM.fullmatch(fill):
         integral = dtype.kind in "iu"
         low, high = (float(match[1]), float(match[2])) if match[1] else (0.0, 100.0 if integral else 1.0)

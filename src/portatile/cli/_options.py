@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,16 @@ from portatile import workloads
 from portatile.errors import UsageError
 
 Option = Callable[[Any], Any]
+
+
+class Real(click.FloatRange):
+    """A number within bounds; NaN, which is within any, is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
 
 
 def _only(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:

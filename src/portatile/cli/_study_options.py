@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 import click
 
+from portatile.cli import _options
 from portatile.errors import UsageError
 from portatile.studies.form.study import Option
 
@@ -74,7 +75,7 @@ def _parameter(name: str, kind: Any, default: Any, option: Option) -> click.Para
     elif kind in (int, int | None):
         typed = click.IntRange(min=None if option.least is None else int(option.least))
     elif kind in (float, float | None):
-        typed = click.FloatRange(min=option.least)
+        typed = _options.Real(min=option.least)
     elif kind in (Path, Path | None):
         typed = click.Path(path_type=Path, exists=True)
     shown = None if default == "" else default

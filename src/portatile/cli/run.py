@@ -45,13 +45,13 @@ fails, writes outside of its buffers, does not end within --timeout, or --check 
 @click.option("--check", metavar="DEVICE", help="Run it there too and compare every output.")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=_options.Real(min=0),
     default=1e-5,
     show_default=True,
     help="Of --check, relative to the largest value; integers are equal.",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds that all launches may take."
+    "--timeout", type=_options.Real(min=0, min_open=True), default=60.0, show_default=True, help="Seconds that all launches may take."
 )
 @click.option("--repeat", type=click.IntRange(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
 @_options.seed("the random arguments")

@@ -34,12 +34,18 @@ def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defi
     return "".join(_Gathering(tuple(map(Path, folders)), defines).expand(text, Path(file), (), "")) if "include" in text else text
 
 
+_LARGEST = 64 << 20  # bytes of a file
+
+
 def read_text(path: Path) -> str:
     """The text of a file in UTF-8, with or without a mark at its beginning; another encoding, which only comments can be in, byte for byte.
 
-    Raises OSError, and ArgumentError for a file that is not text.
+    Raises OSError, and ArgumentError for a file that is not text, or endless as /dev/zero is.
     """
-    raw = path.read_bytes().removeprefix(BOM_UTF8)
+    with path.open("rb") as file:
+        raw = file.read(_LARGEST + 1).removeprefix(BOM_UTF8)
+    if len(raw) > _LARGEST:
+        raise ArgumentError(f"{path} has more than {_LARGEST >> 20} MiB, which no text of a kernel has")
     if b"\0" in raw:
         raise ArgumentError(f"{path} is not text")
     try:

@@ -119,16 +119,18 @@ def gemm(
         array([[3., 7.],
                [5., 9.]])
     """
-    factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
-    arrays = (a, b) if c is None else (a, b, c)
+    factors = alpha, beta
+    if not (type(alpha) is type(beta) is float):
+        factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
         result_type = None if dtype is None else named(dtype)
         epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))
-        return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), epilogue, out, device))
+        return cast(Array, fused.gemm((a, b) if c is None else (a, b, c), factors, (trans_a, trans_b), epilogue, out, device))
     if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
         product: Array | None = numpy_products.scaled(a, b, c, factors, (trans_a, trans_b), out)
         if product is not None:
             return product
+    arrays = (a, b) if c is None else (a, b, c)
     return cast(Array, _RECORDER.call(_plan, arrays, factors, _options((trans_a, trans_b), factors, dtype, precision), out, device))
 
 

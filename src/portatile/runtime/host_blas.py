@@ -1,11 +1,11 @@
-"""Small products of arrays on the host: left to NumPy's BLAS where that takes less time than a launch does on this machine.
+"""Products of arrays on the host: left to NumPy's BLAS where that takes less time than the device does on this machine.
 
 The first product of a shape for which no device is named runs a few times each way. The faster way computes such products from then on.
+A long product on a processor is raced at its second call, so that who multiplies but once waits for one product.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from portatile.records import Problem
 from portatile.runtime import numpy_products
-from portatile.runtime.numpy_products import DTYPES, computing, finish, product_form, scaled_form, transposed
+from portatile.runtime.host_race import Again, Race, seconds_to_find
+from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, product_form, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
-_RUNS = 4
+_TOO_LONG = 3.0  # seconds of a product that nobody waits for twice more
 _MOST = 4096  # entries of the table below
 _raced: dict[tuple[int, ...], tuple[float, float]] = {}
 """m, n, k and bytes of an element -> seconds by NumPy, and on the device."""
@@ -28,16 +29,6 @@ def takes(call: Any, result: Any) -> bool:
     if any(call.options[4:]):
         return False
     return result.dtype == call.arrays[0].dtype and result.dtype in DTYPES
-
-
-class Again(Protocol):
-    """A recorded call: ``again`` computes it once more, or gives None where the call has to be planned anew."""
-
-    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; the output is the last of ``arrays``, unless it is None."""
-
-    def apart_from(self, places: Sequence[int]) -> bool:
-        """Whether an output, the last, overlaps none of the arrays."""
 
 
 class ByNumpy:
@@ -54,56 +45,107 @@ class ByNumpy:
         """The product; None where the output is not the caller's own."""
         if out is not None and not self._recorded.apart_from(places):
             return None
+        return self.computed(arrays, factors, out)
+
+    def computed(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any) -> Any:
+        """The product of arrays that are known to lie apart."""
         a, b = transposed(arrays[0], self._trans[0]), transposed(arrays[1], self._trans[1])
         c = arrays[2] if factors[1] != 0 else None
-        target = out if c is None else None
-        values = computing(a, b, target)(a, b, target)
-        return values if factors == (1.0, 0.0) else finish(values, factors, c, out)
+        return silently(finished, computing(a, b, out if c is None else None), a, b, c, factors, out)
 
 
-def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
+class Recorded(Again, Protocol):
+    """One that ``perform`` has computed once, on a device."""
+
+    @property
+    def on_processor(self) -> bool:
+        """Whether that is a processor, of which NumPy's BLAS has the same cores."""
+
+
+class Contested:
+    """A ``recorded`` product that is raced at its next call. Calls after that one give the bits that it gives."""
+
+    def __init__(self, recorded: Again, trans: tuple[str, ...]) -> None:
+        self._recorded, self._trans = recorded, trans
+        self._chosen: Again | None = None
+
+    def apart_from(self, places: Sequence[int]) -> bool:
+        """Whether the arrays are apart, as for a recorded call."""
+        return self._recorded.apart_from(places)
+
+    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+        """The product; None where the call has to be planned anew."""
+        if self._chosen is not None:
+            return self._chosen.again(library, arrays, factors, out, places)
+        reads_c = factors[1] != 0
+        kept = out.copy() if reads_c and out is not None and out is arrays[2] else None
+        rival = ByNumpy(self._recorded, self._trans)
+        race = Race(
+            lambda: self._recorded.again(library, arrays, factors, out, list(places)),
+            lambda: rival.computed(arrays, factors, out),
+            out,
+            kept,
+        )
+        result, on_device = race.run(race.device)
+        if result is None:
+            return None
+        self._chosen = self._recorded
+        if on_device > _TOO_LONG:
+            return result
+        on_device, by_numpy, by_numpys = race.held(on_device)
+        if not reads_c:
+            _note(result, arrays[0].shape[-1 if self._trans[0] == "N" else -2], by_numpy, on_device)
+        if by_numpy < on_device:
+            self._chosen = rival
+            _remember(arrays if out is None else arrays[:-1], out, self._trans, reads_c)
+            return by_numpys
+        return result if out is None else race.run(race.device)[0]
+
+
+def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
     """``recorded``, a product on host arrays that was just computed, or a ``ByNumpy`` where that is faster here.
 
     ``alpha`` is not 0. Afterwards ``result`` holds what the chosen one computes, so that repeated calls give equal bits; but where it was
-    an operand too, it holds what it does.
+    an operand too, it holds what it does. Long products are ``Contested`` on processors, and stay with other devices.
     """
     a, trans = call.arrays[0], call.options
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
     if 2 * result.size * k > _LARGEST:
-        return recorded
+        return Contested(recorded, trans[:2]) if recorded.on_processor else recorded
     rival, reads_c = ByNumpy(recorded, trans[:2]), call.factors[1] != 0
     kept = result.copy() if reads_c and result is call.arrays[2] else None
-
-    def seconds(way: Again) -> float:
-        def run() -> float:
-            start = time.perf_counter()
-            way.again(library, (*call.arrays, result), call.factors, result, list(places))
-            return time.perf_counter() - start
-
-        return min(run() for _ in range(_RUNS))
-
-    on_device, by_numpy = seconds(recorded), seconds(rival)
-    if result.ndim == 2 and not reads_c:
-        if len(_raced) >= _MOST:
-            _raced.clear()
-        _raced[(*result.shape, k, a.itemsize)] = by_numpy, on_device
+    arrays, factors = (*call.arrays, result), call.factors
+    race = Race(lambda: recorded.again(library, arrays, factors, result, list(places)), lambda: rival.computed(arrays, factors, result))
+    on_device, by_numpy, _ = race.held()
+    on_device += seconds_to_find(library, arrays)
+    if not reads_c:
+        _note(result, k, by_numpy, on_device)
     if by_numpy < on_device:
-        _remember(call)
+        _remember(call.arrays, call.out, trans[:2], reads_c)
     elif kept is None:
-        recorded.again(library, (*call.arrays, result), call.factors, result, list(places))
+        race.device()
     if kept is not None:
         np.copyto(result, kept)
     return rival if by_numpy < on_device else recorded
 
 
-def _remember(call: Any) -> None:
-    """Let NumPy compute calls like this one without looking for a record."""
-    a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
-    trans, reads_c = call.options[:2], call.factors[1] != 0
+def _note(result: NDArray[Any], k: int, by_numpy: float, on_device: float) -> None:
+    """Keep how long a product took each way, for ``note``."""
+    if result.ndim == 2:
+        if len(_raced) >= _MOST:
+            _raced.clear()
+        _raced[(*result.shape, k, result.itemsize)] = by_numpy, on_device
+
+
+def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c: bool) -> None:
+    """Let NumPy compute calls like one with these arguments without looking for a record."""
+    a, b, c = arrays if len(arrays) == 3 else (*arrays, None)
     op_a, op_b = transposed(a, trans[0]), transposed(b, trans[1])
     if trans == ("N", "N") and c is None:
-        numpy_products.remember(product_form(a, b, call.out), computing(a, b, call.out))
-    numpy_products.remember(scaled_form(a, b, c, reads_c, trans, call.out), computing(op_a, op_b, None if reads_c else call.out))
+        numpy_products.remember(product_form(a, b, out), computing(a, b, out))
+    plain = computing(op_a, op_b, None if reads_c else out)
+    scaled = of_transposed(plain, trans, a.ndim == b.ndim == 2)
+    numpy_products.remember_scaled(scaled_form(a, b, c, reads_c, trans, out), scaled)
 
 
 def converted_product(call: Any) -> Any:
@@ -123,12 +165,13 @@ def follow(call: Any, converted: Any) -> None:
         numpy_products.remember(product_form(*arrays), computing(*arrays))
 
 
-def note(problem: Problem) -> str:
-    """A sentence for ``explain`` about the race between NumPy and the device for a product; empty where there was none."""
+def note(problem: Problem, on_processor: bool) -> str:
+    """A sentence for ``explain`` about the race between NumPy and a device for a product; empty where there is none."""
     if problem.workload != "gemm" or problem.dtype not in map(str, DTYPES):
         return ""
     m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))
-    if not 0 < 2 * m * n * k <= _LARGEST:
+    long = 2 * m * n * k > _LARGEST
+    if m * n * k == 0 or (long and not on_processor):
         return ""
     times = _raced.get((m, n, k, problem.itemsize))
     alone = numpy_products.seconds_of(m, n, k, problem.itemsize)
@@ -136,6 +179,8 @@ def note(problem: Problem) -> str:
         return (
             f"NumPy arrays of this size are left to NumPy's BLAS where no device is named: {1e6 * alone:.0f} us, less than a launch takes"
         )
+    if times is None and long:
+        return "NumPy arrays of this size are raced against NumPy's BLAS at their second call where no device is named"
     if times is None:
         brief = f"less than {1e6 * numpy_products.LEAST_LAUNCH:.0f} us"
         tried = f"left to NumPy's BLAS if that takes {brief}, else " if 2 * m * n * k <= numpy_products.LARGEST_TRIED else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,9 @@ LARGEST_TRIED = 1 << 20
 """Operations of a product that NumPy is timed on: a millisecond even by plain loops."""
 _TRIES = 3
 _MOST = 4096  # entries of each table below
+_LARGEST_OF_DOT = 1 << 15  # bytes of a result
 _LETTERS = ("N", "T", "C")
+_PLAIN = (1.0, 0.0)  # factors of a product
 _MODERATE = float(np.finfo(np.float32).max)  # factors beyond it are left to the routine, as kernels take them in the type of the matrices
 
 DTYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
@@ -34,6 +36,10 @@ Computing = Callable[[_Array, _Array, "_Array | None"], Any]
 """Computes a product of two arrays, into the third one if that is not None."""
 _by_form: dict[tuple[object, ...], Computing | None] = {}
 """What describes the arrays of a product -> what computes it; None where the routine has to look further."""
+_by_scaled_form: dict[tuple[object, ...], Computing | None] = {}
+"""The same of products with factors and transpositions."""
+_numbers: dict[tuple[complex, np.dtype[Any]], _Array] = {}
+"""Factors as arrays without dimensions."""
 _UNSEEN = object()
 _seconds_at_first: dict[tuple[int, ...], float] = {}
 """m, n, k and bytes of an element -> seconds by NumPy, of products that are left to it from the first call on."""
@@ -61,6 +67,11 @@ def _run_silently(function: Callable[..., Any], *given: Any) -> Any:
 _silent = _Silent()
 
 
+def silently(function: Callable[..., Any], *given: Any) -> Any:
+    """What a function returns, which runs without NumPy's reports."""
+    return _silent.run(function, *given)
+
+
 def product(a: Any, b: Any, out: Any) -> Any:
     """``a @ b`` by NumPy's rules, in ``out`` unless that is None; None, with nothing written, where ``matmul`` has to look further.
 
@@ -77,7 +88,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
         return None
     if compute is _dot:
         return _silent.run(a.dot, b, out)
-    return _first(form, a, b, out) if compute is _UNSEEN else compute(a, b, out)
+    return _first(form, a, b, out) if compute is _UNSEEN else silently(compute, a, b, out)
 
 
 def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tuple[str, str], out: Any) -> Any:
@@ -85,44 +96,106 @@ def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tupl
 
     For calls that name no device.
     """
-    alpha, beta = factors
-    if not (trans[0] in _LETTERS and trans[1] in _LETTERS):
-        return None
-    if not (type(alpha) is type(beta) is float and 0 < abs(alpha) < _MODERATE and abs(beta) < _MODERATE):
-        return None
-    if (c is None and beta != 0) or (c is not None and type(c) is not np.ndarray) or (out is not None and type(out) is not np.ndarray):
-        return None
-    form = scaled_form(a, b, c, beta != 0, trans, out)
-    compute: Any = _by_form.get(form, _UNSEEN)
-    if compute is None or settings.selection() != (None, None):
-        return None
-    if not (a.flags.aligned and b.flags.aligned and (c is None or c.flags.aligned)):
-        return None
-    if out is not None and not (out.flags.behaved and _apart(out, a) and _apart(out, b) and (c is None or c is out or _apart(out, c))):
-        return None
-    op_a, op_b = transposed(a, trans[0]), transposed(b, trans[1])
-    target = out if beta == 0 else None
-    if compute is not _UNSEEN:
-        values = compute(op_a, op_b, target)
-    elif a.flags.forc and b.flags.forc and _fits(op_a, op_b, c, out):
-        values = _first(form, op_a, op_b, target)
+    if c is None and out is None:  # as ``scaled_form``, without a call
+        form: tuple[object, ...] = (trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
+    elif c is None and type(out) is np.ndarray:
+        form = (trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype)
+    elif type(c) is np.ndarray and (out is None or out is c):
+        same, reads = out is c, factors[1] != 0
+        form = (trans, same, reads, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, c.shape, c.strides, c.dtype)
+    elif type(c) is np.ndarray and type(out) is np.ndarray:
+        form = scaled_form(a, b, c, factors[1] != 0, trans, out)
     else:
         return None
-    return values if values is None or factors == (1.0, 0.0) else finish(values, factors, c if beta != 0 else None, out)
-
-
-def finish(values: _Array, factors: tuple[complex, complex], c: _Array | None, out: _Array | None) -> _Array:
-    """``alpha * values + beta * c``, without ``c`` where that is None: in ``out``, which may be c, or in ``values``."""
+    try:
+        compute: Any = _by_scaled_form.get(form, _UNSEEN)
+    except TypeError:  # letters of which no hash can be made
+        return None
+    if compute is None or settings.selection() != (None, None):
+        return None
+    if not (a.flags.aligned and b.flags.aligned if out is None else _usable(a, b, out)) or not (c is None or _usable_sum(c, out)):
+        return None
     alpha, beta = factors
-    run = _silent.run
+    if not (type(alpha) is type(beta) is float) or (c is None and beta != 0):
+        return None
+    if factors != _PLAIN and not (alpha != 0 and -_MODERATE < alpha < _MODERATE and -_MODERATE < beta < _MODERATE):
+        return None
+    if compute is _UNSEEN:
+        return _first_scaled(form, (a, b, c), factors, trans, out)
+    return _silent.run(compute, a, b, out) if factors == _PLAIN else _silent.run(finished, compute, a, b, c, factors, out)
+
+
+_ALIGNED, _OWNED, _WRITEABLE = 0x100, 0x4, 0x400  # NumPy's flags, by number: all of an array's at once
+
+
+def _usable(a: _Array, b: _Array, out: _Array) -> bool:
+    """Whether all are aligned, and the output may be written and lies apart from the operands, as arrays that own their memory do."""
+    flags = out.flags.num
+    all_flags = flags & a.flags.num & b.flags.num
+    if not (all_flags & _ALIGNED and flags & _WRITEABLE):
+        return False
+    return (all_flags & _OWNED and out is not a and out is not b) or not (np.may_share_memory(out, a) or np.may_share_memory(out, b))
+
+
+def _usable_sum(c: _Array, out: _Array | None) -> bool:
+    """Whether ``c`` is aligned, and is the output or lies apart from it."""
+    if c is out:
+        return True
+    flags = c.flags.num
+    return (flags & _ALIGNED) != 0 and (out is None or (flags & out.flags.num & _OWNED) != 0 or not np.may_share_memory(out, c))
+
+
+def _first_scaled(
+    form: tuple[object, ...], arrays: tuple[Any, Any, Any], factors: tuple[complex, complex], trans: tuple[str, str], out: Any
+) -> Any:
+    """The first product of a form of ``scaled``, if NumPy has it for its BLAS and takes less time for it than a launch; else None."""
+    a, b, c = arrays
+    if not (trans[0] in _LETTERS and trans[1] in _LETTERS and a.flags.forc and b.flags.forc):
+        return None
+    op_a, op_b = transposed(a, trans[0]), transposed(b, trans[1])
+    if not _fits(op_a, op_b, c, out):
+        return None
+    plain = _tried(op_a, op_b, out if factors[1] == 0 else None)
+    _keep(_by_scaled_form, form, None if plain is None else of_transposed(plain, trans, True))
+    return None if plain is None else scaled(*arrays, factors, trans, out)
+
+
+def of_transposed(plain: Computing, trans: Sequence[str], matrices: bool) -> Computing:
+    """What transposes its operands, which may be ``matrices`` and no stacks, before it computes as ``plain`` does."""
+    if trans[0] == "N" and trans[1] == "N":
+        return plain
+    if not matrices or "C" in trans:
+        return lambda a, b, out: plain(transposed(a, trans[0]), transposed(b, trans[1]), out)
+    if trans[0] == "N":
+        return lambda a, b, out: plain(a, b.T, out)
+    if trans[1] == "N":
+        return lambda a, b, out: plain(a.T, b, out)
+    return lambda a, b, out: plain(a.T, b.T, out)
+
+
+def finished(compute: Computing, a: _Array, b: _Array, c: _Array | None, factors: tuple[complex, complex], out: _Array | None) -> _Array:
+    """``alpha * op(a) @ op(b) + beta * c``, without ``c`` where beta is 0: in ``out`` unless that is None; it may be c."""
+    alpha, beta = factors
+    values: _Array = compute(a, b, out if beta == 0 else None)
     if alpha != 1:
-        run(np.multiply, values, alpha, values)
-    if c is None:
+        np.multiply(values, _number(alpha, values.dtype), values)
+    if c is None or beta == 0:
         return values
     if beta != 1:
-        c = run(np.multiply, c, beta, out)
-    result: _Array = run(np.add, values, c, values if out is None else out)
+        c = np.multiply(c, _number(beta, values.dtype), out)
+    result: _Array = np.add(values, c, values if out is None else out)
     return result
+
+
+def _number(value: complex, dtype: np.dtype[Any]) -> _Array:
+    """A factor as an array without dimensions, which NumPy multiplies by in half the time that it needs with one of Python's numbers."""
+    key = value, dtype
+    number = _numbers.get(key)
+    if number is None:
+        if len(_numbers) >= _MOST:
+            _numbers.clear()
+        number = _numbers[key] = np.array(value, dtype)
+    return number
 
 
 def transposed(array: _Array, trans: str) -> _Array:
@@ -140,20 +213,32 @@ def product_form(a: _Array, b: _Array, out: _Array | None) -> tuple[object, ...]
     return a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype
 
 
-def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tuple[str, str], out: _Array | None) -> tuple[object, ...]:
+def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tuple[str, ...], out: _Array | None) -> tuple[object, ...]:
     """The same of ``scaled``."""
-    form = trans, reads_c, c is out, product_form(a, b, out)
-    return form if c is None else (*form, c.shape, c.strides, c.dtype)
+    if c is None:
+        return (trans, *product_form(a, b, out))
+    return (trans, c is out, reads_c, *product_form(a, b, None if out is c else out), c.shape, c.strides, c.dtype)
 
 
 def computing(a: _Array, b: _Array, out: _Array | None) -> Computing:
-    """NumPy's function for a product of arrays that lie so: ``dot``, which takes less time than ``matmul``, where it computes the same."""
-    return _dot if a.ndim <= 2 and b.ndim <= 2 and (out is None or out.flags.c_contiguous) else _matmul
+    """NumPy's function for a product of arrays that lie so: ``dot``, which takes less time than ``matmul``, where it computes the same.
+
+    It fills the result with zeros first, which takes longer than that where the result is large.
+    """
+    if a.ndim > 2 or b.ndim > 2 or not (out is None or out.flags.c_contiguous):
+        return np.matmul
+    elements = (a.shape[0] if a.ndim == 2 else 1) * (b.shape[1] if b.ndim == 2 else 1)
+    return _dot if elements * a.itemsize <= _LARGEST_OF_DOT else np.matmul
 
 
 def remember(form: tuple[object, ...], compute: Computing) -> None:
     """Let NumPy compute products of a form from now on."""
-    _keep(form, compute)
+    _keep(_by_form, form, compute)
+
+
+def remember_scaled(form: tuple[object, ...], compute: Computing) -> None:
+    """The same for products with factors and transpositions."""
+    _keep(_by_scaled_form, form, compute)
 
 
 def computes(form: tuple[object, ...]) -> bool:
@@ -164,6 +249,7 @@ def computes(form: tuple[object, ...]) -> bool:
 def forget() -> None:
     """Forget which products NumPy computes, so that they are timed again."""
     _by_form.clear()
+    _by_scaled_form.clear()
     _seconds_at_first.clear()
 
 
@@ -173,18 +259,14 @@ def seconds_of(m: int, n: int, k: int, itemsize: int) -> float | None:
 
 
 def _dot(a: _Array, b: _Array, out: _Array | None) -> Any:
-    return _silent.run(a.dot, b, out)
-
-
-def _matmul(a: _Array, b: _Array, out: _Array | None) -> Any:
-    return _silent.run(np.matmul, a, b, out)
+    return a.dot(b, out)
 
 
 def _first(form: tuple[object, ...], a: _Array, b: _Array, out: _Array | None) -> Any:
     """The first product of a form, if NumPy has it for its BLAS and takes less time for it than a launch; else None."""
     compute = _tried(a, b, out)
-    _keep(form, compute)
-    return None if compute is None else compute(a, b, out)
+    _keep(_by_form, form, compute)
+    return None if compute is None else silently(compute, a, b, out)
 
 
 def _tried(a: _Array, b: _Array, out: _Array | None) -> Computing | None:
@@ -197,7 +279,7 @@ def _tried(a: _Array, b: _Array, out: _Array | None) -> Computing | None:
     compute = computing(a, b, out)
     scratch = None if out is None else np.empty_like(out)  # the output may be an operand too
     try:
-        seconds = min(_seconds(compute, a, b, scratch) for _ in range(_TRIES))
+        seconds = min(silently(_seconds, compute, a, b, scratch) for _ in range(_TRIES))
     except ValueError:  # the routine says what does not fit
         return None
     if seconds >= LEAST_LAUNCH:
@@ -215,15 +297,10 @@ def _seconds(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> fl
     return time.perf_counter() - start
 
 
-def _keep(form: tuple[object, ...], compute: Computing | None) -> None:
-    if len(_by_form) >= _MOST:
-        _by_form.clear()
-    _by_form[form] = compute
-
-
-def _apart(out: _Array, operand: _Array) -> bool:
-    """Whether the memory of an output and that of an operand lie apart, as that of two arrays does which own it."""
-    return (out.flags.owndata and operand.flags.owndata and out is not operand) or not np.may_share_memory(out, operand)
+def _keep(known: dict[tuple[object, ...], Any], form: tuple[object, ...], compute: Any) -> None:
+    if len(known) >= _MOST:
+        known.clear()
+    known[form] = compute
 
 
 def _fits(a: _Array, b: _Array, c: _Array | None, out: _Array | None) -> bool:

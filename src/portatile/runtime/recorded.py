@@ -20,7 +20,8 @@ from portatile.device.buffer import Buffer
 from portatile.device.strides import span
 from portatile.runtime import host_blas, memory_limit, numpy_products
 from portatile.runtime.engine import Bound, Engine
-from portatile.runtime.host_blas import Again, faster
+from portatile.runtime.host_blas import faster
+from portatile.runtime.host_race import Again
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
 from portatile.runtime.steps import Beginning, Constant, Cross, Launches, OnHost, Source, Start, Step, crosses, entire, source_of
@@ -173,6 +174,11 @@ class _Recorded:
         self.apart: tuple[tuple[int, int, int], ...] = ()  # arrays that the output must not overlap: place and reach of each
         # pairs of arguments that were one array: the recorded steps suit only calls in which they are one again
         self._twice = tuple((first, at) for at, place in enumerate(places) if (first := places.index(place)) < at)
+
+    @property
+    def on_processor(self) -> bool:
+        """Whether the device is a processor."""
+        return self._device.info.kind == "cpu"
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether the output, the last array, overlaps none that it must not, and arguments that were one array are one again."""
