@@ -92,6 +92,15 @@ class Hopper(Point):
         tried=("not TURN or turns",),
         later=True,
     )
+    ALIGNED: str = parameter(
+        "",
+        ("", "a", "b", "ab"),
+        "Operands that are copied first to rows which begin where memory reads begin: those whose rows are aligned to 16 bytes only.",
+        must={"ALIGNED and TURN exclude each other": "not (ALIGNED and TURN)"},
+        tried=("ALIGNED in unaligned",),
+        batched=False,
+        later=True,
+    )
     RASTER: int = parameter(
         1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER <= 8 or tiles >= 64",)
     )
@@ -168,6 +177,10 @@ class Hopper(Point):
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
         return units.pitch(problem, name, fragments=True)
+
+    def aligned(self, problem: Problem, name: str) -> int:
+        """The row stride of the copy that ALIGNED asks for, of an operand whose rows memory does not read whole."""
+        return units.aligned_pitch(problem, name) if name in self.ALIGNED and units.unaligned(problem, name) else 0
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, sums on their way to C, tensor maps and barriers."""
