@@ -229,6 +229,6 @@ def unaligned(problem: Problem, name: str) -> bool:
 
 def _unaligned_rows(problem: Problem, point: Point) -> int:
     """The rows not so aligned that a group has copied for each tile along k."""
-    seen, copied = transposed(problem) if point.transposes else problem, getattr(point, "ALIGNED", "")
-    found = {name: name not in copied and unaligned(seen, name) for name in "ab"}
+    seen = transposed(problem) if point.transposes else problem
+    found = {name: not point.aligned(seen, name) and unaligned(seen, name) for name in "ab"}
     return found["a"] * point.rows + found["b"] * point.columns // point.CLUSTER

@@ -93,11 +93,11 @@ class Hopper(Point):
         later=True,
     )
     ALIGNED: str = parameter(
-        "",
-        ("", "a", "b", "ab"),
+        "none",
+        ("none", "a", "b", "ab"),
         "Operands that are copied first to rows which begin where memory reads begin: those whose rows are aligned to 16 bytes only.",
-        must={"ALIGNED and TURN exclude each other": "not (ALIGNED and TURN)"},
-        tried=("ALIGNED in unaligned",),
+        must={"what is TURNed is not ALIGNED": "ALIGNED == 'none' or not TURN"},
+        tried=("ALIGNED == 'none' or ALIGNED in unaligned",),
         batched=False,
         later=True,
     )
@@ -180,7 +180,8 @@ class Hopper(Point):
 
     def aligned(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that ALIGNED asks for, of an operand whose rows memory does not read whole."""
-        return units.aligned_pitch(problem, name) if name in self.ALIGNED and units.unaligned(problem, name) else 0
+        asked = name in ("" if self.ALIGNED == "none" else self.ALIGNED)
+        return units.aligned_pitch(problem, name) if asked and units.unaligned(problem, name) else 0
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, sums on their way to C, tensor maps and barriers."""
