@@ -1,11 +1,15 @@
-"""Child processes: the environment that each is started with, and how one ended."""
+"""Child processes: the environment that each is started with, its end with its parent, and how one ended."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import site
+import sys
 from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
 
 
 def environment() -> dict[str, str]:
@@ -15,6 +19,15 @@ def environment() -> dict[str, str]:
     if root not in (*site.getsitepackages(), site.getusersitepackages()):
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
     return variables
+
+
+def end_with_parent() -> None:
+    """In a child: on Linux let the kernel end this process with its parent, even while a driver's call holds the interpreter."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
 
 
 def fate(code: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,14 @@ def test_definitions_and_options_reach_the_compiler(device: Device, queue: Queue
         result = np.empty(1, np.int32)
         queue.download(result, memory)
     assert result[0] == 42
+
+
+def test_a_build_warns_of_nothing(device: Device) -> None:
+    """Drivers and pyopencl remark this and that; users of the package need not know it."""
+    text = "__kernel void f(__global int *x) { int unused; x[0] = 3; }"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program.build(Source("remarks.cl", text), device.target, None)
 
 
 def test_binary_survives_storage(device: Device, binary: Binary, queue: Queue) -> None:

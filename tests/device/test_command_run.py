@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
+from portatile import processes
 from portatile.cli import main
 from portatile.device.base import Device
 
@@ -161,3 +166,30 @@ def test_a_hostile_kernel_is_told_of_and_harms_nobody(
     path.write_text(HOSTILE)
     assert main(["run", str(path), *arguments, "--device", device.info.id, "--repeat", "0"]) == 1
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no signal at the parent's end")
+def test_an_endless_kernel_ends_with_a_command_that_is_killed(device: Device, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.cl"
+    path.write_text(HOSTILE)
+    words = ["run", str(path), "endless", "--global", "1", "4", "--device", device.info.id]
+    command = subprocess.Popen([sys.executable, "-m", "portatile", *words], env=processes.environment())
+    children: list[psutil.Process] = []
+    until = time.monotonic() + 120
+    while not children and time.monotonic() < until:
+        time.sleep(0.05)
+        children = [child for child in psutil.Process(command.pid).children() if "isolated_run" in " ".join(child.cmdline())]
+    assert children
+    time.sleep(1)  # at any moment, also while the kernel runs
+    command.kill()
+    command.wait()
+    while (going := [child for child in children if _runs(child)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not going
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -192,6 +192,7 @@ def _check(task: KernelRun, queue: Queue, guards: dict[str, tuple[GuardedMemory,
 
 
 def _main(descriptor: int) -> None:
+    processes.end_with_parent()  # an endless kernel would go on without it
     with Connection(descriptor) as pipe:
         task, selector = pipe.recv()
         try:

@@ -203,6 +203,7 @@ class _Work:
 
 def main() -> None:
     """The child: reads a SharedRun, answers once when it has computed and checked it, then once for every line."""
+    processes.end_with_parent()
     run = from_json(sys.stdin.buffer.readline(), SharedRun)
     if run.one_core:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before a runtime counts the cores

@@ -6,7 +6,6 @@ the log file, as standard error does, because drivers and kernels print.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from portatile import device as devices
-from portatile import program, settings
+from portatile import processes, program, settings
 from portatile.cache import Cache
 from portatile.device.base import Device
 from portatile.errors import CompileError, DeviceError, PortatileError
@@ -45,12 +44,11 @@ from portatile.tuning.protocol import (
 from portatile.tuning.shared_arrays import SharedArraysView
 from portatile.tuning.worker.bench import Bench
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main(reply_descriptor: int) -> None:
     """Serve until the parent closes the pipe or ends."""
-    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    processes.end_with_parent()
     inbox: SimpleQueue[Request] = SimpleQueue()
     threading.Thread(target=_read, args=(inbox,), daemon=True).start()
 
@@ -141,16 +139,6 @@ def _read(inbox: SimpleQueue[Request]) -> None:
         for body in frames.feed(data):
             inbox.put(protocol.request(body))
     os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """On Linux let the kernel end this process with its parent, even while a driver's call holds the interpreter."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    if sys.platform == "linux":
-        parent = os.getppid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(0)
 
 
 if __name__ == "__main__":
