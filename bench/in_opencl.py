@@ -22,6 +22,10 @@ from portatile.workload import Inputs
 LONG = 4 << 30
 """Bytes of the copy, a millisecond at least."""
 
+REST = 0.08
+"""Seconds in which the clock comes back after a run without rests."""
+LARGE = 1e-2
+"""Operations / 10^12 from which the power limit may bind."""
 _MOST = 100  # launches that are queued meanwhile
 _DRAWN = 1 << 22  # random numbers, which come again in large operands
 _BURSTS = 7
@@ -89,8 +93,8 @@ class Products:
             if not verdict.ok:
                 raise ValueError(verdict.message)
 
-        burst, long = self.seconds(problem, inputs, check, sustained)
         flops = workload.flops(problem) / 1e12
+        burst, long = self.seconds(problem, inputs, check, sustained if flops >= LARGE else 0.0)
         return flops / burst, flops / long if long else 0.0
 
     def seconds(self, problem: Problem, inputs: Inputs, check: Callable[[Any], None], sustained: float = 0.0) -> tuple[float, float]:
@@ -101,6 +105,7 @@ class Products:
         for name, array in inputs.operands.items():
             memory[name] = self.device.allocate(array.nbytes)
             self.queue.upload(memory[name], array)
+        time.sleep(REST if sustained else 0.0)
         executable = execute.Executable(
             self.device, plan(problem, self.device.info), lambda text: program.build(text, self.device.target, cache.default())
         )

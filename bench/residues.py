@@ -208,6 +208,7 @@ def _rates(
         return (time.perf_counter() - start) / count
 
     seconds(3)  # warm, and recorded
+    time.sleep(in_opencl.REST)
     best = min(seconds(timing.burst) for _ in range(3))
     long = seconds(max(int(timing.sustained / best), 1)) if timing.sustained else best
     return flops / best, flops / long

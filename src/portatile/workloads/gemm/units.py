@@ -42,7 +42,7 @@ _SECOND = 3.0  # a second launch
 _PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
 _UNALIGNED = 7.3e-4, 1.3e-5  # a row of 128 bytes not aligned to 32, of which five sectors are read; for each group that reads too
 _SECTOR = 32  # bytes of memory that are read together
-_ALIGNED = 2.0, 2.7e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes meanwhile
+_ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 

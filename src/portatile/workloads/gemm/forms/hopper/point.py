@@ -55,7 +55,7 @@ class Hopper(Point):
     )
     CLUSTER: int = parameter(
         1,
-        (1, 2, 4),
+        (1, 2),
         "Neighbouring groups, one below the other, that bring each other shares of their tile of B.",
         must={"one, two or four groups share B": "CLUSTER in (1, 2, 4)"},
         tried=("CLUSTER == 1 or clusters",),
