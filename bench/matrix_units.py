@@ -137,7 +137,7 @@ class Job:
 
 def main() -> None:
     options = parser(__doc__, device="")
-    options.add_argument("--kinds", default=",".join(KINDS))
+    options.add_argument("--kinds", default=",".join(KINDS), help="some with their own --trans and --sizes, as float16:NN/TT:512/1024")
     options.add_argument("--sizes", default="512,1000,1024,2048,4096,8192")
     options.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536,32x512x512x512", help="timed by the default only")
     options.add_argument("--trans", default="NN,NT,TN,TT")
@@ -168,8 +168,8 @@ def main() -> None:
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
     """Checks on edges first, then squares, then awkward shapes."""
     names, peers = asked.points.split(","), PEERS if asked.opencl else PEERS[:1]
-    for kind in asked.kinds.split(","):
-        for trans in asked.trans.split(","):
+    for kind, every_trans, sizes_asked in _kinds(asked):
+        for trans in every_trans:
             if (KINDS[kind].workload != "gemm" or kind == "float8") and trans != "NT":
                 continue
             few = kind != "bfloat16" and trans != "NT"
@@ -180,18 +180,27 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
             for name in chosen:
                 for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):
                     yield Job(name, kind, trans, sizes, timed=False, pad=(0, 8, 16, 3)[place])
-            for size in map(int, asked.sizes.split(",")):
+            for size in map(int, sizes_asked):
                 for name in (*peers, "default", *chosen):
                     least = size <= (1024 if "64x64" in name else 2048 if " m " in f" {name}" else size)  # what small tiles are for
                     if least and _peer(name, kind, (size, size, size)) and (name != PEERS[1] or size <= 2048):  # where launches count
                         yield Job(name, kind, trans, (size, size, size))
-    for kind in asked.kinds.split(","):
+    for kind in dict.fromkeys(kind for kind, _, _ in _kinds(asked)):
         bytewise = KINDS[kind].held in ("int8", "float8_e4m3fn")
         for shape in filter(None, asked.shapes.split(",")):
             sizes = tuple(map(int, shape.split("x")))
             for name in (*peers, "default"):
                 if (len(sizes) == 3 or not (bytewise or KINDS[kind].epilogue)) and _peer(name, kind, sizes):
                     yield Job(name, kind, "NT" if bytewise else "NN", sizes)
+
+
+def _kinds(asked: argparse.Namespace) -> list[tuple[str, list[str], list[str]]]:
+    """Each kind with the transpositions and the sizes of squares that are asked of it."""
+    found = []
+    for text in asked.kinds.split(","):
+        kind, trans, sizes = (*text.split(":"), "", "")[:3]
+        found.append((kind, trans.split("/") if trans else asked.trans.split(","), sizes.split("/") if sizes else asked.sizes.split(",")))
+    return found
 
 
 def _peer(name: str, kind: str, sizes: tuple[int, ...]) -> bool:
