@@ -18,6 +18,7 @@ import numpy as np
 
 import in_opencl
 import in_torch
+from errors import histogram
 from measure import facts, parser, save, slug
 from portatile import workloads
 from portatile.execute import flatten
@@ -145,7 +146,7 @@ def _in_opencl(products: in_opencl.Products, job: Job, sustained: float) -> dict
     a, b = _arrays(job)
     stored = {name: np.ascontiguousarray(x.T if how == "T" else x) for name, x, how in zip("ab", (a, b), job.trans, strict=True)}
     c = np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
-    errors: dict[str, float] = {}
+    errors: dict[str, Any] = {}
 
     def check(got: Any) -> None:
         rows = np.random.default_rng(1).integers(0, a.shape[0], min(a.shape[0], SAMPLED))
@@ -169,14 +170,17 @@ def _arrays(job: Job) -> tuple[Any, Any]:
     return a, b
 
 
-def _errors(off: Any, k: int) -> dict[str, float]:
-    """The largest and the mean of relative errors, in units; raises ValueError where one is not finite or far too large."""
+def _errors(off: Any, k: int) -> dict[str, Any]:
+    """The largest and the mean of relative errors, in units, and how many have which power of two.
+
+    Raises ValueError where one is not finite or far too large.
+    """
     off = off / UNIT
     if not np.isfinite(off).all():
         raise ValueError(f"{int((~np.isfinite(off)).sum())} elements are NaN or infinite")
     if off.max() > 2 * k + 64:
         raise ValueError(f"an error of {off.max():.3g}")
-    return {"largest": float(off.max()), "mean": float(off.mean())}
+    return {"largest": float(off.max()), "mean": float(off.mean()), "histogram": histogram(off)}
 
 
 def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
@@ -243,6 +247,7 @@ def _seconds(torch: Any, call: Callable[[], Any], flops: float, sustained: float
         return float(begin.elapsed_time(end)) / 1e3 / count / times
 
     bursts = []
+    time.sleep(in_opencl.REST)  # after the run without rests before
     for _ in range(6):
         bursts.append(replayed(1))
         time.sleep(0.005)

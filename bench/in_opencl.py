@@ -22,6 +22,10 @@ from portatile.workload import Inputs
 LONG = 4 << 30
 """Bytes of the copy, a millisecond at least."""
 
+REST = 0.08
+"""Seconds in which the clock comes back after a run without rests."""
+LARGE = 1e-2
+"""Operations / 10^12 from which the power limit may bind."""
 _MOST = 100  # launches that are queued meanwhile
 _DRAWN = 1 << 22  # random numbers, which come again in large operands
 _BURSTS = 7
@@ -62,12 +66,12 @@ def _compile(texts: list[Source], kind: str) -> list[str]:
     return said
 
 
-def serve(end: Any, kind: str = "gpu") -> None:
-    """The child: answers a job with its Tflop/s, or with what is wrong."""
+def serve(end: Any, sustained: float, kind: str = "gpu") -> None:
+    """The child: answers a job with its Tflop/s in bursts and sustained, or with what is wrong."""
     found = opened(kind)
     assert found is not None
     products = Products(found)
-    in_torch.served(end, lambda job: products.rate(job.problem()))
+    in_torch.served(end, lambda job: products.rates(job.problem(), sustained))
 
 
 class Products:
@@ -77,8 +81,10 @@ class Products:
         self.device, self.queue, self.clock = opened, opened.default_queue(), opened.queue(profiling=True)
         self.long = [opened.allocate(LONG if opened.info.kind == "gpu" else 1 << 20) for _ in range(2)]
 
-    def rate(self, problem: Problem) -> float:
-        """Operations in a second / 10^12 of the problem's default, which is checked first; raises ValueError where it is wrong."""
+    def rates(self, problem: Problem, sustained: float) -> tuple[float, float]:
+        """Operations in a second / 10^12 of the problem's default, in bursts and in ``sustained`` seconds without a rest (0: none). It is
+        checked first: raises ValueError where it is wrong.
+        """
         workload, inputs = workloads.get(problem.workload), _inputs(problem)
 
         def check(got: Any) -> None:
@@ -87,8 +93,9 @@ class Products:
             if not verdict.ok:
                 raise ValueError(verdict.message)
 
-        burst, _ = self.seconds(problem, inputs, check)
-        return workload.flops(problem) / burst / 1e12
+        flops = workload.flops(problem) / 1e12
+        burst, long = self.seconds(problem, inputs, check, sustained if flops >= LARGE else 0.0)
+        return flops / burst, flops / long if long else 0.0
 
     def seconds(self, problem: Problem, inputs: Inputs, check: Callable[[Any], None], sustained: float = 0.0) -> tuple[float, float]:
         """Device seconds of a run of the problem's default, whose C ``check`` sees first: of bursts, and of runs for ``sustained`` seconds
@@ -98,6 +105,7 @@ class Products:
         for name, array in inputs.operands.items():
             memory[name] = self.device.allocate(array.nbytes)
             self.queue.upload(memory[name], array)
+        time.sleep(REST if sustained else 0.0)
         executable = execute.Executable(
             self.device, plan(problem, self.device.info), lambda text: program.build(text, self.device.target, cache.default())
         )

@@ -210,7 +210,7 @@ def measured(
     through: Cuda | OpenCl, cublas: Cublas, routine: str, case: str, m: int, n: int, dtype: str, asked: list[str]
 ) -> Iterator[Any]:
     """A row for each precision: seconds of a call of each participant, by turns."""
-    torch, precisions = through.torch, [one for one in asked if one != "emulated" or dtype == "float32"]
+    torch, precisions = through.torch, asked
     given = operands(torch, routine, case, m, n, dtype)
     wide = expected(torch, routine, case, given)
     mask = (torch.tril if case[0] == "L" else torch.triu) if routine in UPDATES else (lambda array: array)

@@ -4,7 +4,8 @@ Needs a CUDA device and PyTorch. Every point runs in a child that is killed wher
 `OpenCL` the same through the GPU's OpenCL, with `--opencl`. OpenCL has no graphs: its launches are queued behind a long copy, and so are
 those of `cuBLAS queued`.
 Beside floats of eight bits runs `torch._scaled_mm` with precise sums; beside int8 with scales `_int_mm` and the scaling in PyTorch; beside
-bfloat16 with bias and GELU `addmm` and `gelu`.
+bfloat16 with bias and GELU `addmm` and `gelu`. Rates are of short bursts after a rest, and of runs without rests, in which the power limit
+lowers the clock.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
 
 BLOCK = 128  # steps of k that share a factor
+_CUDA = 0.6  # of the time, where OpenCL follows
 POINTS: dict[str, Point] = {
     "h 128x256": hopper.tile(128, 256, 4),
     "h 128x256 c2": hopper.tile(128, 256, 4, cluster=2),
@@ -135,12 +137,13 @@ class Job:
 
 def main() -> None:
     options = parser(__doc__, device="")
-    options.add_argument("--kinds", default=",".join(KINDS))
+    options.add_argument("--kinds", default=",".join(KINDS), help="some with their own --trans and --sizes, as float16:NN/TT:512/1024")
     options.add_argument("--sizes", default="512,1000,1024,2048,4096,8192")
     options.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536,32x512x512x512", help="timed by the default only")
     options.add_argument("--trans", default="NN,NT,TN,TT")
     options.add_argument("--points", default=",".join((*POINTS, *PROMOTED)))
     options.add_argument("--opencl", action="store_true", help="defaults through OpenCL too")
+    options.add_argument("--sustained", type=float, default=0.1, help="seconds of a run without rests; 0: none")
     options.add_argument("--limit", type=float, default=140.0, help="seconds")
     asked = options.parse_args()
     begin = time.perf_counter()
@@ -150,11 +153,14 @@ def main() -> None:
     built = in_torch.compiled(texts, info.architecture)
     slow = sum("serialized" in binary.log or any(r.spill_stores > 0 for r in binary.resources.values()) for binary in built.values())
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
-    results = _measured(jobs, built, begin + asked.limit)
-    if asked.opencl:
-        results |= _through_opencl([job for job in results if job.name == "default"], begin + asked.limit)
-    _show(results)
-    rows = [{**asdict(job), "tflops": value} for job, value in results.items() if job.timed]
+    defaults = [replace(job, name="OpenCL") for job in jobs if job.name == "default"]
+    opencl = asked.opencl and _compiled_for_opencl(defaults)
+    results = _measured(jobs, (built, asked.sustained), begin + asked.limit * (_CUDA if opencl else 1))
+    if opencl:
+        answers = in_torch.answers(defaults, in_opencl.serve, (asked.sustained,), begin + asked.limit, patience=30)
+        results |= _rates(answers, Counter())
+    _show({job: burst for job, (burst, _) in results.items()})
+    rows = [{**asdict(job), "tflops": burst, "sustained": long} for job, (burst, long) in results.items() if job.timed]
     document = {"bench": "matrix_units", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
     print(save(f"matrix_units-{slug(info.name)}", document, asked.out))
 
@@ -162,8 +168,8 @@ def main() -> None:
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
     """Checks on edges first, then squares, then awkward shapes."""
     names, peers = asked.points.split(","), PEERS if asked.opencl else PEERS[:1]
-    for kind in asked.kinds.split(","):
-        for trans in asked.trans.split(","):
+    for kind, every_trans, sizes_asked in _kinds(asked):
+        for trans in every_trans:
             if (KINDS[kind].workload != "gemm" or kind == "float8") and trans != "NT":
                 continue
             few = kind != "bfloat16" and trans != "NT"
@@ -174,12 +180,12 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
             for name in chosen:
                 for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):
                     yield Job(name, kind, trans, sizes, timed=False, pad=(0, 8, 16, 3)[place])
-            for size in map(int, asked.sizes.split(",")):
+            for size in map(int, sizes_asked):
                 for name in (*peers, "default", *chosen):
                     least = size <= (1024 if "64x64" in name else 2048 if " m " in f" {name}" else size)  # what small tiles are for
-                    if least and _peer(name, kind, (size, size, size)):
+                    if least and _peer(name, kind, (size, size, size)) and (name != PEERS[1] or size <= 2048):  # where launches count
                         yield Job(name, kind, trans, (size, size, size))
-    for kind in asked.kinds.split(","):
+    for kind in dict.fromkeys(kind for kind, _, _ in _kinds(asked)):
         bytewise = KINDS[kind].held in ("int8", "float8_e4m3fn")
         for shape in filter(None, asked.shapes.split(",")):
             sizes = tuple(map(int, shape.split("x")))
@@ -188,59 +194,70 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
                     yield Job(name, kind, "NT" if bytewise else "NN", sizes)
 
 
+def _kinds(asked: argparse.Namespace) -> list[tuple[str, list[str], list[str]]]:
+    """Each kind with the transpositions and the sizes of squares that are asked of it."""
+    found = []
+    for text in asked.kinds.split(","):
+        kind, trans, sizes = (*text.split(":"), "", "")[:3]
+        found.append((kind, trans.split("/") if trans else asked.trans.split(","), sizes.split("/") if sizes else asked.sizes.split(",")))
+    return found
+
+
 def _peer(name: str, kind: str, sizes: tuple[int, ...]) -> bool:
     """Whether cuBLAS, asked by PyTorch, takes a shape; our own points take all."""
     multiple = {"int8": 8, "float8_e4m3fn": 16}.get(KINDS[kind].held, 1)
     return name not in PEERS or multiple == 1 or (sizes[0] > 16 and not any(size % multiple for size in sizes))
 
 
-def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float) -> dict[Job, float]:
-    """Tflop/s of each job; 0 for a check that passed. A point that failed three times for a kind is left out."""
-    results: dict[Job, float] = {}
+def _measured(jobs: list[Job], args: tuple[Any, ...], deadline: float) -> dict[Job, tuple[float, float]]:
+    """Tflop/s of each job, in bursts and sustained; 0 for a check that passed. A point that failed three times for a kind is left out."""
     failures: Counter[tuple[str, str]] = Counter()
     left = (job for job in jobs if failures[job.name, job.kind] < 3)
-    for job, answer in in_torch.answers(left, serve, (built,), deadline, patience=15):
-        if isinstance(answer, float):
+    return _rates(in_torch.answers(left, serve, args, deadline, patience=15), failures)
+
+
+def _rates(answers: Iterable[tuple[Job, Any]], failures: Counter[tuple[str, str]]) -> dict[Job, tuple[float, float]]:
+    """The answers that are rates; others are printed, and counted as ``failures``."""
+    results: dict[Job, tuple[float, float]] = {}
+    for job, answer in answers:
+        if isinstance(answer, tuple):
             results[job] = answer
         else:
-            print("wrong:", job, answer)
+            print("wrong:", job, answer, flush=True)
             failures[job.name, job.kind] += 1
     return results
 
 
-def _through_opencl(defaults: list[Job], deadline: float) -> dict[Job, float]:
-    """Tflop/s of the same products through the GPU's OpenCL; none where it has no OpenCL."""
+def _compiled_for_opencl(jobs: list[Job]) -> bool:
+    """Whether the GPU has OpenCL; its binaries of all products are in the cache then."""
     found = in_opencl.opened()
     if found is None:
         print("no GPU through OpenCL")
-        return {}
-    print(*in_opencl.compiled([job.problem() for job in defaults], found.info), sep="\n")
-    results: dict[Job, float] = {}
-    jobs = [replace(job, name="OpenCL") for job in defaults]
-    for job, answer in in_torch.answers(jobs, in_opencl.serve, (), deadline, patience=30):
-        if isinstance(answer, float):
-            results[job] = answer
-        else:
-            print("wrong:", job, answer)
-    return results
+        return False
+    print(*in_opencl.compiled([job.problem() for job in jobs], found.info), sep="\n")
+    return True
 
 
-def serve(end: Any, built: dict[str, Binary]) -> None:
-    """The child: answers a job with a number, or with what is wrong."""
+def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
+    """The child: answers a job with its rates, or with what is wrong."""
     import torch
 
     torch.zeros(1, device="cuda")
-    in_torch.served(end, lambda job: float(_run(torch, job, built)))
+    in_torch.served(end, lambda job: _run(torch, job, built, sustained))
 
 
-def _run(torch: Any, job: Job, built: dict[str, Binary]) -> float:
+def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> tuple[float, float]:
     problem, flops = job.problem(), 2.0 * float(np.prod(job.sizes))
     m, n = int(np.prod(job.sizes[:-2])), job.sizes[-2]
     operands = {name: _operand(torch, job, problem, name) for name in problem.layout if name != "c"}
     result = getattr(torch, KINDS[job.kind].result)
-    if job.name in PEERS:
-        seconds = _seconds if job.name == "cuBLAS" else _queued
-        return flops / seconds(torch, _theirs(torch, job, operands), flops) / 1e12
+    sustained = sustained if flops >= 1e12 * in_opencl.LARGE else 0.0
+    if sustained:
+        time.sleep(in_opencl.REST)
+    if job.name == "cuBLAS queued":
+        return flops / _queued(torch, _theirs(torch, job, operands), flops) / 1e12, 0.0
+    if job.name == "cuBLAS":
+        return _tflops(flops, _seconds(torch, _theirs(torch, job, operands), flops, sustained))
     pitch = problem.layout["c"].strides[-2]
     for alpha, beta in ((1, 0),) if job.timed else ((1, 0), (2, -1)):
         kept = torch.randint(-90, 90, (m * pitch + 4096,), device="cuda").to(result)
@@ -252,7 +269,12 @@ def _run(torch: Any, job: Job, built: dict[str, Binary]) -> float:
         call()
         torch.cuda.synchronize()
         _check(torch, job, operands, c, kept, (alpha, beta), pitch)
-    return flops / _seconds(torch, call, flops) / 1e12 if job.timed else 0.0
+    return _tflops(flops, _seconds(torch, call, flops, sustained)) if job.timed else (0.0, 0.0)
+
+
+def _tflops(flops: float, seconds: tuple[float, float]) -> tuple[float, float]:
+    """The rates of a burst and of a sustained run, 0 where there was none."""
+    return flops / seconds[0] / 1e12, flops / seconds[1] / 1e12 if seconds[1] else 0.0
 
 
 def _theirs(torch: Any, job: Job, operands: dict[str, Any]) -> Callable[[], Any]:
@@ -324,8 +346,8 @@ def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, fa
         raise ValueError(f"{int(bad.sum())} wrong for {factors}, first [{i}, {j}]: {pair}")
 
 
-def _seconds(torch: Any, call: Callable[[], Any], flops: float) -> float:
-    """Median device time of one call, of graphs of some calls."""
+def _seconds(torch: Any, call: Callable[[], Any], flops: float, sustained: float) -> tuple[float, float]:
+    """Median device time of one call, of graphs of some calls between rests, and its time in ``sustained`` seconds without rests."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         call()
@@ -335,16 +357,24 @@ def _seconds(torch: Any, call: Callable[[], Any], flops: float) -> float:
     with torch.cuda.graph(graph):
         for _ in range(count):
             call()
-    times = []
-    for _ in range(6):
+
+    def replayed(times: int) -> float:
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
-        graph.replay()
+        for _ in range(times):
+            graph.replay()
         end.record()
         end.synchronize()
-        times.append(begin.elapsed_time(end) / 1e3 / count)
+        return float(begin.elapsed_time(end)) / 1e3 / count / times
+
+    times = []
+    for _ in range(6):
+        times.append(replayed(1))
         time.sleep(0.002)
-    return float(np.median(times[1:]))
+    burst = float(np.median(times[1:]))
+    for length in (sustained / 2, sustained) if sustained else ():
+        last = replayed(max(1, int(length / burst / count)))
+    return burst, last if sustained else 0.0
 
 
 def _queued(torch: Any, call: Callable[[], Any], flops: float) -> float:

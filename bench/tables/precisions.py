@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -41,26 +41,43 @@ def _of(recorded: list[Run], rows_of: Any, name: str, title: str) -> Iterator[Ta
 
 
 _UNITS = ("type", "m x n x k", "stored", "Top/s", "cuBLAS", "over cuBLAS", "OpenCL", "over cuBLAS", "over cuBLAS queued")
+Rates = tuple[float, float]
+"""In bursts and sustained; 0 where that was not measured."""
+
+
+def rates_of_units(run: Run) -> dict[tuple[str, tuple[int, ...], str], dict[str, Rates]]:
+    """By kind, sizes and transposition the rates of each participant."""
+    rates: dict[tuple[str, tuple[int, ...], str], dict[str, Rates]] = {}
+    for row in run.document["rows"]:
+        key = row["kind"], tuple(row["sizes"]), row["trans"]
+        rates.setdefault(key, {})[row["name"]] = row["tflops"], row.get("sustained", 0.0)
+    return rates
 
 
 def _units(run: Run) -> dict[Key, list[str]]:
     """By type, shape and transposition: portatile's rate, cuBLAS's, their ratio; that through OpenCL, also over cuBLAS without graphs."""
-    rates: dict[Key, dict[str, float]] = {}
-    for row in run.document["rows"]:
-        key = KINDS.get(row["kind"], row["kind"]), _shape(row["sizes"]), row["trans"]
-        rates.setdefault(key, {})[row["name"]] = row["tflops"]
     cells = {}
-    for key, rate in rates.items():
+    for (kind, sizes, trans), rate in rates_of_units(run).items():
         if "default" in rate:
             peer = rate.get("cuBLAS")
-            ours, other = ((f"{rate[name]:.0f}", _over(rate[name], peer)) if name in rate else ("", "") for name in ("default", "OpenCL"))
-            queued = _over(rate["OpenCL"], rate.get("cuBLAS queued")) if "OpenCL" in rate else ""
-            cells[key] = [ours[0], f"{peer:.0f}" if peer else "", ours[1], *other, queued]
+            ours, other = ((spelled(rate[name]), over(rate[name], peer)) if name in rate else ("", "") for name in ("default", "OpenCL"))
+            queued = over(rate["OpenCL"][:1], rate.get("cuBLAS queued", ())[:1]) if "OpenCL" in rate else ""
+            key = KINDS.get(kind, kind), shape(sizes), trans
+            cells[key] = [ours[0], spelled(peer) if peer else "", ours[1], *other, queued]
     return cells
 
 
-def _over(rate: float, peer: float | None) -> str:
-    return f"{rate / peer:.2f}" if peer else ""
+def spelled(rates: Sequence[float]) -> str:
+    """A rate in bursts and, in brackets, sustained."""
+    return f"{rates[0]:.0f}" + (f" ({rates[1]:.0f})" if len(rates) > 1 and rates[1] else "")
+
+
+def over(rates: Sequence[float], peer: Sequence[float] | None) -> str:
+    """How many times as fast in bursts and, in brackets, sustained."""
+    if not peer or not peer[0]:
+        return ""
+    sustained = len(rates) > 1 and rates[1] and peer[1]
+    return f"{rates[0] / peer[0]:.2f}" + (f" ({rates[1] / peer[1]:.2f})" if sustained else "")
 
 
 _EMULATED = (
@@ -71,14 +88,20 @@ _EMULATED = (
 
 def _emulated(run: Run) -> dict[Key, list[str]]:
     """By type, shape and operands: rates in bursts and sustained, and largest errors, of the emulated and native product and of cuBLAS."""
-    sides: dict[Key, dict[str, Mapping[str, Any]]] = {}
+    sides = {(kind, shape(sizes), data): side for (kind, sizes, data, trans), side in sides_of(run).items() if trans == "NN"}
+    return {key: _cells(side) for key, side in sides.items() if side.keys() >= {"emulated", "cuBLAS"}}
+
+
+def sides_of(run: Run) -> dict[tuple[str, tuple[int, ...], str, str], dict[str, Mapping[str, Any]]]:
+    """By type, sizes, operands and transposition the rates and the largest error of each participant."""
+    sides: dict[tuple[str, tuple[int, ...], str, str], dict[str, Mapping[str, Any]]] = {}
     for row in run.document["rows"]:
         dtype = row.get("dtype", "float32")
         name = {"default": "emulated", "residues": "emulated"}.get(row["name"], row["name"])
         kind = f"{dtype}, residues" if run.document["bench"] == "residues" else dtype
-        if row.get("trans", "NN") == "NN" and name in ("emulated", "native", "cuBLAS", "OpenCL"):
-            sides.setdefault((kind, _shape(row["sizes"]), row["data"]), {})[name] = _rated(row, run.document["bench"])
-    return {key: _cells(side) for key, side in sides.items() if side.keys() >= {"emulated", "cuBLAS"}}
+        key = kind, tuple(row["sizes"]), row["data"], row.get("trans", "NN")
+        sides.setdefault(key, {})[name] = _rated(row, run.document["bench"])
+    return sides
 
 
 def _rated(row: Mapping[str, Any], bench: str) -> dict[str, float]:
@@ -86,22 +109,18 @@ def _rated(row: Mapping[str, Any], bench: str) -> dict[str, float]:
     if bench == "residues":  # in eps, which is two such units
         return {"burst": row["burst"], "sustained": row["sustained"], "error": 2 * row["largest"]}
     flops = 2 * prod(row["sizes"]) / 1e12
-    return {"burst": flops / row["burst"], "sustained": flops / row["sustained"], "error": row["largest"]}
+    sustained = flops / row["sustained"] if row["sustained"] else 0.0
+    return {"burst": flops / row["burst"], "sustained": sustained, "error": row["largest"]}
 
 
 def _cells(side: Mapping[str, Mapping[str, float]]) -> list[str]:
     names = "emulated", "native", "cuBLAS", "OpenCL"
     rates = [f"{side[name]['burst']:.1f} ({side[name]['sustained']:.1f})" if side.get(name, {}).get("burst") else "" for name in names]
-    ratios = [_ratio(side.get(name, {}), side["cuBLAS"]) for name in ("emulated", "OpenCL")]
+    both = {name: (side[name]["burst"], side[name]["sustained"]) if name in side else (0.0, 0.0) for name in names}
+    ratios = [over(both[name], both["cuBLAS"]) if both[name][0] else "" for name in ("emulated", "OpenCL")]
     return [*rates[:3], ratios[0], rates[3], ratios[1], *(f"{side[name]['error']:.2f}" if name in side else "" for name in names)]
 
 
-def _ratio(ours: Mapping[str, float], peer: Mapping[str, float]) -> str:
-    """In bursts and, in brackets, sustained."""
-    if not ours.get("burst") or not peer["burst"]:
-        return ""
-    return f"{ours['burst'] / peer['burst']:.2f} ({ours['sustained'] / peer['sustained']:.2f})"
-
-
-def _shape(sizes: list[int]) -> str:
+def shape(sizes: Sequence[int]) -> str:
+    """As a reader would say it."""
     return str(sizes[0]) if len(set(sizes)) == 1 else " x ".join(map(str, sizes))

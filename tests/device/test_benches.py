@@ -72,6 +72,18 @@ def test_level3_compares_routines_with_the_blas(tmp_path: Path) -> None:
     assert all(f"{row['routine']} {row['case']} 24 x 24 float64" in shown for row in document["rows"])
 
 
+def test_residues_have_the_times_of_their_steps_and_counts_of_errors(tmp_path: Path) -> None:
+    args = ("--sizes", "40", "--dtypes", "complex64", "--data", "normal", "--burst", "1", "--sustained", "0", "--steps")
+    document, shown = run("residues.py", tmp_path, *args)
+    rows = {row["name"]: row for row in document["rows"]}
+    assert {"residues", "native", "3m"} <= rows.keys()
+    assert all(sum(row["histogram"].values()) == 40 * 40 and row["burst"] > 0 for row in rows.values())
+    steps = [name for name, seconds in rows["residues"]["steps"] if seconds > 0]
+    assert steps.count("residues_cut") == 2
+    assert steps[-2:] == ["residues_join", "residues_mend"]
+    assert "residues_join" in shown
+
+
 def test_cold_warm_measures_every_phase_in_every_state(tmp_path: Path) -> None:
     document, shown = run("cold_warm.py", tmp_path, "--gemm", "24x16x40", "--trsm", "", "--repeat", "1")
     (program,) = document["programs"]

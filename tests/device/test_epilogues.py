@@ -75,7 +75,10 @@ def test_blocks_of_k_have_factors(device: Device) -> None:
         result = portatile.gemm(x, y, scale_a=u, scale_b=v, dtype="bfloat16", activation="relu").numpy().astype(float)
         assert (np.abs(result - np.maximum(want, 0)) <= bound + 2.0**-8 * np.abs(want)).all()
     for given, message in (
-        ({"scale_a": s}, "must be both there, scale_a as 9 x 3 and scale_b as 3 x 12"),
+        ({"scale_a": s}, r"must be both there, scale_a as 9 x 3 and scale_b as 3 x 12; scale_a has shape \(9, 3\) and scale_b is no array"),
+        ({"scale_a": s[:, :2], "scale_b": t[:2]}, r"it must have one of \(9,\), \(9, 1\), \(9, 3\)"),
+        ({"bias": 1.0}, "bias is a float; pass an array"),
+        ({"bias": [1.0] * 12}, "bias is a list; pass an array"),
         ({"scale_a": s, "scale_b": t[0]}, "must be both there"),
         ({"scale_a": s, "scale_b": np.asfortranarray(t)}, "contiguous rows"),
         ({"scale_a": s, "scale_b": t, "out": np.empty((12, 9), np.float32).T}, "contiguous rows"),

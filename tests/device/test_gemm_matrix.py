@@ -100,6 +100,25 @@ def test_warp_groups_are_right(device: Device, dtype: str, name: str) -> None:
         right(device, GROUPS[name], dtype, rng)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8", "tfloat32"])
+@pytest.mark.parametrize("copied", ["a", "b", "ab"])
+def test_operands_copied_to_aligned_rows_are_right(device: Device, dtype: str, copied: str) -> None:
+    """Of rows that are aligned to 16 bytes and to no more, whatever way they are stored."""
+    if not device.info.can.warp_groups:
+        pytest.skip("no warp groups multiply here")
+    rng = np.random.default_rng(new_seed(dtype + copied))
+    chunk = 16 // {"bfloat16": 2, "int8": 1, "tfloat32": 4}[dtype]
+    for maps in (0, 1):
+        options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
+        sizes = {name: int(rng.integers(1, 300)) for name in "mnk"}
+        shapes = WORKLOAD.shapes(WORKLOAD.problem(sizes, dtype, options))
+        layout = {name: Layout(((-(-shape[1] // chunk) | 1) * chunk, 1), chunk) for name, shape in shapes.items()}
+        case = WORKLOAD.problem(sizes, dtype, options, layout)
+        point = replace(hopper.tile(128, 128, 4), ALIGNED=copied, MAPS=maps)
+        verdict = check(device, WORKLOAD, case, point.config(), rng)
+        assert verdict.ok, f"{options} {case.sizes}: {verdict.message}"
+
+
 @pytest.mark.parametrize(("a", "b"), [("N", "N"), ("N", "T"), ("T", "N"), ("T", "T")])
 def test_operands_are_taken_as_they_lie_where_that_is_possible(device: Device, a: str, b: str) -> None:
     """16-bit floats with aligned rows need no copy, whatever way they are stored; bytes need one where k is slow."""

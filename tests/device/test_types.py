@@ -176,10 +176,23 @@ def test_types_that_do_not_go_together(device: Device) -> None:
     portatile.gemm(whole, whole, alpha=2, device=device.info.id)
     with pytest.raises(ArgumentError, match="whole numbers"):  # also where the call is found again
         portatile.gemm(whole, whole, alpha=2.5, device=device.info.id)
+    for alpha in (2, 0.5, -0.25):  # of floats any number
+        assert (portatile.gemm(whole, whole, alpha=alpha, dtype="float32", device=device.info.id) == 3 * alpha).all()
     with pytest.raises(ArgumentError, match="no real number"):
         portatile.gemm(single, single, alpha=1j, device=device.info.id)
-    with pytest.raises(ArgumentError, match="convert one of them"):
+    with pytest.raises(ArgumentError, match="convert one of them, for example a to float32"):
         portatile.gemm(half, single, device=device.info.id)
+    with pytest.raises(ArgumentError, match="convert both to one type, for example complex128"):
+        portatile.gemm(single.astype(np.complex64), single.astype(float), device=device.info.id)
+    for other in (half.astype(np.float16), half.astype(ml_dtypes.float8_e5m2)):
+        with pytest.raises(ArgumentError, match="convert both to one type, for example float32"):
+            portatile.matmul(half, other, device=device.info.id)
+    with pytest.raises(ArgumentError, match="a product of int8 has no result of type int8; it has int32"):
+        portatile.matmul(whole, whole, dtype="int8", device=device.info.id)
+    with pytest.raises(ArgumentError, match="int16 is multiplied in float64, with no result of type int16"):
+        portatile.matmul(whole.astype(np.int16), whole.astype(np.int16), dtype="int16", device=device.info.id)
+    with pytest.raises(ArgumentError, match=r"c has dtype bfloat16; supported are float32: .* c.astype\('float32'\)"):
+        portatile.gemm(half, half, half, beta=1.0, dtype="float32", device=device.info.id)
     with pytest.raises(ArgumentError, match="bfloat16, float32; pass out="):
         portatile.gemm(half, half, dtype="float64", device=device.info.id)
     with pytest.raises(ArgumentError, match="must have shape"):

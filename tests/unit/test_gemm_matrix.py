@@ -125,6 +125,40 @@ def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str
     assert [step.kernel for step in launches(replace(case, layout=odd), point)] == ["gemm_lines"] * 2 + ["gemm"]
 
 
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize(("dtype", "trans"), [("bfloat16", "NN"), ("int8", "NT"), ("float16", "TT")])
+def test_rows_that_memory_does_not_read_whole_are_copied_to_aligned_ones(dtype: str, trans: str) -> None:
+    """Bit for bit; what lies past their ends is not read: the operand ends with its last element."""
+    size = np.dtype(np.int8 if dtype == "int8" else np.uint16)
+    columns, stride = 1000 // size.itemsize + 3, 1040 // size.itemsize
+    k, across = (columns, 37) if trans[1] == "T" else (37, columns)
+    case = WORKLOAD.problem({"m": 16, "n": across, "k": k}, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
+    case = replace(case, layout={**case.layout, "b": Layout((stride, 1), 16 // size.itemsize)})
+    copy, step = (one for one in launches(case, replace(hopper.tile(128, 128, 4), ALIGNED="b")) if one.kernel in ("gemm_aligned", "gemm"))
+    pitch = number(copy, "pitch")
+    assert pitch * size.itemsize % 128 == 0
+    assert [arg.value for arg in step.args if arg.name == "ld"][1] == pitch
+    device, rng = (
+        PtxDevice(replace(INFO, architecture="sm_90", capabilities=capabilities("sm_90"))),
+        np.random.default_rng(new_seed(dtype + trans)),
+    )
+    stored = rng.integers(0, 100, 16 // size.itemsize + 36 * stride + columns).astype(size)
+    memory, out, queue = device.allocate(stored.nbytes), device.allocate(37 * pitch * size.itemsize), device.default_queue()
+    queue.upload(memory, stored)
+    queue.fill(out, b"\x7f\x7f")
+    values = {"b": memory, "b_aligned": out}
+    args = [
+        values[arg.name] if arg.kind == "buffer" else np.dtype(arg.dtype).type(1 if arg.value is None else arg.value) for arg in copy.args
+    ]
+    kernel = device.load(device.target.compile(*device.target.lower(copy.source))).kernel("gemm_aligned")
+    queue.launch(kernel, copy.global_size, copy.local_size, args)
+    got = np.empty((37, pitch), size)
+    queue.download(got, out)
+    rows = np.lib.stride_tricks.as_strided(stored[16 // size.itemsize :], (37, columns), (stride * size.itemsize, size.itemsize))
+    assert (got[:, :columns] == rows).all()
+    assert (got[:, columns:].view(np.uint8) == 0x7F).all()
+
+
 @pytest.mark.parametrize(("dtype", "instructions"), [("float16", "v_wmma_f32_16x16x16_f16"), ("int8", "v_wmma_i32_16x16x16_iu8")])
 def test_fragments_become_amds_instructions(dtype: str, instructions: str) -> None:
     try:
@@ -190,6 +224,16 @@ def test_groups_share_what_they_read_where_rows_are_less_aligned() -> None:
     stored = Layout((1024, 1))
     padded = replace(problem(1000, "bfloat16"), layout=dict.fromkeys("abc", stored))
     assert WORKLOAD.default(padded, HOPPER)["CLUSTER"] == 1
+
+
+def test_one_operand_is_copied_to_aligned_rows_where_groups_cannot_share() -> None:
+    """Then what is read of the other one takes no longer than the products. Neither is where rows are aligned, or A and B are small."""
+    for size, device, expected in ((3000, OPENCL, "b"), (3008, OPENCL, "none"), (3000, HOPPER, "none"), (504, OPENCL, "none")):
+        config = WORKLOAD.default(problem(size, "bfloat16"), device)
+        assert config["ALIGNED"] == expected
+        assert WORKLOAD.space(problem(size, "bfloat16"), device).violated(config) is None
+        steps = [step.kernel for step in WORKLOAD.plan(problem(size, "bfloat16"), config, device).steps if isinstance(step, Launch)]
+        assert steps == ["gemm_aligned"] * (expected == "b") + ["gemm"]
 
 
 def test_packed_launches_make_tensor_maps_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,10 @@ def test_scales_are_numbers_or_arrays():
 
 
 def test_explain_says_what_residues_cost_without_units():
-    assert "takes longer than the native" in portatile.explain("gemm", dtype="float64", m=8, n=8, k=8, precision="emulated").explanation
+    said = portatile.explain("gemm", dtype="float64", m=8, n=8, k=8, precision="emulated").explanation
+    assert "takes longer than the native" in said
+    assert "infinities and NaN are computed again" in said
+    assert "NaN" not in portatile.explain("gemm", m=8, n=8, k=8, precision="emulated").explanation  # the native product runs
 
 
 def test_explain_names_the_products_of_a_routine():

@@ -44,12 +44,16 @@ def complex_factor(value: Any, name: str) -> complex:
 
 
 def check_factors(factors: tuple[complex, ...], dtype: str) -> None:
-    """Raise ArgumentError for factors that a dtype does not take: complex ones for real matrices, fractions for integers."""
+    """Raise ArgumentError for factors that a product does not take whose factors are of ``dtype``: complex ones for real matrices,
+    fractions for integers.
+    """
     for value, name in zip(factors, ("alpha", "beta"), strict=False):
         if type(value) is complex and not dtype.startswith("complex"):
             raise ArgumentError(f"{name}={value!r} is no real number, and the matrices are {dtype}; pass a real one, or complex matrices")
-        if dtype == "int8" and not whole(value):
-            raise ArgumentError(f"{name}={value!r}; a product of integers takes whole numbers of 32 bits: convert the matrices to float32")
+        if dtype == "int32" and not whole(value):
+            raise ArgumentError(
+                f"{name}={value!r}; integers take whole numbers of 32 bits: ask for dtype='float32', or convert the matrices"
+            )
 
 
 def alive(buffer: Buffer, name: str) -> None:
@@ -103,6 +107,8 @@ def _conversion(dtype: np.dtype[Any], name: str, types: tuple[str, ...]) -> str:
         return "take real and imaginary part apart"
     if native in types:
         suggested = native
+    elif len(types) == 1:
+        suggested = types[0]
     elif dtype.kind == "c":
         suggested = "complex128"
     else:

@@ -230,7 +230,18 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
 def alike(a: Matrix, b: Matrix) -> None:
     """Raise ArgumentError where the operands a and b differ in dtype."""
     if a.array.dtype != b.array.dtype:
-        raise ArgumentError(f"a is {a.array.dtype} and b is {b.array.dtype}; convert one of them")
+        raise ArgumentError(f"a is {a.array.dtype} and b is {b.array.dtype}; {_to_one_type(a.array.dtype, b.array.dtype)}")
+
+
+def _to_one_type(a: np.dtype[Any], b: np.dtype[Any]) -> str:
+    """What to do with operands of two dtypes: NumPy's common one is named where it has one."""
+    try:
+        common = np.result_type(a, b)
+    except TypeError:
+        return "convert both to one type, for example float32"
+    if common in (a, b):
+        return f"convert one of them, for example {'b' if common == a else 'a'} to {common}"
+    return f"convert both to one type, for example {common}"
 
 
 def check_square(a: Matrix, side: str, shape: tuple[int, int]) -> None:

@@ -17,6 +17,7 @@ from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.dtypes import ELEMENTS, RESULTS, name_of
 from portatile.errors import ArgumentError, CastError
 
+_WHOLE = ("bool", "int", "uint")  # what names of integers begin with
 _COUNTED = "biu"  # the kinds of dtypes, bool and integers, that are multiplied in float64
 
 
@@ -86,6 +87,10 @@ def multiplied_in(
     except TypeError:
         return None
     if result.kind in _COUNTED and result_name not in RESULTS.get(name_of(result), ()):
+        if cast and str(result_name).startswith(_WHOLE):
+            if name_of(result) in RESULTS:
+                return result  # to be refused: its products have no such integers
+            raise ArgumentError(f"{result} is multiplied in float64, with no result of type {result_name}: leave dtype out and convert")
         result = np.dtype(np.float64)
     if cast and result_name is not None and result_name in RESULTS and result_name not in RESULTS.get(name_of(result), ()):
         kind = ELEMENTS[result_name].numpy

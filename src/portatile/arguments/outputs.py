@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from portatile import dtypes
-from portatile.arguments.checks import ALL, DTYPES, NAMES, writable
+from portatile.arguments.checks import ALL, NAMES, writable
 from portatile.arguments.matrices import Array, Matrix, matrix
 from portatile.device.base import Memory, Queue
 from portatile.device.buffer import Buffer
@@ -137,7 +137,7 @@ def output(out: Any, shape: tuple[int, int], kind: np.dtype[Any]) -> Matrix:
 
 def fitting(array: Any, shape: tuple[int, int], kind: np.dtype[Any], name: str) -> Matrix:
     """The array as a matrix; raises ArgumentError where it is not of ``shape`` and of ``kind``."""
-    stored = matrix(array, name, DTYPES if kind in NAMES else ALL)
+    stored = matrix(array, name, (NAMES[kind],) if kind in NAMES else ALL)
     if stored.shape != shape or stored.array.dtype != kind:
         have = f"has shape {stored.shape} and dtype {stored.array.dtype}"
         raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {kind}")

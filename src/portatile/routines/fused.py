@@ -55,15 +55,17 @@ def gemm(
 
 
 def _scales(asked: Epilogue, alpha: complex) -> tuple[complex, dict[str, Any]]:
-    """alpha times the scales that are numbers, and the bias and the other scales by name. Raises ArgumentError for lists."""
+    """alpha times the scales that are numbers, and the bias and the other scales by name. Raises ArgumentError for what is no array."""
     vectors: dict[str, Any] = {}
     for name in epilogue.VECTORS:
         vector = getattr(asked, name)
         if vector is None:
             continue
-        if name != "bias" and isinstance(vector, (list, tuple, str)):
-            raise ArgumentError(f"{name} is a {type(vector).__name__}; pass one number, or an array: numpy.asarray({name}, 'float32')")
-        if name != "bias" and getattr(vector, "shape", ()) == ():  # one number for all of a or b
+        number = getattr(vector, "shape", ()) == () and not isinstance(vector, (list, tuple, str))
+        if not hasattr(vector, "shape") and (name == "bias" or not number):
+            least = "an array of a number for each row or column" if name == "bias" else "one number, or an array"
+            raise ArgumentError(f"{name} is a {type(vector).__name__}; pass {least}: numpy.asarray({name}, 'float32')")
+        if name != "bias" and number:  # for all of a or b
             alpha *= checks.factor(vector, name)
         else:
             vectors[name] = vector
@@ -148,7 +150,8 @@ def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], dtype
     (m, k), (_, n) = a.shape, b.shape
     blocks = _blocks(arrays, (m, n, k), dtypes.name_of(a.array.dtype))
     alone = {name: vector for name, vector in arrays.items() if name not in blocks}
-    along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _along(vector, name, (m, n)) for name, vector in alone.items()}
+    steps = k if dtypes.name_of(a.array.dtype) in EIGHT_BITS else 0
+    along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _along(vector, name, (m, n), steps) for name, vector in alone.items()}
     vectors = {name: _row(vector, name, dtype) for name, vector in alone.items()} | blocks
     for name, vector in vectors.items():
         outputs.apart(c, vector, name)
@@ -180,8 +183,9 @@ def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) 
     if count < 2 or not any(shape == shapes[name] for name, shape in have.items()):
         return {}
     if have != shapes:
+        found = " and ".join(f"{name} has shape {have[name]}" if name in have else f"{name} is no array" for name in shapes)
         raise ArgumentError(
-            f"scales of blocks of {_BLOCK} of k must be both there, scale_a as {m} x {count} and scale_b as {count} x {n}; they are {have}"
+            f"scales of blocks of {_BLOCK} of k must be both there, scale_a as {m} x {count} and scale_b as {count} x {n}; {found}"
         )
     if operand not in EIGHT_BITS:
         raise ArgumentError(f"scales of blocks of k are for floats of eight bits, and a is {operand}; scale its rows")
@@ -194,15 +198,22 @@ def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) 
     return scales
 
 
-def _along(vector: Any, name: str, shape: tuple[int, int]) -> str:
-    """Whether a vector goes along the rows or the columns of C, by NumPy's rules; raises ArgumentError where it does not fit."""
+def _along(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
+    """Whether a vector goes along the rows or the columns of C, by NumPy's rules; raises ArgumentError where it does not fit.
+
+    ``steps``: of k, where blocks of these may have scales; else 0.
+    """
     m, n = shape
     have = tuple(vector.shape)
     fitting = {"bias": {(n,): "columns", (1, n): "columns", (m, 1): "rows"}, "scale_a": {(m,): "rows", (m, 1): "rows"}}
     fitting["scale_b"] = {(n,): "columns", (1, n): "columns"}
     axis = fitting[name].get(have)
     if axis is None:
-        raise ArgumentError(f"{name} has shape {have}; with a result of {m} x {n} it must have one of {', '.join(map(str, fitting[name]))}")
+        shapes = list(fitting[name])
+        if steps > _BLOCK and name != "bias":
+            count = -(-steps // _BLOCK)
+            shapes.append((m, count) if name == "scale_a" else (count, n))
+        raise ArgumentError(f"{name} has shape {have}; with a result of {m} x {n} it must have one of {', '.join(map(str, shapes))}")
     return axis
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from portatile import dtypes
 from portatile.arguments import checks, letters, numpy_rules, outputs, stacks
 from portatile.arguments.checks import Precision
 from portatile.arguments.letters import Trans, letter
@@ -183,7 +184,8 @@ def _one_product(call: Call, dtype: str | None) -> stacks.Products[Any]:
 def _request(call: Call, product: Product, result: Any, begin: outputs.Begin | None, precision: str) -> Request:
     """The request for one launch: a product, or several that lie evenly in memory. Raises ArgumentError for factors of another type."""
     alpha, beta = call.factors
-    checks.check_factors(call.factors, name_of(product.a.array.dtype))
+    dtype = dtypes.product_name(name_of(product.a.array.dtype), name_of(product.c.array.dtype))
+    checks.check_factors(call.factors, dtypes.product(dtype).scalar)
     stored_a, stored_b, stored_c = stacks.merged(product.row_major())
     batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
     k = stored_a.rows if stored_a.transposed else stored_a.columns

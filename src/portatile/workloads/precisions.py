@@ -21,6 +21,11 @@ Computations that consist of products have theirs emulated unasked where they ar
 """
 BY_ITSELF_NOTE = "computed as with precision='emulated': faster here, and its error bound is no larger; precision='native' turns that off"
 IN_PLACE_OF_THREE = "computed as with precision='emulated': faster here than three real products, and its error bound is smaller"
+BEYOND: Mapping[str, str] = {
+    "gemm_terms": "rows and columns that two terms do not hold, of infinities, NaN or very different magnitudes, are computed natively",
+    "gemm_residues": "elements that rounding to integers could spoil, infinities and NaN are computed again, as k multiply-adds each",
+}
+"""By workload what becomes of numbers beyond its range."""
 NATIVE = "native"
 """The value of the option ``precision`` of computations that consist of products, where these are of their type's own precision."""
 PRODUCTS = ("gemm", "gemm_batched")

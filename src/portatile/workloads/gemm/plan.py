@@ -238,6 +238,9 @@ class _Steps:
             elif pitch := self.point.lines(self.problem, name):
                 steps.append(self._lines(name, across, pitch))
                 memory, layout = f"{name}_lines", Layout((pitch, 1))
+            elif pitch := self.point.aligned(self.problem, name):
+                steps.append(self._aligned(name, pitch))
+                memory, layout = f"{name}_aligned", Layout((pitch, 1))
             elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
                 launch, temporary = staged
                 steps.append(launch)
@@ -370,6 +373,21 @@ class _Steps:
         source = _beside(self.point, "lines.cl", {}, **_types(self.problem), **facts)
         squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
         return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
+
+    def _aligned(self, name: str, pitch: int) -> Launch:
+        """The launch that copies A or B, which is no batch's, to rows that memory reads whole."""
+        rows, columns = operand_shapes(self.problem)[name]
+        types = reals.types_of(self.problem)
+        self.temporaries.append(Temporary(f"{name}_aligned", rows * pitch * types.operand.itemsize))
+        args = (
+            *(scalar(label, value) for label, value in (("rows", rows), ("columns", columns), ("pitch", pitch))),
+            factor(self.problem, "alpha"),
+            *matrix(self.names[name], "in", self.problem.layout[name]),
+            Arg(f"{name}_aligned", role="temporary"),
+        )
+        source = _beside(self.point, "aligned.cl", {}, **_types(self.problem), itemsize=types.operand.itemsize)
+        size = (ceil_div(columns, 64 * 16 // types.operand.itemsize) * 64, ceil_div(rows, 16) * 4, 1)
+        return Launch(source, "gemm_aligned", size, (64, 4, 1), args)
 
     def _source(self) -> Source:
         point, values = self.point, self.point.values()

@@ -264,6 +264,10 @@ class Point:
         """The row stride, in elements, of a copy of A or B contiguous along k, with zeros past k; 0 where no copy is made."""
         return 0
 
+    def aligned(self, problem: Problem, name: str) -> int:
+        """The row stride, in elements, of a copy of A or B as it lies with rows that memory reads whole; 0 where no copy is made."""
+        return 0
+
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
         """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
         return None

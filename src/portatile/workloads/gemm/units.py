@@ -9,6 +9,7 @@ from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
+from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import EIGHT_BITS, for_units, moduli, types_of
 from portatile.workloads.gemm.storage import k_fast, transposed
@@ -41,6 +42,7 @@ _SECOND = 3.0  # a second launch
 _PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
 _UNALIGNED = 7.3e-4, 1.3e-5  # a row of 128 bytes not aligned to 32, of which five sectors are read; for each group that reads too
 _SECTOR = 32  # bytes of memory that are read together
+_ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
@@ -68,6 +70,19 @@ def direct(problem: Problem, name: str, fragments: bool = False) -> bool:
     size = types_of(problem).operand.itemsize
     either = size == 2 or (fragments and name == "a" and size == 4)
     return problem.layout[name].vector_width(size) * size >= _CHUNK and (k_fast(problem, name) or either)
+
+
+def aligned_pitch(problem: Problem, name: str) -> int:
+    """The row stride of a copy of A or B whose rows begin where memory reads begin."""
+    size = types_of(problem).operand.itemsize
+    return -(-operand_shapes(problem)[name][1] * size // LINE) * LINE // size
+
+
+def aligned_us(problem: Problem, name: str, device: DeviceInfo) -> float:
+    """Microseconds of an H200 for such a copy."""
+    launch, rate = _ALIGNED
+    nbytes = 2 * problem.sizes["k"] * problem.sizes["m" if name == "a" else "n"] * types_of(problem).operand.itemsize
+    return launch + nbytes / rate / max(device.compute_units, 1)
 
 
 def pitch(problem: Problem, name: str, fragments: bool = False) -> int:
@@ -121,7 +136,8 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     """What rules read: whether the device has an instruction for the problem's types, of sub-groups and of warp groups."""
     can = device.can
     facts: dict[str, Value] = {"unit": unit(problem, device), "warp_groups": unit(problem, device) and can.warp_groups}
-    return {**facts, "turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
+    facts |= {"turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
+    return {**facts, "unaligned": "".join(name for name in "ab" if unaligned(problem, name))}
 
 
 def turns(problem: Problem) -> bool:
@@ -214,4 +230,5 @@ def unaligned(problem: Problem, name: str) -> bool:
 def _unaligned_rows(problem: Problem, point: Point) -> int:
     """The rows not so aligned that a group has copied for each tile along k."""
     seen = transposed(problem) if point.transposes else problem
-    return unaligned(seen, "a") * point.rows + unaligned(seen, "b") * point.columns // point.CLUSTER
+    found = {name: not point.aligned(seen, name) and unaligned(seen, name) for name in "ab"}
+    return found["a"] * point.rows + found["b"] * point.columns // point.CLUSTER

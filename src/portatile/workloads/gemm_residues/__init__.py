@@ -74,9 +74,9 @@ class GemmResidues(Product):
         return plan.build(problem, config, device)
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
-        """Where bytes are multiplied without units, which takes longer than a native product."""
+        """What it is expected to take beside a native product: longer where bytes are multiplied without units."""
         if "int8" in device.can.matrix_types:
-            return ""
+            return choice.expected(problem, device)
         return f"{device.name} has no units for products of bytes: this takes longer than the native product"
 
     def bound(self, problem: Problem, config: Config) -> float:

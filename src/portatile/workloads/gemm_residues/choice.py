@@ -6,7 +6,8 @@ from math import ceil
 
 from portatile.dtypes import itemsize
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm_residues import plan
+from portatile.workloads.gemm.reals import TRANSPOSED
+from portatile.workloads.gemm_residues import costs, plan
 from portatile.workloads.gemm_residues.numbers import LONGEST
 
 GAIN = 1.15
@@ -14,16 +15,7 @@ GAIN = 1.15
 LEAST_K = 256
 """Steps of k from which it runs unasked: the times on paper are those of long sums."""
 
-# Of an H200 and an H100 (`bench/residues.py --steps`), in multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a
-# microsecond on one compute unit.
-_NATIVE = {"float64": 0.231e6, "complex128": 0.0549e6, "complex64": 0.0512e6}  # the fastest native product: 61, 58, 54 Tflop/s
-_BYTES = 6.2e6  # products of bytes, while a tile is multiplied
-_ENDED = 3.4e-5  # to begin and to store a tile, an element of it
-_TILE = (128, 256)
-_CUT = 1.2e4  # an operand read, its bytes written
-_JOINED = 1.5e4  # remainders read, C and marks written
-_LAUNCH = 6.0
-_LAUNCHES = 4  # beside those that make bytes
+_TILE = (128, 256)  # of the products of bytes
 _SHARE = 16  # the workspace is at most one part of so many of the device's memory
 _WHOLE = 2  # with the operands one of so many
 
@@ -33,43 +25,79 @@ def wins(problem: Problem, device: DeviceInfo) -> bool:
     device's memory. Its bound is no larger than the native product's, whatever the operands hold.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
-    if not (device.fp64 and device.can.warp_groups and "int8" in device.can.matrix_types and problem.dtype in _NATIVE):
-        return False  # the units of others have not been measured
-    if min(m, n) == 0 or k < LEAST_K:
-        return False
-    return GAIN * residues(problem, device) < native(problem, device) and _fits(problem, device)
-
-
-def native(problem: Problem, device: DeviceInfo) -> float:
-    """Microseconds that the native product takes where it fills the device."""
     m, n, k = (problem.sizes[s] for s in "mnk")
-    return _LAUNCH + m * n * k / (_NATIVE[problem.dtype] * max(device.compute_units, 1))
+    if not comparable(problem, device) or min(m, n) == 0 or k < LEAST_K:
+        return False
+    units = device.compute_units
+    return GAIN * residues(problem, units) < native(problem, units) and _fits(problem, device)
 
 
-def residues(problem: Problem, device: DeviceInfo) -> float:
-    """Microseconds that the product by residues takes in its default configuration where few elements are computed again."""
-    count, size = max(device.compute_units, 1), itemsize(problem.dtype)
-    planes, (rows, columns) = plan.planes(problem.dtype), plan.shares(problem, reduced=True)
+def comparable(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether both products were measured: on devices with warp groups, whose units are those of the estimate."""
+    return device.fp64 and device.can.warp_groups and "int8" in device.can.matrix_types and problem.dtype in costs.known().native
+
+
+def native(problem: Problem, units: int) -> float:
+    """Microseconds that the native product takes where it fills so many compute units."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    known = costs.known()
+    return known.launch + m * n * k / (known.native[problem.dtype] * max(units, 1))
+
+
+def residues(problem: Problem, units: int) -> float:
+    """Microseconds of so many compute units for the product by residues in its default configuration, few elements computed again."""
+    count, known = max(units, 1), costs.known()
+    rows, columns = plan.shares(problem, reduced=True)
     m, n, k = (problem.sizes[s] for s in "mnk")
     took = 0.0
     for i in range(0, m, rows):
         for h in range(0, k, LONGEST):
             depth = plan.padded(min(k - h, LONGEST))
-            took += _cut(min(rows, m - i), depth, planes, size) / count
+            took += known.launch + cut_bytes(min(rows, m - i), depth, problem.dtype) / _cut(problem, "a") / count
             for j in range(0, n, columns):
                 sizes = min(rows, m - i), min(columns, n - j)
-                tiles = ceil(sizes[0] / _TILE[0]) * ceil(sizes[1] / _TILE[1])
-                waves = ceil(tiles * planes / count) + ceil(tiles / count) / 2 ** plan.spacing(depth)
-                took += waves * _TILE[0] * _TILE[1] * (depth / _BYTES + _ENDED) + _LAUNCH * _LAUNCHES
-                took += sizes[0] * sizes[1] * (planes + size + 2) / _JOINED / count
+                took += products(sizes, depth, problem.dtype, count) + 4 * known.launch
+                took += (sizes[0] * sizes[1] / known.leading + join_bytes(sizes, problem.dtype) / known.joined[problem.dtype]) / count
                 if columns < n or i == 0:
-                    took += _cut(sizes[1], depth, planes, size) / count
+                    took += known.launch + cut_bytes(sizes[1], depth, problem.dtype) / _cut(problem, "b") / count
     return took
 
 
-def _cut(lines: int, depth: int, planes: int, size: int) -> float:
-    """Microseconds of one compute unit that makes bytes of so many rows or columns."""
-    return lines * depth * (size + planes) / _CUT
+def products(sizes: tuple[int, int], depth: int, dtype: str, count: int) -> float:
+    """Microseconds of so many compute units for the products of bytes of ``sizes`` rows and columns."""
+    each = _TILE[0] * _TILE[1] * (depth / costs.known().products + costs.known().ended)
+    return waves(sizes, dtype, count) * each
+
+
+def waves(sizes: tuple[int, int], dtype: str, count: int) -> int:
+    """Tiles of products of bytes that one of so many compute units does one after the other."""
+    return ceil(ceil(sizes[0] / _TILE[0]) * ceil(sizes[1] / _TILE[1]) * plan.planes(dtype) / count)
+
+
+def cut_bytes(lines: int, depth: int, dtype: str) -> int:
+    """Bytes that are read and written where bytes are made of so many rows or columns."""
+    return lines * depth * (itemsize(dtype) + plan.planes(dtype))
+
+
+def join_bytes(sizes: tuple[int, int], dtype: str) -> int:
+    """Bytes that are read and written where the sums of so many rows and columns are put together: remainders, C and marks."""
+    return sizes[0] * sizes[1] * (plan.planes(dtype) + itemsize(dtype) + 2)
+
+
+def _cut(problem: Problem, name: str) -> float:
+    """The rate at which bytes are made of A or B."""
+    along = TRANSPOSED[str(problem.options[f"trans_{name}"])] == ("N" if name == "a" else "T")
+    return (costs.known().cut if along else costs.known().cut_across)[problem.dtype]
+
+
+def expected(problem: Problem, device: DeviceInfo) -> str:
+    """What the product by residues is expected to take beside the native one, in words; empty where that is not known."""
+    if not comparable(problem, device) or 0 in problem.sizes.values():
+        return ""
+    share = residues(problem, device.compute_units) / native(problem, device.compute_units)
+    if share < 1:
+        return f"expected to take {share:.2g} of the native product's time"
+    return f"expected to take {share:.1f} times the native product's time: precision='native' is faster here"
 
 
 def workspace(problem: Problem) -> tuple[int, int, int]:

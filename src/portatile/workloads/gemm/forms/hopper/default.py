@@ -37,7 +37,7 @@ _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
     """The point for a device whose warp groups multiply the problem's types; None for others, and where fragments are done sooner."""
     other = fragments.estimate(problem, device, batch)
-    fitting = _fitting(problem, device)
+    fitting = _fitting(problem, device, batch)
     if other is None or not fitting:
         return None
     took, fastest = units.fastest(problem, device, batch, fitting)
@@ -47,23 +47,30 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Point]:
     """Each tile with the best split of k by the estimate, and the matrix form's, as far as they may come near the fastest of them."""
-    found = [units.fastest(problem, device, 1, [one]) for one in _fitting(problem, device)]
+    found = [units.fastest(problem, device, 1, [one]) for one in _fitting(problem, device, 1)]
     if found and (other := fragments.estimate(problem, device, 1)) is not None:
         found.append(other)
     least = min((took for took, _ in found), default=0.0)
     yield from (one for took, one in sorted(found, key=lambda pair: pair[0])[:count] if took <= _NEAR * least)
 
 
-def _fitting(problem: Problem, device: DeviceInfo) -> list[Tile]:
-    """The tiles for the problem's types that the device has instructions and local memory for; also in clusters of groups that share what
-    they read: where memory is read less well, and for large products, where it was faster (less power, probably).
+def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[Tile]:
+    """The tiles for the problem's types that the device has instructions and local memory for. Where memory is read less well, also with
+    operands copied to aligned rows first; there, and for large products, where it was faster (less power, probably), also in clusters of
+    groups that share what they read.
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
     tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
-    gain = 1.0 if any(units.unaligned(problem, name) for name in "ab") else 0.0 if tiles is not _TILES else _PAIRED
+    unaligned = "".join(name for name in "ab" if units.unaligned(problem, name))
+    gain = 1.0 if unaligned else 0.0 if tiles is not _TILES else _PAIRED
+    alone = tiles
     if device.can.clusters and gain:
-        tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED, rate=one.rate * gain) for one in tiles))
+        tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED, rate=one.rate * gain) for one in alone))
+    if batch == 1 and not units.turns(problem):
+        for names in sorted({*unaligned, unaligned} - {""}, reverse=True):  # rather B, of which groups mostly read more rows
+            took = sum(units.aligned_us(problem, name, device) for name in names)
+            tiles = (*tiles, *(replace(_with(one, ALIGNED=names), launch=one.launch + took) for one in alone))
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
     return [_with(one, **known) for one in tiles if units.fits(one.point, device)]
 

@@ -55,7 +55,7 @@ class Hopper(Point):
     )
     CLUSTER: int = parameter(
         1,
-        (1, 2, 4),
+        (1, 2),
         "Neighbouring groups, one below the other, that bring each other shares of their tile of B.",
         must={"one, two or four groups share B": "CLUSTER in (1, 2, 4)"},
         tried=("CLUSTER == 1 or clusters",),
@@ -90,6 +90,15 @@ class Hopper(Point):
         (False, True),
         "C is computed transposed: rows and columns, A and B change places in all of this.",
         tried=("not TURN or turns",),
+        later=True,
+    )
+    ALIGNED: str = parameter(
+        "none",
+        ("none", "a", "b", "ab"),
+        "Operands that are copied first to rows which begin where memory reads begin: those whose rows are aligned to 16 bytes only.",
+        must={"what is TURNed is not ALIGNED": "ALIGNED == 'none' or not TURN"},
+        tried=("ALIGNED == 'none' or ALIGNED in unaligned",),
+        batched=False,
         later=True,
     )
     RASTER: int = parameter(
@@ -168,6 +177,11 @@ class Hopper(Point):
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
         return units.pitch(problem, name, fragments=True)
+
+    def aligned(self, problem: Problem, name: str) -> int:
+        """The row stride of the copy that ALIGNED asks for, of an operand whose rows memory does not read whole."""
+        asked = name in ("" if self.ALIGNED == "none" else self.ALIGNED)
+        return units.aligned_pitch(problem, name) if asked and units.unaligned(problem, name) else 0
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, sums on their way to C, tensor maps and barriers."""
