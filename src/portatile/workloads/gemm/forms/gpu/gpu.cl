@@ -283,6 +283,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if STREAMED %}
 {% include "streamed.cl" %}
 {% else %}
+{% if triangle %}
+    const int group = {{ tile_group }};
+{% set number = "group" %}
+{% include "triangle_tile.cl" %}
+{% else %}
     const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
 {% if ZEROS[:1] == "b" or RASTER == 0 %}
@@ -300,14 +305,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if ZEROS == "b below" %}
     const int col0 = (across - 1) * {{ bn }} - col_tile;  // the longest sums first
 {% endif %}
-{% if triangle %}
-    // no early return: some compilers for processors lose a barrier after it
-    const int unwanted = {{ "col0 > row0 + %d" % (bm - 1) if ZEROS == "c above" else "row0 > col0 + %d" % (bn - 1) }};
 {% endif %}
 {% set least = {"a below": "row0", "b above": "col0"}.get(ZEROS, "") %}
 {% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
     const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
-    const int k1 = {{ nothing("alpha") }}{{ " || unwanted" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
+    const int k1 = {{ nothing("alpha") }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 {% endif %}
 
