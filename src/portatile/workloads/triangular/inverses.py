@@ -16,7 +16,8 @@ from portatile.workloads.blocks import integer
 from portatile.workloads.structured import order
 
 _STATIC = 49152  # bytes of local memory that a text may declare anywhere
-_LARGE, _LAST = 128, 64  # the orders of neighbours from which products join them sooner than one launch does; of those joined last
+_LARGE = 128  # the order of neighbours from which products join them sooner than one launch does
+_CHUNK = 32  # columns of them that lie in local memory meanwhile
 
 
 def inverses(
@@ -37,7 +38,7 @@ def inverses(
     temporaries = [Temporary(name, count * nb**2 * problem.itemsize) for name in names]
     rest = (*known, Arg("inverses", role="temporary"))
     steps.append(Launch(text, "triangular_invert", (count * nb // size * group, 1, 1), (group, 1, 1), (integer("order", n), *rest)))
-    while size < min(nb, n, _LARGE) and not (size >= _LAST and 2 * size == nb):
+    while size < min(nb, n, _LARGE):
         arguments = (integer("order", n), integer("half_size", size), *rest)
         everything = (size // panel * group, -(-(n - size) // (2 * size)), 1)
         steps.append(Launch(text, "triangular_join", everything, (group, 1, 1), arguments))
@@ -48,6 +49,11 @@ def inverses(
         steps += _joins(problem, nb, size)
         size *= 2
     return steps, temporaries
+
+
+def joining(nb: int) -> dict[str, int]:
+    """The definitions of what joins neighbours: their order, at most, and the columns of them that lie in local memory at a time."""
+    return {"HALF": min(nb, _LARGE) // 2, "CHUNK": _CHUNK}
 
 
 def square(problem: Problem, config: Config, device: DeviceInfo) -> int:

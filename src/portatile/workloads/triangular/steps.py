@@ -13,7 +13,7 @@ from portatile.workloads import blocks, precisions
 from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.structured import order, result
-from portatile.workloads.triangular.inverses import inverses, square
+from portatile.workloads.triangular.inverses import inverses, joining, square
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
 _REGISTERS_WIDE = 16  # the same where there are twice as many
@@ -284,6 +284,7 @@ class _Inverses(_Recursion):
         self.ld = blocks.padded(self.problem.sizes["n"])  # so that products may read and write wide
         defines = {
             **{name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")},
+            **joining(self.nb),
             "SQUARE": square(self.problem, self.config, self.device),
         }
         # products that skip a triangle do not read it: zeros are for those that join halves
