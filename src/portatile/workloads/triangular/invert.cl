@@ -12,6 +12,15 @@
 #define FLIP(i, size) (i)
 #endif
 
+// Work-items compute ROWS neighbours of a column together: triangular_invert TAKEN times of the blocks between neighbours, triangular_join
+// TURNS times of HALF rows.
+#define ROWS 4
+#define TAKEN ((SQUARE * SQUARE / 4 / ROWS + WGS - 1) / WGS)
+#define STEP (WGS / PANEL * ROWS)
+#define TURNS ((HALF + STEP - 1) / STEP)
+#define FOUR(real) real##4
+#define VECTOR(real) FOUR(real)
+
 // Group g inverts the block of SQUARE that starts at row g SQUARE: blocks of IB by substitution, a work-item for each column, then pairs of
 // neighbours P and Q joined. With alpha = 0 A must not be read, and nobody will look at the inverses. Of `tile`, a lower triangle, what lies
 // below the diagonal is A; above it comes the transpose of the inverse, whose diagonal has a place of its own.
@@ -39,48 +48,68 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
+    for (int j = item; j < SQUARE; j += WGS)
+        diagonal[j] = 1 / tile[j][j];
+    barrier(CLK_LOCAL_MEM_FENCE);
     for (int j = item; j < SQUARE; j += WGS) {
-        const REAL first = 1 / tile[j][j];
-        diagonal[j] = first;
         for (int i = j + 1; i < j / IB * IB + IB; i++) {
-            REAL sum = tile[i][j] * first;
+            REAL sum = tile[i][j] * diagonal[j];
             for (int l = j + 1; l < i; l++)
                 sum += tile[i][l] * tile[j][l];
-            tile[j][i] = -sum / tile[i][i];
+            tile[j][i] = -sum * diagonal[i];
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
     for (int half_size = IB; half_size < SQUARE; half_size *= 2) {
-        const int count = SQUARE / 2 * half_size;     // elements of the blocks between neighbours, of which each takes some
-        for (int at = item; at < count; at += WGS) {  // A P, where -Q A P will be
-            const int p = at / half_size / half_size * 2 * half_size;
-            const int i = p + half_size + at / half_size % half_size, j = p + at % half_size;
-            REAL sum = tile[i][j] * diagonal[j];
-            for (int l = j + 1; l < p + half_size; l++)
-                sum += tile[i][l] * tile[j][l];
-            tile[j][i] = sum;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        REAL joined[(SQUARE * SQUARE / 4 + WGS - 1) / WGS];
+        const int count = SQUARE / 2 * half_size / ROWS;  // rows of four elements of the blocks between neighbours, of which each takes some
+        for (int at = item; at < count; at += WGS) {      // A P, where -Q A P will be
+            const int p = at / (half_size / ROWS) / half_size * 2 * half_size, j = p + at % half_size;
+            const int i = p + half_size + at / half_size % (half_size / ROWS) * ROWS;
+            REAL sum[ROWS];
 #pragma unroll
-        for (int s = 0; s < (SQUARE * SQUARE / 4 + WGS - 1) / WGS; s++) {
-            const int at = item + s * WGS, p = at / half_size / half_size * 2 * half_size;
-            const int i = p + half_size + at / half_size % half_size, j = p + at % half_size;
-            REAL sum = 0;
-            if (at < count) {
-                sum = -diagonal[i] * tile[j][i];
-                for (int l = p + half_size; l < i; l++)
-                    sum -= tile[l][i] * tile[j][l];
+            for (int row = 0; row < ROWS; row++)
+                sum[row] = tile[i + row][j] * diagonal[j];
+            for (int l = j + 1; l < p + half_size; l++) {
+                const REAL factor = tile[j][l];
+#pragma unroll
+                for (int row = 0; row < ROWS; row++)
+                    sum[row] += tile[i + row][l] * factor;
             }
-            joined[s] = sum;
+#pragma unroll
+            for (int row = 0; row < ROWS; row++)
+                tile[j][i + row] = sum[row];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        REAL joined[TAKEN][ROWS];
+#pragma unroll
+        for (int s = 0; s < TAKEN; s++) {
+            const int at = min(item + s * WGS, count - 1);
+            const int p = at / (half_size / ROWS) / half_size * 2 * half_size, j = p + at % half_size;
+            const int i = p + half_size + at / half_size % (half_size / ROWS) * ROWS;
+#pragma unroll
+            for (int row = 0; row < ROWS; row++)
+                joined[s][row] = -diagonal[i + row] * tile[j][i + row];
+            for (int l = p + half_size; l < i; l++) {
+                const REAL factor = tile[j][l];
+#pragma unroll
+                for (int row = 0; row < ROWS; row++)
+                    joined[s][row] -= tile[l][i + row] * factor;
+            }
+#pragma unroll
+            for (int row = 1; row < ROWS; row++)
+#pragma unroll
+                for (int l = 0; l < row; l++)
+                    joined[s][row] -= tile[i + l][i + row] * tile[j][i + l];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
-        for (int s = 0; s < (SQUARE * SQUARE / 4 + WGS - 1) / WGS; s++) {
-            const int at = item + s * WGS, p = at / half_size / half_size * 2 * half_size;
-            if (at < count)
-                tile[p + at % half_size][p + half_size + at / half_size % half_size] = joined[s];
+        for (int s = 0; s < TAKEN; s++) {
+            const int at = item + s * WGS, p = at / (half_size / ROWS) / half_size * 2 * half_size;
+#pragma unroll
+            for (int row = 0; row < ROWS; row++)
+                if (at < count)
+                    tile[p + at % half_size][p + half_size + at / half_size % (half_size / ROWS) * ROWS + row] = joined[s][row];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
@@ -93,12 +122,6 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
         rows[row * NB + column] = j > i ? 0 : j == i ? diagonal[i] : tile[j][i];
     }
 }
-
-#define FOUR(real) real##4
-#define VECTOR(real) FOUR(real)
-#define ROWS 4
-#define STEP (WGS / PANEL * ROWS)         // rows that a group takes at a time ...
-#define TURNS ((HALF + STEP - 1) / STEP)  // ... and how often, for HALF of them
 
 // Pair p are the inverses P, Q of neighbouring blocks of `half`, HALF at most; the block of A between them becomes -Q A P. A group
 // computes PANEL columns of that, a work-item rows of one column, four neighbours at a time:
