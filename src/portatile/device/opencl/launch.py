@@ -9,11 +9,12 @@ from typing import Any
 
 from portatile.records import Size3
 
+
 @cache
 def bare(binding: Any) -> Callable[..., int] | None:
-    """The driver's clEnqueueNDRangeKernel, with handles as integers and sizes of ``sizes``; what it returns is 0 for a launch that is queued.
+    """The driver's clEnqueueNDRangeKernel, with handles as integers and sizes of ``sizes``; it returns 0 if the launch is queued.
 
-    If it is not, launching by ``binding``, which is pyopencl, tells why. None where the library behind it cannot be called directly.
+    If not, launching by ``binding``, which is pyopencl, tells why. None where the library behind it cannot be called directly.
     """
     try:
         enqueue = ctypes.CDLL(binding._cl.__file__).clEnqueueNDRangeKernel  # also finds what that module is linked with

@@ -77,7 +77,9 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
     best, found = math.inf, None
     for tile, rate in _known(problem, costs):
         if _alike(tile.point, whole):
-            best = _whole(tile, rate, costs, count(order, zeros, whole.rows, whole.columns), k, units, itemsize=problem.itemsize, parts=whole.SPLIT_K)
+            best = _whole(
+                tile, rate, costs, whole.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize, parts=whole.SPLIT_K
+            )
     if best == math.inf:
         return None
     for tile, rate in _known(problem, costs):
@@ -85,7 +87,7 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
         stream = None if point is None else streamed(order, k, zeros, point, tile.groups * units)
         if point is None or stream is None or not _fits(point, problem, device):
             continue
-        took = _shared(tile, rate, costs, count(order, zeros, point.rows, point.columns), k, units, problem.itemsize, stream)
+        took = _shared(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, problem.itemsize, stream)
         if took < best:
             best, found = took, (point, stream)
     return found
