@@ -23,7 +23,7 @@ def bare(binding: Any) -> Callable[..., int] | None:
     pointer = ctypes.c_void_p
     enqueue.argtypes = [pointer, pointer, ctypes.c_uint, pointer, pointer, pointer, ctypes.c_uint, pointer, pointer]
     enqueue.restype = ctypes.c_int
-    return enqueue  # type: ignore[no-any-return]
+    return enqueue
 
 
 @lru_cache(maxsize=1024)
