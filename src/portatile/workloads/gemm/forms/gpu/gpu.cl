@@ -74,6 +74,7 @@
 {# what is known to be zero, and left out as far as tiles go: "a above" has it above the diagonal of A, and so on; "c above" is not wanted #}
 {% set triangle = ZEROS[:1] == "c" %}
 {% set vectors = C_VECTORS and not triangle %}
+{% set inside_first = triangle and C_VECTORS and not SPLIT and not STREAMED %}
 {% set through = PLAIN and not vectors and not JOIN and CLUSTER == 1 and TBR * TR * row_pitch <= space %}
 {% set wanted = {"c above": "col0 + %s <= row0 + %s", "c below": "col0 + %s >= row0 + %s"}.get(ZEROS, "") %}
 {# whether element (i, j) of the tile belongs to C, as a condition; empty where all are #}
@@ -503,6 +504,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
     }
 {% elif through %}
+{% if inside_first %}
+{% include "store_inside.cl" %}
+{% endif %}
 {% include "store_rows.cl" %}
 {% else %}
 {{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll

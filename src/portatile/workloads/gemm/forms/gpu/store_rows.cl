@@ -28,3 +28,8 @@
 {% endif %}
         }
     }
+{% if inside_first %}
+#ifdef PORTATILE_NVIDIA
+    }
+#endif
+{% endif %}
