@@ -96,8 +96,11 @@ class OpenCl:
         self.long = [found.allocate(_LONG) for _ in range(2)]
 
     def given(self, arrays: list[Any]) -> list[Any]:
-        """Copies of the arrays."""
-        return [Buffer.from_numpy(array.cpu().numpy(), self.device) for array in arrays]
+        """Copies of the arrays, and a result of NaN."""
+        *read, out = arrays
+        result = Buffer.empty(tuple(out.shape), str(out.dtype).removeprefix("torch."), self.device)
+        self.queue.fill(result.memory, b"\xff" * 4)
+        return [*(Buffer.from_numpy(array.cpu().numpy(), self.device) for array in read), result]
 
     def result(self, arrays: list[Any]) -> Any:
         """The result, as an array of PyTorch's."""
