@@ -23,6 +23,7 @@ _LEAST = 64  # steps of k that a group has, at least
 _PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
 _SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
 _SLOWER = {True: 1.02, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
+_BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
@@ -88,6 +89,8 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
         if point is None or stream is None or not _fits(point, problem, device):
             continue
         took = _shared(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, problem.itemsize, stream)
+        if device.can.language == "OpenCL C" and not point.MMA and stream.groups == stream.sharing:
+            took *= (1 + _BESIDE * (tile.groups - 1)) / _SLOWER[False]
         if took < best:
             best, found = took, (point, stream)
     return found
