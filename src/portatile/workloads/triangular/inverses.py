@@ -86,12 +86,12 @@ def _joins(problem: Problem, nb: int, size: int, device: DeviceInfo) -> Iterator
 
 
 class _Pairs(NamedTuple):
-    """``count`` pairs of neighbours, NB apart: unknowns ``start`` to ``start + size``, and ``second`` more behind them."""
+    """``pairs`` of neighbours, NB apart: unknowns ``start`` to ``start + size``, and ``second`` more behind them."""
 
     start: int
     size: int
     second: int
-    count: int
+    pairs: int
 
 
 def _join(problem: Problem, nb: int, pairs: _Pairs, device: DeviceInfo) -> Iterator[Plan]:
