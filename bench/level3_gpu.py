@@ -14,6 +14,7 @@ all are queued. Results are compared with float64 first.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import math
 import time
@@ -95,8 +96,11 @@ class OpenCl:
         self.long = [found.allocate(_LONG) for _ in range(2)]
 
     def given(self, arrays: list[Any]) -> list[Any]:
-        """Copies of the arrays."""
-        return [Buffer.from_numpy(array.cpu().numpy(), self.device) for array in arrays]
+        """Copies of the arrays, and a result of NaN."""
+        *read, out = arrays
+        result = Buffer.empty(tuple(out.shape), str(out.dtype).removeprefix("torch."), self.device)
+        self.queue.fill(result.memory, b"\xff" * 4)
+        return [*(Buffer.from_numpy(array.cpu().numpy(), self.device) for array in read), result]
 
     def result(self, arrays: list[Any]) -> Any:
         """The result, as an array of PyTorch's."""
@@ -257,8 +261,12 @@ def _by_turns(calls: dict[str, tuple[Callable[[Callable[[], Any], int], float], 
     return samples
 
 
-def main() -> None:
-    """Measure, print a line for each, and save."""
+Task = tuple[str, str, int, int, str]
+"""Routine, case, sizes and element type."""
+
+
+def asked() -> argparse.Namespace:
+    """What the command line says."""
     commands = parser(__doc__, device="")
     commands.add_argument(
         "--sizes", default="1000,2048,4096,8192", help="N or MxN, of the result (of syrk and syr2k N x K), separated by commas"
@@ -269,44 +277,59 @@ def main() -> None:
     commands.add_argument("--dtype", default="float32,float64", help="separated by commas")
     commands.add_argument("--precision", default="native,default", help="separated by commas")
     commands.add_argument("--limit", type=float, default=300.0, help="seconds")
-    options = commands.parse_args()
+    return commands.parse_args()
+
+
+def tasks(options: argparse.Namespace) -> list[Task]:
+    """What is to be measured, in order: sizes by sizes, so that a run that ends early has some of them whole."""
+    solves = list(filter(None, options.solves.split(",")))
+    found: list[Task] = []
+    for text in dict.fromkeys((*options.sizes.split(","), *solves)):
+        m, n = map(int, (text.split("x") * 2)[:2])
+        for dtype in options.dtype.split(","):
+            for routine in options.routines.split(","):
+                if routine == "trsm" or text not in solves:
+                    found += [(routine, case, m, n, dtype) for case in CASES[routine]]
+    return found
+
+
+def rows_of(through: Cuda | OpenCl, options: argparse.Namespace) -> Iterator[Any]:
+    """The rows of all tasks that there is time for; what goes wrong is printed."""
+    cublas, began, left = Cublas(through.torch), time.monotonic(), tasks(options)
+    for place, task in enumerate(left):
+        if time.monotonic() - began > options.limit:
+            print(f"{len(left) - place} of {len(left)} left out for want of time")
+            return
+        try:
+            yield from measured(through, cublas, *task, options.precision.split(","))
+        except (ValueError, RuntimeError, portatile.PortatileError) as error:
+            print("wrong:", *task, error, flush=True)
+
+
+def main() -> None:
+    """Measure, print a line for each, and save."""
+    options = asked()
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
-    cublas, began = Cublas(torch), time.monotonic()
     through = OpenCl(torch) if options.through == "opencl" else Cuda(torch)
     rows: list[dict[str, Any]] = []
     lines = []
-    tasks = [
-        (routine, case, *map(int, (text.split("x") * 2)[:2]), dtype)
-        for text in dict.fromkeys((*options.sizes.split(","), *filter(None, options.solves.split(","))))
-        for dtype in options.dtype.split(",")
-        for routine in options.routines.split(",")
-        for case in CASES[routine]
-        if routine == "trsm" or text not in options.solves.split(",")
-    ]
     with until_stopped():
-        for task in tasks:
-            if time.monotonic() - began > options.limit:
-                print(f"{len(tasks) - tasks.index(task)} of {len(tasks)} left out for want of time")
-                break
-            try:
-                for row in measured(through, cublas, *task, options.precision.split(",")):  # type: ignore[arg-type]
-                    rows.append(row)
-                    rates = [f"{row['gflops'][who] / 1e3:.1f}" for who in ("portatile", "BLAS")]
-                    lines.append(["{routine} {case} {m} x {n} {dtype} {precision}".format(**row), *rates, f"{row['ratio']:.2f}"])
-                    print("  ".join(lines[-1]), flush=True)
-            except (ValueError, RuntimeError, portatile.PortatileError) as error:
-                print("wrong:", *task, error, flush=True)
+        for row in rows_of(through, options):
+            rows.append(row)
+            rates = [f"{row['gflops'][who] / 1e3:.1f}" for who in ("portatile", "BLAS")]
+            lines.append(["{routine} {case} {m} x {n} {dtype} {precision}".format(**row), *rates, f"{row['ratio']:.2f}"])
+            print("  ".join(lines[-1]), flush=True)
     print_table([f"{through.name}, {options.through}", "Tflop/s", "best peer", "ratio"], lines)
     document = {
         "bench": "level3",
         **facts(options.commit),
         "blas": {"name": f"cuBLAS of {in_torch.peer()}"},
         "device": through.name,
+        "through": options.through,
         "rows": rows,
     }
-    document["through"] = options.through
     print(f"\nwritten to {save(f'level3-{slug(through.name)}-{options.through}', document, options.out)}")
 
 

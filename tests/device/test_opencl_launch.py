@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portatile import program
-from portatile.device.base import Device
+from portatile import execute, program, workloads
+from portatile.device.base import Device, Memory, ReadyLaunch, Slot
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.kernel import ClKernel
-from portatile.device.opencl.launch import bare
+from portatile.device.opencl.launch import bare, sizes
 from portatile.device.opencl.queue import ClQueue
+from portatile.device.opencl.repeat import ClRepeat
 from portatile.errors import LaunchError
 from portatile.records import Source
+from support.seeds import new_seed
 
 TEXT = "__kernel void next(__global int* x, int step) { x[get_global_id(2) * 8 + get_global_id(1) * 4 + get_global_id(0)] += step; }"
 
@@ -25,8 +27,8 @@ def queue(device: Device) -> Any:
         pytest.skip(f"{device.info.id} has no OpenCL queue")
     queue = device.queue()
     assert isinstance(queue, ClQueue)
-    queue._bare = bare(cl)
-    assert queue._bare is not None, "pyopencl's library can be called"
+    queue.bare = bare(cl)
+    assert queue.bare is not None, "pyopencl's library can be called"
     yield queue
     queue.release()
 
@@ -53,11 +55,64 @@ def test_launches_run_in_order(device: Device, queue: ClQueue) -> None:
     assert np.array_equal(result, expected.ravel())
 
 
+def test_launches_with_kernels_of_their_own(device: Device, queue: ClQueue) -> None:
+    """Runs with the last one's memory and numbers, with other ones, and beside launches of the kernel that they were made of."""
+    kernel, start = _kernel(device), np.zeros(24, np.int32)
+    launches = [ReadyLaunch(kernel, (4, 2, depth), (2, 1, 1), [Slot(0, Memory), Slot(1, np.int32)]) for depth in (1, 3)]
+    expected = np.zeros((2, 3, 2, 4), np.int32)
+    with ClRepeat([*launches, ReadyLaunch(kernel, (4, 2, 1), (2, 1, 1), [Slot(2, Memory), np.int32(100)])]) as repeat:
+        memories = [device.allocate(start.nbytes) for _ in range(2)]
+        for memory in memories:
+            queue.upload(memory, start)
+        for one, step in ((0, 1), (0, 1), (1, 1), (1, 5), (0, 5), (0, 5)):
+            assert repeat.run(queue, [memories[one], step, memories[1 - one]])
+            expected[one] += step
+            expected[one, 0] += step
+            expected[1 - one, 0] += 100
+            queue.launch(kernel, (4, 2, 1), (2, 1, 1), [memories[one], np.int32(7)])
+            expected[one, 0] += 7
+        for memory, values in zip(memories, expected, strict=True):
+            result = np.empty_like(start)
+            queue.download(result, memory)
+            assert np.array_equal(result, values.ravel())
+            memory.release()
+        with pytest.raises(LaunchError, match="released"):
+            repeat.run(queue, [memories[0], 5, memories[1]])
+        queue.bare = None
+        assert not repeat.run(queue, [memories[0], 5, memories[1]]), "a queue whose launches make events"
+
+
+def test_an_executable_that_runs_again(device: Device, queue: ClQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launches of a plan with a workspace have kernels of their own from the third run on."""
+    monkeypatch.setattr(device, "repeat", ClRepeat)
+    gemm = workloads.get("gemm")
+    problem = gemm.problem({"m": 20, "n": 30, "k": 40}, "float32")
+    config = {**gemm.default(problem, device.info), "PACK_A": True, "PACK_B": True}
+    rng = np.random.default_rng(new_seed(""))
+    a, b = rng.random((20, 40), np.float32), rng.random((40, 30), np.float32)
+    plan = gemm.plan(problem, config, device.info)
+    assert len(plan.steps) == 3
+    with execute.Executable(device, plan, lambda text: program.build(text, device.target, None)) as executable:
+        memory = {name: device.allocate(array.nbytes) for name, array in (("a", a), ("b", b), ("c", a @ b))}
+        queue.upload(memory["a"], a)
+        queue.upload(memory["b"], b)
+        for run, alpha in enumerate((1.0, 2.0, 2.0, 2.0, -3.0, -3.0)):
+            queue.fill(memory["c"], b"\xff" * 4)
+            executable.run(queue, memory, {"alpha": alpha, "beta": 0.0})
+            assert (executable._repeat is not None) == (run >= 2)
+            got = np.empty((20, 30), np.float32)
+            queue.download(got, memory["c"])
+            np.testing.assert_allclose(got, alpha * (a @ b), rtol=1e-5)
+        for one in memory.values():
+            one.release()
+
+
 def test_a_refused_launch_has_its_reason(device: Device, queue: ClQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's refusal is told by pyopencl, which is asked again."""
     kernel = _kernel(device)
-    assert queue._bare is not None
-    assert not queue._bare(queue.cl_queue.int_ptr, kernel.handle.int_ptr, (4, 2, 1), (2, 1, 1)), "its arguments are not set"
+    assert queue.bare is not None
+    handles = queue.cl_queue.int_ptr, kernel.handle.int_ptr
+    assert queue.bare(*handles, 3, None, sizes((4, 2, 1)), sizes((2, 1, 1)), 0, None, None), "its arguments are not set"
     monkeypatch.setattr(kernel, "set_args", lambda args: None)
     with pytest.raises(LaunchError, match="next"):
         queue.launch(kernel, (4, 2, 1), (2, 1, 1), [])

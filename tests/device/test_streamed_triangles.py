@@ -76,6 +76,22 @@ def test_syrk(joining: Device, uplo: str, trans: str, slots: int, place: int, mo
         assert verdict.ok, f"{problem}: {verdict.message}"
 
 
+@pytest.mark.parametrize(("uplo", "trans", "order"), list(itertools.product("LU", "NT", (1024, 1100, 2050))))
+def test_tiles_of_several_bands(device: Device, uplo: str, trans: str, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole tiles, square and other ones, in one band, in two and in three: each of them once, and nothing beside the triangle."""
+    rng = np.random.default_rng(new_seed(f"{uplo}{trans}{order}"))
+    syrk = workloads.get("syrk")
+    problem = syrk.problem({"n": order, "k": 3}, "float32", {"uplo": uplo, "trans": trans})
+    for point in (TILED[0], TILED[2]):
+        with monkeypatch.context() as patched:
+            patched.setattr(zeros, "shared", lambda *_, one=point: (one.lowered(device.info), None))
+            config: dict[str, Any] = {"NB": 0, "WGS": 32}
+            plan = syrk.plan(problem, config, replace(device.info, kind="gpu"))
+            patched.setattr(type(syrk), "plan", lambda *_, made=plan: made)
+            verdict = check(device, syrk, problem, config, rng)
+        assert verdict.ok, f"{problem}: {verdict.message}"
+
+
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.0, 0.0), (0.0, 1.25), (-2.5, 1.0)])
 def test_the_same_bits_every_time(joining: Device, alpha: float, beta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of many parts do not depend on which of their groups was the last; alpha = 0 does not read A."""

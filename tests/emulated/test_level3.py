@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from portatile import Buffer
 from portatile.device.base import Device
 from portatile.records import Problem
 from portatile.workloads.gemm import zeros
-from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.forms.gpu.stream import Stream, streamed
 from portatile.workloads.gemm.plan import Triangle
 
@@ -84,3 +86,21 @@ def test_matrix_units_share_tiles(gpu: Device, uplo: str, trans: str, lanes: int
     portatile.syrk(given, uplo=uplo, trans=trans, out=out)  # type: ignore[arg-type]
     np.testing.assert_allclose(out.numpy()[written], (a @ a.T)[written], rtol=1e-12)
     assert np.all(out.numpy()[~written] == 7)
+
+
+@pytest.mark.parametrize(("uplo", "trans", "dtype", "parts"), [("L", "N", "float64", 1), ("U", "T", "float32", 2)])
+def test_tiles_within_a_triangle(gpu: Device, uplo: str, trans: str, dtype: str, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles on the diagonal, at the edge and within the triangle, which is stored in vectors; alone and added to what was there."""
+    point = matrix((1, 1), (1, 1), 16, 2) if dtype == "float64" else replace(pipeline(4, (8, 4), (1, 1), 16, 2, 4), KG=parts)
+    rng = np.random.default_rng(5)
+    order, terms = 2 * max(point.rows, point.columns) + 4, 20
+    a, c = rng.random((order, terms)).astype(dtype), rng.random((order, order)).astype(dtype)
+    written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
+    monkeypatch.setattr(zeros, "shared", lambda *_: (point, None))
+    given = Buffer.from_numpy(np.ascontiguousarray(a if trans == "N" else a.T), gpu)
+    for alpha, beta in ((1.0, 0.0), (-2.0, 0.5)):
+        out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c).astype(dtype), gpu)
+        portatile.syrk(given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
+        expected = alpha * (a.astype(np.float64) @ a.astype(np.float64).T) + (beta * c if beta else 0)
+        np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-4 if dtype == "float32" else 1e-12)
+        assert np.all(out.numpy()[~written] == c[~written])

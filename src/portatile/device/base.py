@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.event import Event
-from portatile.device.module import Kernel, Module, PageLock, Releasable
+from portatile.device.module import Kernel, Module, PageLock, Releasable, Repeat
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
@@ -335,6 +335,10 @@ class Device(Releasable):
 
     def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
         """Launches with packed arguments, for many runs; None where the back end has no such thing, and they run one by one."""
+        return None
+
+    def repeat(self, launches: Sequence[ReadyLaunch]) -> Repeat | None:
+        """Launches with kernels of their own, for many runs; None where the back end has no such thing."""
         return None
 
     @abstractmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 from portatile.records import Entry, Resources
 
@@ -44,6 +45,16 @@ class Kernel(ABC):
         parameters = self.entry.parameters
         text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
         return f"{index}{text} of kernel {self.name!r}"
+
+
+class Repeat(Releasable):
+    """Launches of one plan, with kernels whose arguments nobody else sets."""
+
+    @abstractmethod
+    def run(self, queue: Any, values: Sequence[Any]) -> bool:
+        """Queue the launches in order, with memory and numbers in the order of ``Slot.place``; does not wait. False, with nothing done, on
+        a queue that takes none.
+        """
 
 
 class Module(Releasable):

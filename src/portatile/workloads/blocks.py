@@ -13,7 +13,7 @@ from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Probl
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.default import alone
-from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.plan import Batch, Triangle, build
 
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
 Factor = float | str
@@ -78,6 +78,25 @@ def whole(
     called = product(problem, sizes, operands, trans, factors)
     point, stream = zeros.shared(called.problem, device, triangle)
     plan = build(called.problem, point, device, triangle=triangle, stream=stream)
+    return _bound(problem, called, plan)
+
+
+def stack(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    factors: tuple[Factor, Factor],
+    triangle: Triangle,
+    device: DeviceInfo,
+    count: int,
+) -> Plan:
+    """As ``whole`` for a stack of ``count`` products of A and B as they are, on NVIDIA's GPUs: with the tile for all rows of the stack."""
+    called = product(problem, sizes, operands, ("N", "N"), factors, count)
+    layouts = {name: replace(layout, strides=layout.strides[1:]) for name, (_, layout) in operands.items()}
+    one = get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, {"trans_a": "N", "trans_b": "N"}, layouts)
+    tile = alone(replace(one, sizes={**one.sizes, "m": count * sizes[0]}), device, triangle.operand)
+    strides = {name: layout.strides[0] for name, (_, layout) in operands.items()}
+    plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1), device, Batch(count, **strides), triangle)
     return _bound(problem, called, plan)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Device, Image, Memory, Queue, VendorBlas
+from portatile.device.base import Device, Image, Memory, Queue, ReadyLaunch, VendorBlas
 from portatile.device.copies import address
-from portatile.device.module import Kernel, Module
+from portatile.device.module import Kernel, Module, Repeat
 from portatile.device.opencl.borrow import Borrowed
 from portatile.device.opencl.compiler import ClTarget, Programs
 from portatile.device.opencl.context import ClContext
@@ -19,6 +19,7 @@ from portatile.device.opencl.image import description, pixel
 from portatile.device.opencl.kernel import ClModule
 from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned
 from portatile.device.opencl.queue import ClQueue
+from portatile.device.opencl.repeat import ClRepeat
 from portatile.device.opencl.tensor_map import Buffer, TensorMaps
 from portatile.device.opencl.vendor_blas import Clblast
 from portatile.device.pool import Pool
@@ -70,6 +71,9 @@ class ClDevice(ClContext):
             raise DeviceError(f"{self.info.id} gives no part of a buffer: {error}") from None
         part.whole = memory
         return part
+
+    def repeat(self, launches: Sequence[ReadyLaunch]) -> Repeat | None:
+        return ClRepeat(launches) if self.nvidia else None
 
     def image_of(self, form: ImageForm) -> Image:
         limit = self.info.image_2d_max

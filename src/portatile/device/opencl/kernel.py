@@ -103,6 +103,14 @@ class ClKernel(Kernel):
         if dynamic:
             self.check_local(dynamic)
 
+    def copy(self) -> ClKernel:
+        """The same kernel with arguments of its own."""
+        try:
+            handle = cl.Kernel(self.handle.program, self.entry.symbol)
+        except cl.Error as error:
+            raise LaunchError(f"kernel {self.name!r} cannot be made again: {error}") from None
+        return ClKernel(self.device, handle, self.entry, self.resources)
+
     def release(self) -> None:
         """Give the driver's kernel back."""
         self.handle = self.set_bytes = None

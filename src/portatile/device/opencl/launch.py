@@ -9,12 +9,10 @@ from typing import Any
 
 from portatile.records import Size3
 
-Enqueue = Callable[[int, int, Size3, Size3], bool]
-
 
 @cache
-def bare(binding: Any) -> Enqueue | None:
-    """A function of the handles of a queue and a kernel, and of global and local size: whether that launch was queued.
+def bare(binding: Any) -> Callable[..., int] | None:
+    """The driver's clEnqueueNDRangeKernel, with handles as integers and sizes of ``sizes``; it returns 0 if the launch is queued.
 
     If not, launching by ``binding``, which is pyopencl, tells why. None where the library behind it cannot be called directly.
     """
@@ -25,14 +23,10 @@ def bare(binding: Any) -> Enqueue | None:
     pointer = ctypes.c_void_p
     enqueue.argtypes = [pointer, pointer, ctypes.c_uint, pointer, pointer, pointer, ctypes.c_uint, pointer, pointer]
     enqueue.restype = ctypes.c_int
-
-    def launch(queue: int, kernel: int, global_size: Size3, local_size: Size3) -> bool:
-        status: int = enqueue(queue, kernel, 3, None, _sizes(global_size), _sizes(local_size), 0, None, None)
-        return status == 0
-
-    return launch
+    return enqueue
 
 
 @lru_cache(maxsize=1024)
-def _sizes(size: Size3) -> ctypes.Array[ctypes.c_size_t]:
+def sizes(size: Size3) -> ctypes.Array[ctypes.c_size_t]:
+    """Three sizes as the driver takes them."""
     return (ctypes.c_size_t * 3)(*size)

@@ -20,7 +20,7 @@ from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure
 from portatile.device.opencl.event import ClEvent
 from portatile.device.opencl.kernel import ClKernel
-from portatile.device.opencl.launch import bare
+from portatile.device.opencl.launch import bare, sizes
 from portatile.device.opencl.memory import ClImage
 from portatile.device.opencl.turns import turns
 from portatile.device.pool import Pool
@@ -42,7 +42,7 @@ class ClQueue(Queue):
             raise failure(error, f"{device.info.id} has no such queue") from None
         self._events = profiling or out_of_order
         self._enqueue = cl.enqueue_nd_range_kernel
-        self._bare = bare(cl) if device.nvidia and not self._events else None
+        self.bare = bare(cl) if device.nvidia and not self._events else None
         # pyopencl's copy events wait for the copy when they are dropped: kept here until they are done
         self._pending: deque[Any] = deque()
         self._keeping = RLock()  # several threads may copy through one queue
@@ -63,12 +63,10 @@ class ClQueue(Queue):
                 if not known:
                     kernel.check(global_size, local_size)
                 kernel.set_args(args)
-                if (
-                    self._bare is not None
-                    and not wait
-                    and self._bare(self.cl_queue.int_ptr, kernel.handle.int_ptr, global_size, local_size)
-                ):
-                    return None
+                if self.bare is not None and not wait:
+                    handles = self.cl_queue.int_ptr, kernel.handle.int_ptr
+                    if not self.bare(*handles, 3, None, sizes(global_size), sizes(local_size), 0, None, None):
+                        return None
                 waiting = [_raw(e) for e in wait] if wait else None
                 if self._turns is not None and self._turns.several:
                     enqueue = partial(self._enqueue, self.cl_queue, kernel.handle, global_size, local_size, None, waiting)

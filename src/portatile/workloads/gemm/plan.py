@@ -205,7 +205,9 @@ class _Steps:
         """The plan with all steps in order."""
         steps, factors_in = self._staged()
         spans_batch = self.batch is not None and self.point.spans_batch()
-        groups = self.point.groups(self.problem) * (self.count if spans_batch else 1)
+        wanted = self.triangle.zeros if self.triangle is not None and self.triangle.operand == "c" else ""
+        groups = self.point.groups_of_triangle(self.problem, wanted) if wanted else self.point.groups(self.problem)
+        groups *= self.count if spans_batch else 1
         if self.point.PERSISTENT:
             groups = min(groups, self.point.resident(self.device.compute_units))
         if self.stream is not None:

@@ -222,6 +222,10 @@ class Point:
         """Work-groups that share C, without those that share its k; the problem is transposed already where the point asks for it."""
         return -(-problem.sizes["m"] // self.rows) * -(-problem.sizes["n"] // self.columns)
 
+    def groups_of_triangle(self, problem: Problem, zeros: str) -> int:
+        """The same where of C nothing "above" or "below" the diagonal is wanted, as ``zeros`` says; here groups come for all of it."""
+        return self.groups(problem)
+
     def resident(self, units: int) -> int:
         """The groups of a persistent form that run at the same time, one on each of so many compute units: whole clusters.
 

@@ -87,18 +87,23 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
     blocks += start * ldw;
     c += c_offset + start * ldc + start;
     __local REAL across[SQUARE][SQUARE + 1];
-#pragma unroll
-    for (int step = 0; step < SQUARE; step += WGS / SQUARE) {
-        const int i = j0 + y + step, j = i0 + x;
-        across[y + step][x] = i < size && j < size ? blocks[i * ldw + j] : 0;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    REAL own[SQUARE * SQUARE / WGS], other[SQUARE * SQUARE / WGS];  // all loads are under way before one is waited for
     const int j = j0 + x;
 #pragma unroll
-    for (int step = 0; step < SQUARE; step += WGS / SQUARE) {
-        const int i = i0 + y + step;
+    for (int turn = 0; turn < SQUARE * SQUARE / WGS; ++turn) {
+        const int step = y + turn * (WGS / SQUARE);
+        other[turn] = j0 + step < size && i0 + x < size ? blocks[(j0 + step) * ldw + i0 + x] : 0;
+        own[turn] = i0 + step < size && j < size ? blocks[(i0 + step) * ldw + j] : 0;
+    }
+#pragma unroll
+    for (int turn = 0; turn < SQUARE * SQUARE / WGS; ++turn)
+        across[y + turn * (WGS / SQUARE)][x] = other[turn];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int turn = 0; turn < SQUARE * SQUARE / WGS; ++turn) {
+        const int step = y + turn * (WGS / SQUARE), i = i0 + step;
         if (i < size && j < size && (UPPER ? i <= j : i >= j)) {
-            const REAL value = blocks[i * ldw + j] + {{ mirrored("across[x][y + step]") }};
+            const REAL value = own[turn] + {{ mirrored("across[x][step]") }};
             __global REAL* to = c + i * ldc + j;
 {% if COMPLEX or SAME %}
             *to = SUM(value, *to, i == j);

@@ -63,7 +63,7 @@ class Triangular(structured.TriangularOperand):
                 "METHOD == 'substitute' or NB > IB or PANEL == 8",
                 "PANEL <= max(IB, 8)",
                 "METHOD == 'substitute' or not complex",
-                "METHOD == 'substitute' or itemsize * NB // 2 * PANEL <= min(local_memory, 49152)",
+                "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * (32 + PANEL) + 128) <= min(local_memory, 49152)",
                 "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts(), "order": structured.order(problem), "complex": is_complex(problem)},

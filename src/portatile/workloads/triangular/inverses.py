@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from portatile.capabilities import MOST_GROUPS
-from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Problem, Source, Temporary
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary
 from portatile.workloads import blocks
 from portatile.workloads.blocks import integer
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.structured import order
 
 _STATIC = 49152  # bytes of local memory that a text may declare anywhere
-_LARGE, _LAST = 128, 64  # the orders of neighbours from which products join them sooner than one launch does; of those joined last
+_LARGE = 128  # the order of neighbours from which products join them sooner than one launch does, and above which their zeros count
+_CHUNK = 32  # columns of them that lie in local memory meanwhile
+_Operands = Mapping[str, tuple[str, Layout]]
 
 
 def inverses(
     problem: Problem, config: Config, device: DeviceInfo, text: Source, *, kept: bool
 ) -> tuple[list[Launch | Call], list[Temporary]]:
-    """The steps that invert, and what they fill: ``inverses``, NB x NB each, one after another; with ``kept`` the blocks themselves too."""
+    """The steps that invert, and what they fill: ``inverses``, NB x NB each, one after another; with ``kept`` the blocks themselves too.
+
+    Other temporaries may come several times: these launches run one after another.
+    """
     n, nb, size = order(problem), int(config["NB"]), square(problem, config, device)
     group, panel = int(config["WGS"]), int(config["PANEL"])
     known = (blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
@@ -37,7 +44,7 @@ def inverses(
     temporaries = [Temporary(name, count * nb**2 * problem.itemsize) for name in names]
     rest = (*known, Arg("inverses", role="temporary"))
     steps.append(Launch(text, "triangular_invert", (count * nb // size * group, 1, 1), (group, 1, 1), (integer("order", n), *rest)))
-    while size < min(nb, n, _LARGE) and not (size >= _LAST and 2 * size == nb):
+    while size < min(nb, n, _LARGE):
         arguments = (integer("order", n), integer("half_size", size), *rest)
         everything = (size // panel * group, -(-(n - size) // (2 * size)), 1)
         steps.append(Launch(text, "triangular_join", everything, (group, 1, 1), arguments))
@@ -45,9 +52,18 @@ def inverses(
     if size < min(nb, n):
         temporaries.append(Temporary("joined", count * (nb // 2) ** 2 * problem.itemsize))
     while size < min(nb, n):
-        steps += _joins(problem, nb, size)
+        for plan in _joins(problem, nb, size, device):
+            steps += plan.steps
+            temporaries += plan.temporaries
         size *= 2
     return steps, temporaries
+
+
+def joining(nb: int, size: int, device: DeviceInfo) -> dict[str, int]:
+    """The definitions of what joins neighbours: their order, at most, and the columns of them that lie in local memory at a time; and the
+    order of the blocks that have zeros beside the triangle, of which those of ``size`` come first.
+    """
+    return {"HALF": min(nb, _LARGE) // 2, "CHUNK": _CHUNK, "ZEROED": max(min(nb // 2, _LARGE), size) if device.nvidia else nb}
 
 
 def square(problem: Problem, config: Config, device: DeviceInfo) -> int:
@@ -57,23 +73,33 @@ def square(problem: Problem, config: Config, device: DeviceInfo) -> int:
     return max(int(config["IB"]), next(fitting, 0))
 
 
-def _joins(problem: Problem, nb: int, size: int) -> Iterator[Call]:
+def _joins(problem: Problem, nb: int, size: int, device: DeviceInfo) -> Iterator[Plan]:
     """The products that join all neighbours of this order: those at the same place of their blocks of NB together."""
     n = order(problem)
     for within in range(0, nb, 2 * size):
         whole = max(0, (n - within - 2 * size) // nb + 1)
         if whole:
-            yield from _join(problem, nb, (within, size), size, whole)
+            yield from _join(problem, nb, _Pairs(within, size, size, whole), device)
         start = whole * nb + within
         if n > start + size:
-            yield from _join(problem, nb, (start, size), n - start - size, 1)
+            yield from _join(problem, nb, _Pairs(start, size, n - start - size, 1), device)
 
 
-def _join(problem: Problem, nb: int, first: tuple[int, int], second: int, count: int) -> Iterator[Call]:
-    """Two products for each of ``count`` pairs, NB apart: unknowns ``first`` (start, number), and ``second`` more behind them."""
-    start, size = first
+class _Pairs(NamedTuple):
+    """``pairs`` of neighbours, NB apart: unknowns ``start`` to ``start + size``, and ``second`` more behind them."""
+
+    start: int
+    size: int
+    second: int
+    pairs: int
+
+
+def _join(problem: Problem, nb: int, pairs: _Pairs, device: DeviceInfo) -> Iterator[Plan]:
+    """Two products for each of the pairs, which leave out the zeros of large inverses where the device's products can."""
+    start, size, second, count = pairs
+    upper = problem.options["uplo"] == "U"
     neighbours = (start, size), (start + size, second)
-    (row, rows), (column, columns) = neighbours if problem.options["uplo"] == "U" else neighbours[::-1]
+    (row, rows), (column, columns) = neighbours if upper else neighbours[::-1]
     a = problem.layout["a"]
 
     def stack(layout: Layout, step: int) -> Layout:
@@ -84,12 +110,17 @@ def _join(problem: Problem, nb: int, first: tuple[int, int], second: int, count:
 
     between = stack(blocks.part(a, row, column), nb * (a.strides[0] + 1))
     joined = stack(Layout((size, 1)), size**2)
-    natively, batch = blocks.natively(problem), None if count == 1 else count
+    natively = blocks.natively(problem)
 
-    def product(sizes: tuple[int, int, int], operands: Mapping[str, tuple[str, Layout]], factor: float) -> Call:
-        return blocks.product(natively, sizes, operands, ("N", "N"), (factor, 0.0), batch)
+    def product(sizes: tuple[int, int, int], operands: _Operands, factor: float, operand: str) -> Plan:
+        triangle, factors = Triangle(operand, "below" if upper else "above"), (factor, 0.0)
+        if not device.nvidia or size <= _LARGE:
+            return Plan((blocks.product(natively, sizes, operands, ("N", "N"), factors, None if count == 1 else count),))
+        if count == 1:
+            return blocks.whole(natively, sizes, operands, ("N", "N"), factors, triangle, device)
+        return blocks.stack(natively, sizes, operands, factors, triangle, device, count)
 
     operands = {"a": ("a", between), "b": ("inverses", inverse(column, column)), "c": ("joined", joined)}
-    yield product((rows, columns, columns), operands, 1.0)
+    yield product((rows, columns, columns), operands, 1.0, "b")
     operands = {"a": ("inverses", inverse(row, row)), "b": ("joined", joined), "c": ("inverses", inverse(row, column))}
-    yield product((rows, columns, rows), operands, -1.0)
+    yield product((rows, columns, rows), operands, -1.0, "a")

@@ -12,6 +12,15 @@
 #define FLIP(i, size) (i)
 #endif
 
+// Work-items compute ROWS neighbours of a column together: triangular_invert TAKEN times of the blocks between neighbours, triangular_join
+// TURNS times of HALF rows.
+#define ROWS 4
+#define TAKEN ((SQUARE * SQUARE / 4 / ROWS + WGS - 1) / WGS)
+#define STEP (WGS / PANEL * ROWS)
+#define TURNS ((HALF + STEP - 1) / STEP)
+#define FOUR(real) real##4
+#define VECTOR(real) FOUR(real)
+
 // Group g inverts the block of SQUARE that starts at row g SQUARE: blocks of IB by substitution, a work-item for each column, then pairs of
 // neighbours P and Q joined. With alpha = 0 A must not be read, and nobody will look at the inverses. Of `tile`, a lower triangle, what lies
 // below the diagonal is A; above it comes the transpose of the inverse, whose diagonal has a place of its own.
@@ -39,48 +48,68 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
+    for (int j = item; j < SQUARE; j += WGS)
+        diagonal[j] = 1 / tile[j][j];
+    barrier(CLK_LOCAL_MEM_FENCE);
     for (int j = item; j < SQUARE; j += WGS) {
-        const REAL first = 1 / tile[j][j];
-        diagonal[j] = first;
         for (int i = j + 1; i < j / IB * IB + IB; i++) {
-            REAL sum = tile[i][j] * first;
+            REAL sum = tile[i][j] * diagonal[j];
             for (int l = j + 1; l < i; l++)
                 sum += tile[i][l] * tile[j][l];
-            tile[j][i] = -sum / tile[i][i];
+            tile[j][i] = -sum * diagonal[i];
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
     for (int half_size = IB; half_size < SQUARE; half_size *= 2) {
-        const int count = SQUARE / 2 * half_size;     // elements of the blocks between neighbours, of which each takes some
-        for (int at = item; at < count; at += WGS) {  // A P, where -Q A P will be
-            const int p = at / half_size / half_size * 2 * half_size;
-            const int i = p + half_size + at / half_size % half_size, j = p + at % half_size;
-            REAL sum = tile[i][j] * diagonal[j];
-            for (int l = j + 1; l < p + half_size; l++)
-                sum += tile[i][l] * tile[j][l];
-            tile[j][i] = sum;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        REAL joined[(SQUARE * SQUARE / 4 + WGS - 1) / WGS];
+        const int count = SQUARE / 2 * half_size / ROWS;  // rows of four elements of the blocks between neighbours, of which each takes some
+        for (int at = item; at < count; at += WGS) {      // A P, where -Q A P will be
+            const int p = at / (half_size / ROWS) / half_size * 2 * half_size, j = p + at % half_size;
+            const int i = p + half_size + at / half_size % (half_size / ROWS) * ROWS;
+            REAL sum[ROWS];
 #pragma unroll
-        for (int s = 0; s < (SQUARE * SQUARE / 4 + WGS - 1) / WGS; s++) {
-            const int at = item + s * WGS, p = at / half_size / half_size * 2 * half_size;
-            const int i = p + half_size + at / half_size % half_size, j = p + at % half_size;
-            REAL sum = 0;
-            if (at < count) {
-                sum = -diagonal[i] * tile[j][i];
-                for (int l = p + half_size; l < i; l++)
-                    sum -= tile[l][i] * tile[j][l];
+            for (int row = 0; row < ROWS; row++)
+                sum[row] = tile[i + row][j] * diagonal[j];
+            for (int l = j + 1; l < p + half_size; l++) {
+                const REAL factor = tile[j][l];
+#pragma unroll
+                for (int row = 0; row < ROWS; row++)
+                    sum[row] += tile[i + row][l] * factor;
             }
-            joined[s] = sum;
+#pragma unroll
+            for (int row = 0; row < ROWS; row++)
+                tile[j][i + row] = sum[row];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        REAL joined[TAKEN][ROWS];
+#pragma unroll
+        for (int s = 0; s < TAKEN; s++) {
+            const int at = min(item + s * WGS, count - 1);
+            const int p = at / (half_size / ROWS) / half_size * 2 * half_size, j = p + at % half_size;
+            const int i = p + half_size + at / half_size % (half_size / ROWS) * ROWS;
+#pragma unroll
+            for (int row = 0; row < ROWS; row++)
+                joined[s][row] = -diagonal[i + row] * tile[j][i + row];
+            for (int l = p + half_size; l < i; l++) {
+                const REAL factor = tile[j][l];
+#pragma unroll
+                for (int row = 0; row < ROWS; row++)
+                    joined[s][row] -= tile[l][i + row] * factor;
+            }
+#pragma unroll
+            for (int row = 1; row < ROWS; row++)
+#pragma unroll
+                for (int l = 0; l < row; l++)
+                    joined[s][row] -= tile[i + l][i + row] * tile[j][i + l];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
-        for (int s = 0; s < (SQUARE * SQUARE / 4 + WGS - 1) / WGS; s++) {
-            const int at = item + s * WGS, p = at / half_size / half_size * 2 * half_size;
-            if (at < count)
-                tile[p + at % half_size][p + half_size + at / half_size % half_size] = joined[s];
+        for (int s = 0; s < TAKEN; s++) {
+            const int at = item + s * WGS, p = at / (half_size / ROWS) / half_size * 2 * half_size;
+#pragma unroll
+            for (int row = 0; row < ROWS; row++)
+                if (at < count)
+                    tile[p + at % half_size][p + half_size + at / half_size % (half_size / ROWS) * ROWS + row] = joined[s][row];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
@@ -94,60 +123,66 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
     }
 }
 
-// Pair p are the inverses P, Q of neighbouring blocks of `half`; the block of A between them becomes -Q A P. A group
-// computes PANEL columns of that, a work-item four rows of one column at a time.
+// Pair p are the inverses P, Q of neighbouring blocks of `half`, HALF at most; the block of A between them becomes -Q A P. A group
+// computes PANEL columns of that, a work-item rows of one column, four neighbours at a time:
+//
+//     tile[CHUNK][HALF]     CHUNK columns of A, then of Q, transposed, so that four rows are one load
+//     factors[HALF][PANEL]  the columns of P, then those of A P
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     const int order, const int half_size, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
     __global REAL* inverses)
 {
-    __local REAL product[NB / 2][PANEL];    // A P
-    const int item = (int)get_local_id(0), c = item % PANEL, first = item / PANEL * 4;
-    const int start = (int)get_group_id(1) * 2 * half_size, column = (int)get_group_id(0) * PANEL + c;
+    __local REAL tile[CHUNK * (HALF + ROWS)] __attribute__((aligned(32)));
+    __local REAL factors[HALF][PANEL];
+    const int item = (int)get_local_id(0), c = item % PANEL, first = item / PANEL * ROWS;
+    const int start = (int)get_group_id(1) * 2 * half_size, panel = (int)get_group_id(0) * PANEL;
     const int top = UPPER ? 0 : half_size, left = half_size - top;
     const int rows = min(half_size, order - start - top), columns = min(half_size, order - start - left);
     const int work = alpha == 0 ? 0 : half_size;  // a return before a barrier would confuse PoCL 3.0
 
     __global REAL* block = inverses + (long)(start / NB) * NB * NB + (long)(start % NB) * (NB + 1);
-    __global const REAL* p = block + left * (NB + 1) + column;
+    __global const REAL* p = block + left * (NB + 1) + panel;
     __global const REAL* q = block + top * (NB + 1);
     a += a_offset + (start + top) * lda + start + left;
 
-    for (int i = first; i < work; i += WGS / PANEL * 4) {
-        __global const REAL* a0 = a + min(i, rows - 1) * lda;
-        __global const REAL* a1 = a + min(i + 1, rows - 1) * lda;
-        __global const REAL* a2 = a + min(i + 2, rows - 1) * lda;
-        __global const REAL* a3 = a + min(i + 3, rows - 1) * lda;
-        REAL s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (int l = 0; l < columns; l++) {
-            const REAL factor = p[l * NB];
-            s0 += a0[l] * factor;
-            s1 += a1[l] * factor;
-            s2 += a2[l] * factor;
-            s3 += a3[l] * factor;
-        }
-        product[i][c] = i < rows ? s0 : 0;
-        product[i + 1][c] = i + 1 < rows ? s1 : 0;
-        product[i + 2][c] = i + 2 < rows ? s2 : 0;
-        product[i + 3][c] = i + 3 < rows ? s3 : 0;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int at = item; at < work * PANEL; at += WGS)
+        factors[at / PANEL][at % PANEL] = at / PANEL < columns ? p[at / PANEL * NB + at % PANEL] : 0;
 
-    for (int i = first; i < work; i += WGS / PANEL * 4) {
-        __global const REAL* row = q + i * NB;
-        REAL s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (int l = 0; l < half_size; l++) {
-            const REAL factor = product[l][c];
-            s0 -= row[l] * factor;
-            s1 -= row[NB + l] * factor;
-            s2 -= row[2 * NB + l] * factor;
-            s3 -= row[3 * NB + l] * factor;
+    VECTOR(REAL) sums[TURNS];
+{% for second, from, pitch, high, wide in ((0, "a", "lda", "rows", "columns"), (1, "q", "NB", "half_size", "half_size")) %}
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn)
+        sums[turn] = (VECTOR(REAL))(0);
+    for (int l0 = 0; l0 < work; l0 += CHUNK) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (int at = item; at < HALF * CHUNK; at += WGS) {
+            const int i = at / CHUNK, l = at % CHUNK;
+            tile[l * (HALF + ROWS) + i] = i < {{ high }} && l0 + l < {{ wide }} ? {{ from }}[i * {{ pitch }} + l0 + l] : 0;
         }
-        __global REAL* target = block + (top + i) * NB + left + column;
-        target[0] = s0;
-        target[NB] = s1;
-        target[2 * NB] = s2;
-        target[3 * NB] = s3;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int l = 0; l < min(CHUNK, half_size - l0); ++l) {
+            const REAL factor = factors[l0 + l][c];
+#pragma unroll
+            for (int turn = 0; turn < TURNS; ++turn)
+                sums[turn] += factor * *(__local const VECTOR(REAL)*)(tile + l * (HALF + ROWS) + min(first + turn * STEP, HALF - ROWS));
+        }
     }
+    barrier(CLK_LOCAL_MEM_FENCE);  // nobody reads these factors any more
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const int i = first + turn * STEP;
+        if (i < work) {
+{% for part in "xyzw" %}
+{% if second %}
+            block[(top + i + {{ loop.index0 }}) * NB + left + panel + c] = -sums[turn].{{ part }};
+{% else %}
+            factors[i + {{ loop.index0 }}][c] = sums[turn].{{ part }};
+{% endif %}
+{% endfor %}
+        }
+    }
+{% endfor %}
 }
 
 // The blocks on the diagonal as the inverses lie: the triangle, ones on the diagonal where it is not read, zeros elsewhere.

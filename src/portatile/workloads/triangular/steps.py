@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from portatile.workloads import blocks, precisions
 from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.structured import order, result
-from portatile.workloads.triangular.inverses import inverses, square
+from portatile.workloads.triangular.inverses import inverses, joining, square
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
 _REGISTERS_WIDE = 16  # the same where there are twice as many
@@ -282,14 +282,12 @@ class _Inverses(_Recursion):
         self.shared: dict[str, Temporary] = {}
         self.solution, self.rest = ("c", "rest") if self.apart else ("solution", "b")
         self.ld = blocks.padded(self.problem.sizes["n"])  # so that products may read and write wide
-        defines = {
-            **{name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")},
-            "SQUARE": square(self.problem, self.config, self.device),
-        }
-        # products that skip a triangle do not read it: zeros are for those that join halves
-        defines["ZEROED"] = max(self.nb // 2, int(defines["SQUARE"])) if self.device.nvidia else self.nb
+        size = square(self.problem, self.config, self.device)
+        defines = {name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")} | joining(self.nb, size, self.device)
+        defines["SQUARE"] = size
         self.text = self.source("invert.cl", {**defines, "UPPER": self.problem.options["uplo"] == "U"})
-        self.steps, squares = inverses(self.problem, self.config, self.device, self.text, kept=self.refine)
+        self.steps, temporaries = inverses(self.problem, self.config, self.device, self.text, kept=self.refine)
+        self._share(temporaries)
         changes = self.apart and (self.refine or self.order > self.nb)
         native = blocks.precision(self.problem) == precisions.NATIVE
         self.brings = changes and not self.refine and native and self.device.nvidia
@@ -299,8 +297,8 @@ class _Inverses(_Recursion):
         self._end()
         if changes or not self.apart:
             nbytes = self.problem.sizes["m"] * self.ld * self.problem.itemsize
-            squares.append(Temporary("rest" if self.apart else "solution", nbytes))
-        return Plan(tuple(self.steps), (*squares, *self.shared.values()))
+            self._share([Temporary("rest" if self.apart else "solution", nbytes)])
+        return Plan(tuple(self.steps), tuple(self.shared.values()))
 
     def _update(self, known: _Block, rest: _Block, first: bool) -> None:
         """As of any recursion; the first time that right-hand sides change they come from B."""
@@ -314,7 +312,11 @@ class _Inverses(_Recursion):
     def _take(self, plan: Plan) -> None:
         """Append the launches of a product; all of them share their temporaries, since they run one after another."""
         self.steps += plan.steps
-        for one in plan.temporaries:
+        self._share(plan.temporaries)
+
+    def _share(self, temporaries: Iterable[Temporary]) -> None:
+        """Declare temporaries, each as large as the largest of its name."""
+        for one in temporaries:
             if one.name not in self.shared or self.shared[one.name].nbytes < one.nbytes:
                 self.shared[one.name] = one
 

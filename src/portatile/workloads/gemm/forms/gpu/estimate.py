@@ -16,6 +16,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import clusters, joins
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
+from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.forms.gpu.variants import WAYS, Columns, Floats, Ints, Kind
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
@@ -116,14 +117,8 @@ def wanted(shape: Shape, rows: Ints, columns: Ints) -> Ints:
     """The tiles of C that are computed, for tiles of each size."""
     if shape.zeros != "c":
         return _ceil(shape.m, rows) * _ceil(shape.n, columns)
-    known = {side: _in_triangle(shape, *side) for side in set(zip(rows.tolist(), columns.tolist(), strict=True))}
+    known = {side: count(int(shape.m), "above", *side) for side in set(zip(rows.tolist(), columns.tolist(), strict=True))}
     return np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
-
-
-def _in_triangle(shape: Shape, rows: int, columns: int) -> int:
-    """The tiles of this size with elements on the diagonal of C or below it."""
-    down, across = int(_ceil(shape.m, rows)), int(_ceil(shape.n, columns))
-    return sum(min(across, ((tile + 1) * rows - 1) // columns + 1) for tile in range(down))
 
 
 def _tiles(shape: Shape, v: Columns) -> Ints:

@@ -74,6 +74,7 @@
 {# what is known to be zero, and left out as far as tiles go: "a above" has it above the diagonal of A, and so on; "c above" is not wanted #}
 {% set triangle = ZEROS[:1] == "c" %}
 {% set vectors = C_VECTORS and not triangle %}
+{% set inside_first = triangle and C_VECTORS and not SPLIT and not STREAMED %}
 {% set through = PLAIN and not vectors and not JOIN and CLUSTER == 1 and TBR * TR * row_pitch <= space %}
 {% set wanted = {"c above": "col0 + %s <= row0 + %s", "c below": "col0 + %s >= row0 + %s"}.get(ZEROS, "") %}
 {# whether element (i, j) of the tile belongs to C, as a condition; empty where all are #}
@@ -283,6 +284,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if STREAMED %}
 {% include "streamed.cl" %}
 {% else %}
+{% if triangle %}
+    const int group = {{ tile_group }};
+{% set number = "group" %}
+{% include "triangle_tile.cl" %}
+{% else %}
     const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
 {% if ZEROS[:1] == "b" or RASTER == 0 %}
@@ -300,14 +306,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if ZEROS == "b below" %}
     const int col0 = (across - 1) * {{ bn }} - col_tile;  // the longest sums first
 {% endif %}
-{% if triangle %}
-    // no early return: some compilers for processors lose a barrier after it
-    const int unwanted = {{ "col0 > row0 + %d" % (bm - 1) if ZEROS == "c above" else "row0 > col0 + %d" % (bn - 1) }};
 {% endif %}
 {% set least = {"a below": "row0", "b above": "col0"}.get(ZEROS, "") %}
 {% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
     const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
-    const int k1 = {{ nothing("alpha") }}{{ " || unwanted" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
+    const int k1 = {{ nothing("alpha") }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 {% endif %}
 
@@ -501,6 +504,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
     }
 {% elif through %}
+{% if inside_first %}
+{% include "store_inside.cl" %}
+{% endif %}
 {% include "store_rows.cl" %}
 {% else %}
 {{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll

@@ -9,7 +9,7 @@ from portatile.device.target import EARLY_START
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
-from portatile.workloads.gemm.forms.gpu import tail
+from portatile.workloads.gemm.forms.gpu import tail, triangle
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
@@ -323,6 +323,10 @@ class Gpu(Point):
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
         return (self.items, 1, 1)
+
+    def groups_of_triangle(self, problem: Problem, zeros: str) -> int:
+        """One for each tile that the triangle has a part of."""
+        return triangle.count(problem.sizes["n"], zeros, self.rows, self.columns)
 
     def roundings(self, k: int) -> int:
         """The roundings of a sum's parts: one for each group, each part of a group, and each part of a tail."""

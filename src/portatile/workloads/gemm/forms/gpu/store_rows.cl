@@ -14,7 +14,7 @@
                 *(__local {{ real }}{{ VL }}*)(tiles + (tr * {{ TR }} + r) * {{ row_pitch }} + c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }} + tc * {{ TC }}) = ({{ real }}{{ VL }})({% for e in range(VL) %}acc[piece * {{ TR }} + r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 4
-        for (int spot = item; spot < {{ "(unwanted ? 0 : %d)" % (block * bn) if triangle else block * bn }}; spot += {{ items }}) {
+        for (int spot = item; spot < {{ "(unwanted ? 0 : %d)" % (block * bn) if STREAMED else block * bn }}; spot += {{ items }}) {
             const int i = spot / {{ bn }} + piece * {{ block }}, j = spot % {{ bn }};
             const {{ real }} sum = tiles[spot / {{ bn }} * {{ row_pitch }} + j];
             __global {{ real }}* to = c_at + (long)i * ldc + j;
@@ -28,3 +28,8 @@
 {% endif %}
         }
     }
+{% if inside_first %}
+#ifdef PORTATILE_NVIDIA
+    }
+#endif
+{% endif %}

@@ -15,6 +15,7 @@ from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_uni
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles
+from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import plain
 
@@ -22,6 +23,7 @@ _LEAST = 64  # steps of k that a group has, at least
 _PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
 _SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
 _SLOWER = {True: 1.02, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
+_BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
@@ -54,7 +56,7 @@ def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> Stream |
     """How ``slots`` groups that run at once share a triangle of this order, of which nothing is wanted "above" or "below" the diagonal, as
     ``zeros`` says; None where whole tiles fill them as well.
     """
-    wanted, steps = count(order, zeros, point), ceil_div(k, point.KB)
+    wanted, steps = count(order, zeros, point.rows, point.columns), ceil_div(k, point.KB)
     waves, rest = divmod(wanted, slots)
     if rest == 0 or point.KG > 1 or k == 0 or wanted * steps > _INT_MAX:
         return None
@@ -62,14 +64,6 @@ def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> Stream |
     share = max(ceil_div(shared * steps, slots), ceil_div(_LEAST, point.KB))
     sharing = ceil_div(shared * steps, share)
     return Stream(share, shared, sharing, sharing + wanted - shared, 2 + (share - 2) // steps, not point.MMA)
-
-
-def count(order: int, zeros: str, point: Gpu) -> int:
-    """The tiles that a triangle of C has a part of."""
-    rows, columns, across = point.rows, point.columns, ceil_div(order, point.columns)
-    if zeros == "below":
-        return sum(across - first // columns for first in range(0, order, rows))
-    return sum(min(across, (first + rows - 1) // columns + 1) for first in range(0, order, rows))
 
 
 def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tuple[Gpu, Stream] | None:
@@ -84,7 +78,9 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
     best, found = math.inf, None
     for tile, rate in _known(problem, costs):
         if _alike(tile.point, whole):
-            best = _whole(tile, rate, costs, count(order, zeros, whole), k, units, itemsize=problem.itemsize, parts=whole.SPLIT_K)
+            best = _whole(
+                tile, rate, costs, whole.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize, parts=whole.SPLIT_K
+            )
     if best == math.inf:
         return None
     for tile, rate in _known(problem, costs):
@@ -92,7 +88,9 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
         stream = None if point is None else streamed(order, k, zeros, point, tile.groups * units)
         if point is None or stream is None or not _fits(point, problem, device):
             continue
-        took = _shared(tile, rate, costs, count(order, zeros, point), k, units, problem.itemsize, stream)
+        took = _shared(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, problem.itemsize, stream)
+        if device.can.language == "OpenCL C" and not point.MMA and stream.groups == stream.sharing:
+            took *= (1 + _BESIDE * (tile.groups - 1)) / _SLOWER[False]
         if took < best:
             best, found = took, (point, stream)
     return found

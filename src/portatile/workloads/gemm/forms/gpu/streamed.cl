@@ -1,17 +1,14 @@
-{# How gpu.cl begins where groups share the tiles of C's triangle evenly: stream-K (Osama et al., 2023). The tiles are numbered row by row,
+{# How gpu.cl begins where groups share the tiles of C's triangle evenly: stream-K (Osama et al., 2023). The steps of k of all tiles lie in a row:
 
-        c above               c below
-         0                     0 1 2 3
-         1 2         and         4 5 6       and the steps of k of all of them lie in a row:  |  tile 0  |  tile 1  |  tile 2  | ...
-         3 4 5                     7 8                                                         group 0 |  group 1  |  group 2 ...
-         6 7 8 9                     9
+         |  tile 0  |  tile 1  |  tile 2  | ...
+          group 0 |  group 1  |  group 2 ...
 
    Of the first `shared` tiles a group has the next `share` steps, so that all groups end together; a tile that was left has a group of its
    own. What a group has of a tile is a piece. The text comes once for each of them, or is LOOPED: in a loop over pieces compilers move the
    operands of matrix instructions about. What nobody needs while a piece is multiplied waits in local memory, for registers are scarce. #}
     __local int kept_ints[{{ kept_names | length }}];
     volatile __local int* const kept = kept_ints;
-    const int across = (n - 1) / {{ bn }} + 1, steps = (k - 1) / {{ KB }} + 1;
+    const int steps = (k - 1) / {{ KB }} + 1;
     if (item == 0) {
         const int group = (int)get_group_id(0), sharing = (shared * steps - 1) / share + 1;
         const int origin = group < sharing ? group * share : (shared + group - sharing) * steps;

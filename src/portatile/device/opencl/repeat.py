@@ -1,0 +1,84 @@
+"""Launches with kernels of their own, which keep their arguments from run to run: a run with the last one's memory and numbers sets none.
+
+A loaded kernel is one for all launches of its text, and a plan of many launches would set most of its arguments again at each of them. That
+takes the host as long as the launch itself, and longer than small launches take the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, NamedTuple
+
+from portatile.device.base import Argument, ReadyLaunch, Slot
+from portatile.device.module import Repeat
+from portatile.device.opencl.kernel import ClKernel
+from portatile.device.opencl.launch import sizes
+from portatile.device.opencl.memory import ClMemory
+from portatile.device.opencl.queue import ClQueue
+
+
+class _Step(NamedTuple):
+    """A launch: its own kernel, the argument of the driver's call that names it, and both sizes as the driver takes them."""
+
+    kernel: ClKernel
+    launch: ReadyLaunch
+    handle: int
+    global_size: Any
+    local_size: Any
+
+
+class ClRepeat(Repeat):
+    """Launches that are queued without events. Safe to use from several threads."""
+
+    def __init__(self, launches: Sequence[ReadyLaunch]) -> None:
+        self._steps: list[_Step] = []
+        for launch in launches:
+            assert isinstance(launch.kernel, ClKernel)
+            own = launch.kernel.copy()
+            own.check(launch.global_size, launch.local_size)
+            self._steps.append(_Step(own, launch, own.handle.int_ptr, sizes(launch.global_size), sizes(launch.local_size)))
+        self._last: list[object] = []  # what the arguments are set to: serial numbers of memory, and numbers
+        self._lock = Lock()
+
+    def run(self, queue: Any, values: Sequence[Any]) -> bool:  # a ClQueue; to assert that would cost every launch
+        enqueue = queue.bare
+        if enqueue is None:
+            return False
+        given = [value.serial if type(value) is ClMemory and value.buffer is not None else value for value in values]
+        with self._lock:
+            last = self._last
+            if len(last) != len(given) or any(one is not other for one, other in zip(given, last, strict=True)):
+                self._set(values)
+                self._last = given
+            handle = queue.cl_queue.int_ptr
+            for step in self._steps:
+                if enqueue(handle, step.handle, 3, None, step.global_size, step.local_size, 0, None, None):
+                    self._complain(queue, step, values)
+        return True
+
+    def _set(self, values: Sequence[Any]) -> None:
+        self._last = []
+        for step in self._steps:
+            step.kernel.set_args(_filled(step.launch, values))
+
+    def _complain(self, queue: ClQueue, step: _Step, values: Sequence[Any]) -> None:
+        """Launch what the driver refused once more, in a way that tells why."""
+        self._last = []
+        queue.launch(step.kernel, step.launch.global_size, step.launch.local_size, _filled(step.launch, values))
+
+    def release(self) -> None:
+        """Give the driver's kernels back."""
+        with self._lock:
+            for step in self._steps:
+                step.kernel.release()
+            self._steps.clear()
+
+
+def _filled(launch: ReadyLaunch, values: Sequence[Any]) -> list[Argument]:
+    """A launch's arguments with the values of a run."""
+    return [arg if not isinstance(arg, Slot) else _given(arg, values[arg.place]) for arg in launch.args]
+
+
+def _given(slot: Slot, value: Any) -> Any:
+    return value if isinstance(value, ClMemory) else slot.kind(value)  # type: ignore[operator]

@@ -1,0 +1,38 @@
+{# The place of tile `number` of a triangle of C, row0 and col0. The tiles are numbered in bands of some rows of tiles, or, where the triangle
+   is the upper one, of columns: then rows and columns change places. In a band the tiles at the diagonal come first, row by row, then those
+   beside them, column by column. Here a band has two rows of square tiles:
+
+         0                     Groups that run at once read few rows of A and of B so, which stay in the last cache.
+         1  2
+         6  8  3
+         7  9  4  5
+
+   A band ends with whole tiles on both sides. It is 1024 elements of C across, or a little more. #}
+{% set lower = ZEROS == "c above" %}
+{% set along, across_it = (bm, bn) if lower else (bn, bm) %}
+{% set even = [] %}
+{% for tiles in range(1, across_it + 1) if tiles * along % across_it == 0 %}
+{% set _ = even.append(tiles) %}
+{% endfor %}
+{% set deep = (1023 // (even[0] * along) + 1) * even[0] %}
+{% set wide = deep * along // across_it %}
+{% set at_diagonal = [] %}
+{% for i in range(deep) %}
+{% set _ = at_diagonal.append((i * along + along - 1) // across_it + 1) %}
+{% endfor %}
+    int row0, col0;
+    {
+    int band = 0, left = {{ number }};
+    for (int size; left >= (size = band * {{ wide * deep }} + {{ at_diagonal | sum }}); ++band)
+        left -= size;
+    const int high = min({{ deep }}, ({{ "m" if lower else "n" }} - 1) / {{ along }} + 1 - band * {{ deep }});  // the last band may have fewer
+    const int there = ({{ "n" if lower else "m" }} - 1) / {{ across_it }} + 1 - band * {{ wide }};
+    int i = 0;
+    for (int of_row; i < high && left >= (of_row = min((i * {{ along }} + {{ along - 1 }}) / {{ across_it }} + 1, there)); ++i)
+        left -= of_row;
+    const int first_of_tile = (band * {{ deep }} + (i < high ? i : left % high)) * {{ along }};
+    const int second_of_tile = (i < high ? band * {{ wide }} + left : left / high) * {{ across_it }};
+    row0 = {{ "first_of_tile" if lower else "second_of_tile" }};
+    col0 = {{ "second_of_tile" if lower else "first_of_tile" }};
+    }
+
