@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from math import ceil
 
 from portatile.records import Config, DeviceInfo, Problem
 from portatile.workloads.gemm import units
+from portatile.workloads.gemm.forms.gpu import default as gpu
 from portatile.workloads.gemm_terms import error, points
 
 LEAST_K = 256
@@ -25,7 +26,7 @@ _FILLED = 0.85  # of the device, by the native product
 def default(problem: Problem, device: DeviceInfo) -> Config:
     """The fastest tile where it wins, else the native product."""
     took, config = _best(problem, device)
-    return config if took < native(problem, device) else points.config(points.NATIVE)
+    return config if took < math.inf and took < native(problem, device) else points.config(points.NATIVE)
 
 
 def wins(problem: Problem, device: DeviceInfo) -> bool:
@@ -50,12 +51,13 @@ def least(problem: Problem, device: DeviceInfo) -> float:
 
 
 def native(problem: Problem, device: DeviceInfo) -> float:
-    """Microseconds that the native product takes where it fills the device but for a fifth."""
-    return native_us(problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"], device)
+    """Microseconds that are expected of the native product."""
+    expected = gpu.expected(problem, device) if min(problem.sizes.values()) > 0 else None
+    return native_us(problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"], device) if expected is None else expected
 
 
 def native_us(multiply_adds: float, device: DeviceInfo) -> float:
-    """Microseconds of so many multiply-adds in one native product."""
+    """Microseconds of so many multiply-adds in one native product that fills the device but for a fifth."""
     return _LAUNCH["native"] + multiply_adds / (_FILLED * _NATIVE * device.compute_units)
 
 
@@ -69,7 +71,7 @@ def _fast(device: DeviceInfo) -> bool:
 def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
     """Microseconds of the fastest tile, and its configuration; infinite where none is as accurate as the native product."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
-    best: tuple[float, Config] = (float("inf"), points.config(points.NATIVE))
+    best: tuple[float, Config] = (math.inf, points.config(points.NATIVE))
     if k < LEAST_K or min(problem.sizes.values()) == 0 or not _fast(device):
         return best
     count = max(device.compute_units, 1)
@@ -83,7 +85,7 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
         for split in (1, 2, 4, 8):
             if split > 1 and (k < points.LEAST * split or tiles * split > count):
                 break
-            waves = ceil(tiles * split / count)
+            waves = math.ceil(tiles * split / count)
             took = _LAUNCH["terms"] + beside_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + _ENDED)
             took += 3.0 + 2.6e-4 * split * m * n / count if split > 1 else 0.0
             if took < best[0]:
