@@ -329,7 +329,8 @@ class _Steps:
         facts["EIGHT"] = serial and self.device.can.half_vectors and reals.types_of(self.problem).operand.name == "float16"
         if self.point.PANELS:
             facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
-        source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)
+        values = {**_types(self.problem), **facts}
+        source = load(self.point.FILE, "pack.cl", defines, **values) if self.point.PANELS else _beside(self.point, "pack.cl", defines, **values)
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
             factor(self.problem, "alpha"),
