@@ -169,11 +169,11 @@ def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
 
 
 def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:
-    """Microseconds of the launches that pack."""
+    """Microseconds of the launch that packs."""
     packed = WAYS.index("packed")
     moved = np.where(v.ways_a == packed, 2e-6 * shape.m * shape.k * shape.itemsize, 0.0)
     moved = moved + np.where(v.ways_b == packed, 2e-6 * shape.n * shape.k * shape.itemsize, 0.0)
-    return costs.pack * v.packs + moved / costs.packed
+    return costs.pack * np.minimum(v.packs, 1) + moved / costs.packed
 
 
 def _uneven(shape: Shape, v: Columns, count: Ints) -> Floats:
