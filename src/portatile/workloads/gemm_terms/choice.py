@@ -14,11 +14,12 @@ LEAST_K = 256
 """Steps of k from which terms are chosen without tuning: the times on paper are those of long sums."""
 
 # In multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit: the native ones of an
-# H200, those of terms by least squares of the logarithms of 36 products of random shapes on an H100 (bench/random_shapes.py).
+# H200, those of terms by least squares of the logarithms of 36 products of random shapes on an H100 (bench/random_shapes.py), and since then
+# for launches that look for the largest elements sooner.
 _NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
 _RATES = {"hopper": 1.03e6, "matrix": 0.37e6}  # while a tile is multiplied
 _STREAM = 1.7e4  # both operands read twice, their terms written
-_LAUNCH = {"native": 6.0, "terms": 44.0}
+_LAUNCH = {"native": 6.0, "terms": 28.0}
 _ENDED, _LOOSE = 2.9e-4, 4.9e-4  # to begin and to store a tile, an element of it; more for an element of C whose rows are not aligned
 _FILLED = 0.85  # of the device, by the native product
 

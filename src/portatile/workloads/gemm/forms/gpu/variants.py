@@ -29,7 +29,7 @@ WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements")
 CLUSTERS = (2, 4, 8)
 """Groups that may add up their sums in each other's local memory."""
 
-SPLITS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
+SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 """Groups that share a tile's k."""
 
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
