@@ -115,9 +115,23 @@ def test_few_tiles_share_the_sum_and_many_do_not(backend: str, dtype: str) -> No
     few, many = (ranking.fastest(gemm(sizes, dtype), info, limit) for sizes in ([64, 64, 50000], [1500, 1500, 500]))
     assert few is not None
     assert many is not None
-    assert few.SPLIT_K >= 16
+    assert few.SPLIT_K >= 12
     assert many.SPLIT_K == 1
     assert ranking.fastest(gemm([64, 64, 64], dtype), info, 1024) is None, "no tile is so small"
+
+
+@BACKENDS
+@DTYPES
+def test_no_two_candidates_share_k_alike(backend: str, dtype: str) -> None:
+    """A split that leaves a group without steps of k is another one that has fewer groups."""
+    info = h200(backend)
+    costs = known(info, dtype)
+    assert costs is not None
+    case = gemm([32, 276, 668], dtype)
+    found = ranking.candidates(case, info, 226 * 1024, costs)
+    points = [found.point(which) for which in range(len(found))]
+    assert len({point.SPLIT_K for point in points}) > 3
+    assert all(point.passes(668).parts == point.SPLIT_K for point in points if not point.TAIL)
 
 
 @DTYPES

@@ -14,8 +14,8 @@ LEAST_K = 256
 """Steps of k from which terms are chosen without tuning: the times on paper are those of long sums."""
 
 # In multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit: the native ones of an
-# H200, those of terms by least squares of the logarithms of 36 products of random shapes on an H100 (bench/random_shapes.py), and since then
-# for launches that look for the largest elements sooner.
+# H200, those of terms by least squares of the logarithms of 36 products of random shapes on an H100 (bench/random_shapes.py); since then
+# the largest elements are found sooner, which is in the launches.
 _NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
 _RATES = {"hopper": 1.03e6, "matrix": 0.37e6}  # while a tile is multiplied
 _STREAM = 1.7e4  # both operands read twice, their terms written

@@ -97,8 +97,8 @@ def _sensible(shape: Shape, variants: Table, v: Columns) -> np.ndarray:
     coarse = int(wanted(shape, sides, sides)[0])
     packs_b = np.array([staging.PACK_B for staging in variants.stagings], np.bool_)[v.staging]
     shared = (v.split == 1) | ((v.split * count <= _FULL * units) & (v.split * coarse <= 4 * units) & (v.split * _STEPS <= shape.k))
-    chunk = -(-(-(-shape.k // v.split)) // v.deep) * v.deep
-    shared &= -(-shape.k // chunk) == v.split
+    stages = -(-shape.k // (v.split * v.deep))  # of a group
+    shared &= -(-shape.k // (stages * v.deep)) == v.split
     cut = (v.tail == 0) | ((shape.m > v.rows) & (shape.k >= _CUT) & (count > v.tail * units) & ~np.isnan(v.saved))
     teams = (v.teams == 1) | (coarse <= 2 * units)
     slow = (v.teams > 1) & (v.columns >= _WIDE) & ~packs_b & (not (fast or whole))  # seen to take up to a third longer than estimated
