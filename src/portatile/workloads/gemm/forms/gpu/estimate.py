@@ -99,7 +99,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
         return np.where(count > 0, ((count * work / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT), 0.0)
 
     drain = np.where(v.groups == 1, costs.drain * 1e-3 * area * itemsize, 0.0)
-    fill = costs.filled(v.rows + v.columns, np.minimum(v.deep * (v.stages - 1), chunk), itemsize)
+    fill: Floats = costs.filled(v.rows + v.columns, np.minimum(v.deep * (v.stages - 1), chunk), itemsize)
     c = 1e-6 * shape.m * shape.n * itemsize * (0.5 if shape.zeros == "c" else 1.0)
     stored = costs.stored / np.where(shape.ragged, costs.ragged, 1.0)
     began = costs.launch + _packing(shape, v, costs)

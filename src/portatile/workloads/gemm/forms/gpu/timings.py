@@ -89,7 +89,7 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[Case]:
 def joined(timed: Sequence[Case]) -> tuple[estimate.Shape, variants.Columns]:
     """All rows of some problems of one element type, with the sizes of each."""
     counts = [len(case.took) for case in timed]
-    columns = {name: np.repeat([getattr(case.shape, name) for case in timed], counts) for name in estimate.COLUMNS}
+    columns: dict[str, Any] = {name: np.repeat([getattr(case.shape, name) for case in timed], counts) for name in estimate.COLUMNS}
     return replace(timed[0].shape, **columns), variants.joined([case.columns for case in timed])
 
 
