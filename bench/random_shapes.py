@@ -8,9 +8,10 @@ Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in al
 taken of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b,
 out=out)`` one after the other, with the host's time in it. On a GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's.
 On a CPU the peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1
-is a tenth faster. Each of the devices that ``--buffers`` names multiplies the same matrices too, in Buffers of its own: bursts of
-calls that the host queues while the device is busy, by portatile's clock, so that NVIDIA's OpenCL and CUDA are timed alike. Every result
-is checked against the peer's before it is timed. PORTATILE_TIME_UNTUNED=off shows what is chosen without timing.
+is a tenth faster. Each of the devices that ``--buffers`` names multiplies the first ``--bursts`` products too, in Buffers of its own:
+bursts of calls that the host queues while the device is busy, by portatile's clock, less those of one call. So NVIDIA's OpenCL and CUDA are
+timed alike, in turn with the replayed graphs; the ratio of the two is given too. Every result is checked against the peer's before it is
+timed. PORTATILE_TIME_UNTUNED=off shows what is chosen without timing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,9 +36,11 @@ from portatile.device.clock import back_to_back
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem
 from portatile.workload import Workload
+from portatile.workloads import precisions
 
-AHEAD = 1 << 30  # bytes that a device fills while the host queues a burst
-BURST = 20  # calls of it, at most
+AHEAD, FILLS = 1 << 30, 2  # bytes that a device fills while the host queues a burst, and how often
+BACKENDS, OPENCL_OVER_CUDA = ("buffers on cuda", "buffers on opencl"), "OpenCL over CUDA"
+BURST = 40  # calls of it, at most
 ALIGNMENTS = (1, 4, 8)
 LETTERS = ("N", "T")
 ROUNDS = 7
@@ -76,24 +79,25 @@ def draw(seed: int, count: int, low: int, high: int, dtypes: Sequence[str]) -> l
     return found
 
 
-def compile_all(shapes: Sequence[Shape], infos: Sequence[DeviceInfo]) -> float:
-    """Fill the cache with what these shapes need on these devices, on all cores; seconds."""
+def compile_all(shapes: Sequence[Shape], infos: Mapping[DeviceInfo, int]) -> float:
+    """Fill the cache with what the first so many of these shapes need on these devices, on all cores; seconds."""
     started = time.perf_counter()
-    for info in infos:
+    for info, count in infos.items():
         if info.kind == "gpu":  # elsewhere nothing is timed before it is used, and a compiler takes all cores by itself
-            count = os.cpu_count() if device.backends()[info.backend].offline else max(1, (os.cpu_count() or 2) // 2)
-            with concurrent.futures.ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
-                list(pool.map(_compile, shapes, [info] * len(shapes), chunksize=2))
+            cores = os.cpu_count() if device.backends()[info.backend].offline else max(1, (os.cpu_count() or 2) // 2)
+            with concurrent.futures.ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+                list(pool.map(_compile, shapes[:count], [info] * len(shapes[:count]), chunksize=2))
     return time.perf_counter() - started
 
 
 def _compile(shape: Shape, info: DeviceInfo) -> None:
-    workload: Workload = workloads.get("gemm")
-    configs = [workload.default(shape.problem, info)]
+    problem = precisions.preferred(shape.problem, info)
+    workload: Workload = workloads.get(problem.workload)
+    configs = [workload.default(problem, info)]
     if settings.times_untuned():
-        configs += workload.contenders(shape.problem, info)
+        configs += workload.contenders(problem, info)
     target = device.target(info) if device.backends()[info.backend].offline else device.get(info.id).target
-    for source in {source for config in configs for source in execute.sources(workload.plan(shape.problem, config, info))}:
+    for source in {source for config in configs for source in execute.sources(workload.plan(problem, config, info))}:
         try:
             target.settle(program.build(source, target, cache.default()))
         except PortatileError as error:  # the first call says so too, and goes on without it
@@ -117,106 +121,123 @@ class Bursts:
         self._queue, self._clock = self.device.default_queue(), self.device.queue(profiling=True)
         self._ahead = self.device.allocate(AHEAD)
 
-    def call(self, a: Any, b: Any, expected: Any, allowed: float) -> Callable[[], float]:
-        """What gives the seconds of a product of these tensors, which is checked first."""
-        sides = [Buffer.from_numpy(side.cpu().numpy() if side.is_contiguous() else side.T.cpu().numpy(), self.device) for side in (a, b)]
-        given = [side if tensor.is_contiguous() else side.T for side, tensor in zip(sides, (a, b), strict=True)]
-        out = Buffer.from_numpy(np.full(tuple(expected.shape), np.nan, sides[0].dtype), self.device)
+    @property
+    def way(self) -> str:
+        """What its samples are called."""
+        return f"buffers on {self.device.info.backend}"
+
+    def call(self, product: Tensors) -> Callable[[], float]:
+        """What gives the seconds of a call, which is checked first: those of a burst less those of a single call, over the calls between,
+        so that neither the wait for the first one nor the news of the last one counts.
+        """
+        sides = [
+            Buffer.from_numpy(side.cpu().numpy() if side.is_contiguous() else side.T.cpu().numpy(), self.device) for side in product.sides
+        ]
+        given = [side if tensor.is_contiguous() else side.T for side, tensor in zip(sides, product.sides, strict=True)]
+        out = Buffer.from_numpy(np.full(tuple(product.peer.shape), np.nan, sides[0].dtype), self.device)
 
         def call() -> None:
             portatile.matmul(*given, out=out)
 
         call()
-        call()
-        error = np.abs(out.numpy() - expected.cpu().numpy()).max()
-        if not error <= allowed:
-            raise SystemExit(f"{tuple(a.shape)} x {tuple(b.shape)} is wrong on {self.device.info.id}: {error} of {allowed}")
+        call()  # an untuned product that comes again may be timed first
+        product.check(np.abs(out.numpy() - product.peer.cpu().numpy()).max(), self.device.info.id)
         once = min(back_to_back(self._queue, self._clock, call, 1) for _ in range(3))
         count = max(2, min(BURST, round(2e-3 / once)))
+        return lambda: (self._burst(call, count + 1) - self._burst(call, 1)) / count
+
+    def _burst(self, call: Callable[[], None], count: int) -> float:
+        """Seconds of so many calls, which the host queues while the device is busy."""
+        for _ in range(FILLS):
+            self._clock.fill(self._ahead, b"\x00\x00\x80\x3f")
+        return back_to_back(self._queue, self._clock, call, count) * count
+
+
+class Tensors:
+    """A product of PyTorch tensors by portatile and by cuBLAS."""
+
+    def __init__(self, shape: Shape, selector: str) -> None:
+        import torch
+
+        self._torch, self._shape, self._selector = torch, shape, selector
+        kind = getattr(torch, shape.dtype)
+        made = []
+        for rows, columns, letter in ((shape.m, shape.k, shape.trans[0]), (shape.k, shape.n, shape.trans[1])):
+            stored = torch.rand((columns, rows) if letter == "T" else (rows, columns), dtype=kind, device="cuda") - 0.5
+            made.append(stored.T if letter == "T" else stored)
+        self.sides = tuple(made)
+        self.out, self.peer = (torch.empty((shape.m, shape.n), dtype=kind, device="cuda") for _ in range(2))
+        self.calls = {"portatile": self._ours, "peer": self._theirs}
+        for call in (self._ours, self._ours, self._theirs):  # an untuned product that comes again may be timed first
+            call()
+        torch.cuda.synchronize()
+        self.check((self.out - self.peer).abs().max(), selector)
+
+    def _ours(self) -> None:
+        portatile.matmul(*self.sides, out=self.out, device=self._selector)
+
+    def _theirs(self) -> None:
+        self._torch.mm(*self.sides, out=self.peer)
+
+    def check(self, error: Any, where: str) -> None:
+        """End the bench where the largest error is too large."""
+        allowed = 8 * self._shape.k * float(np.finfo(self._shape.dtype).eps)
+        if not float(error) <= allowed:
+            raise SystemExit(f"{self._shape} is wrong on {where}: {float(error)} of {allowed}")
+
+    def repeated(self, name: str, count: int) -> Callable[[], float]:
+        """What gives the seconds of a call, of so many one after the other."""
 
         def run() -> float:
-            self._clock.fill(self._ahead, b"\x00\x00\x80\x3f")
-            return back_to_back(self._queue, self._clock, call, count)
+            self._torch.cuda.synchronize()
+            started = time.perf_counter()
+            for _ in range(count):
+                self.calls[name]()
+            self._torch.cuda.synchronize()
+            return (time.perf_counter() - started) / count
+
+        return run
+
+    def replay(self, name: str, count: int) -> Callable[[], float]:
+        """What gives the seconds of a call, of so many in a replayed graph; raises RuntimeError for what cannot be captured."""
+        torch, stream = self._torch, self._torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            self.calls[name]()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(count):
+                self.calls[name]()
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+        def run() -> float:
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            return float(begin.elapsed_time(end)) * 1e-3 / count
 
         return run
 
 
 def on_gpu(shape: Shape, selector: str, bursts: Sequence[Bursts] = ()) -> dict[str, Any]:
-    """Samples through PyTorch tensors: ``device`` and ``arrays`` of portatile and of cuBLAS, seconds a call; and those of ``bursts``."""
-    import torch
-
-    kind = getattr(torch, shape.dtype)
-    made = []
-    for rows, columns, letter in ((shape.m, shape.k, shape.trans[0]), (shape.k, shape.n, shape.trans[1])):
-        stored = torch.rand((columns, rows) if letter == "T" else (rows, columns), dtype=kind, device="cuda") - 0.5
-        made.append(stored.T if letter == "T" else stored)
-    (a, b), c, peer = (
-        made,
-        torch.empty((shape.m, shape.n), dtype=kind, device="cuda"),
-        torch.empty((shape.m, shape.n), dtype=kind, device="cuda"),
-    )
-
-    def ours() -> None:
-        portatile.matmul(a, b, out=c, device=selector)
-
-    def theirs() -> None:
-        torch.mm(a, b, out=peer)
-
-    ours()
-    ours()  # an untuned product that comes again may be timed first
-    theirs()
-    torch.cuda.synchronize()
-    allowed = 8 * shape.k * float(torch.finfo(kind).eps)
-    error = float((c - peer).abs().max())
-    if not error <= allowed:
-        raise SystemExit(f"{shape} is wrong: {error} of {allowed}")
-
-    def repeated(call: Callable[[], None], count: int) -> Callable[[], float]:
-        def run() -> float:
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            for _ in range(count):
-                call()
-            torch.cuda.synchronize()
-            return (time.perf_counter() - started) / count
-
-        return run
-
-    once = statistics.median(repeated(theirs, 5)() for _ in range(3))
+    """Samples through PyTorch tensors: ``device`` and ``arrays`` of portatile and of cuBLAS, seconds a call; and those of ``bursts``,
+    each beside the same samples of the peer.
+    """
+    product = Tensors(shape, selector)
+    once = statistics.median(product.repeated("peer", 5)() for _ in range(3))
     count = max(3, min(50, round(2e-3 / once)))
-    found: dict[str, Any] = {"arrays": turns({"portatile": repeated(ours, count), "peer": repeated(theirs, count)})}
-    replays = {}
+    found: dict[str, Any] = {"arrays": turns({name: product.repeated(name, count) for name in product.calls})}
     try:
-        for name, call in (("portatile", ours), ("peer", theirs)):
-            stream = torch.cuda.Stream()
-            with torch.cuda.stream(stream):
-                call()
-            stream.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream):
-                for _ in range(count):
-                    call()
-            replays[name] = graph
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-
-        def replay(name: str) -> Callable[[], float]:
-            def run() -> float:
-                begin.record()
-                replays[name].replay()
-                end.record()
-                end.synchronize()
-                return float(begin.elapsed_time(end)) * 1e-3 / count
-
-            return run
-
-        found["device"] = turns({name: replay(name) for name in replays}, ROUNDS)
-        for burst in bursts:
-            calls = {"portatile": burst.call(a, b, peer, allowed), "peer": replay("peer")}
-            found[f"buffers on {burst.device.info.backend}"] = turns(calls, ROUNDS)
+        replays = {name: product.replay(name, count) for name in product.calls}
     except RuntimeError as error:
-        found["capture"] = str(error).splitlines()[0]
-        torch.cuda.synchronize()
-    return found
+        return found | {"capture": str(error).splitlines()[0]}
+    taken = turns(replays | {burst.way: burst.call(product) for burst in bursts})
+    return found | {"device": _beside_peer(taken, "portatile")} | {burst.way: _beside_peer(taken, burst.way) for burst in bursts}
+
+
+def _beside_peer(taken: dict[str, list[float]], name: str) -> dict[str, list[float]]:
+    return {"portatile": taken[name], "peer": taken["peer"]}
 
 
 def on_cpu(shape: Shape, selector: str | None) -> dict[str, Any]:
@@ -250,14 +271,18 @@ def on_cpu(shape: Shape, selector: str | None) -> dict[str, Any]:
     return {"arrays": turns({name: repeated(call) for name, call in calls.items()})}
 
 
-def ratio(samples: dict[str, list[float]]) -> float:
-    """The peer's median over portatile's."""
-    return statistics.median(samples["peer"]) / statistics.median(samples["portatile"])
-
-
 def ways(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The ways in which rows were timed."""
-    return [way for way in ("device", "arrays", "buffers on cuda", "buffers on opencl") if any(row.get(way) for row in rows)]
+    return [way for way in ("device", "arrays", *BACKENDS, OPENCL_OVER_CUDA) if any(row.get(way) for row in rows)]
+
+
+def ratios(samples: dict[str, dict[str, list[float]]]) -> dict[str, float]:
+    """Of each way of timing the peer's median over portatile's; and that of Buffers on CUDA over that of Buffers on OpenCL."""
+    found = {way: statistics.median(taken["peer"]) / statistics.median(taken["portatile"]) for way, taken in samples.items()}
+    if all(way in samples for way in BACKENDS):
+        cuda, opencl = (statistics.median(samples[way]["portatile"]) for way in BACKENDS)
+        found[OPENCL_OVER_CUDA] = cuda / opencl
+    return found
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -279,13 +304,13 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     found = []
     for dtype in dict.fromkeys(row["dtype"] for row in rows):
         for way in ways(rows):
-            for name, belongs in classes.items() if way in ("device", "arrays") else [("all", classes["all"])]:
-                ratios = [row[way] for row in rows if row["dtype"] == dtype and row.get(way) and belongs(row)]
-                if ratios:
-                    least = f"{min(ratios):.2f}"
-                    shares = [f"{100 * sum(r >= limit for r in ratios) / len(ratios):.0f} %" for limit in (0.92, 0.85)]
-                    mean = f"{statistics.geometric_mean(ratios):.3f}"
-                    found.append((f"{dtype} {way}: {name}", str(len(ratios)), mean, *shares, least))
+            short = ("all", "peer under 20 us", "peer 20 to 100 us", "peer 0.1 to 1 ms", "peer above 1 ms")
+            for name in classes if way in ("device", "arrays") else short:
+                known = [row[way] for row in rows if row["dtype"] == dtype and row.get(way) and classes[name](row)]
+                if known:
+                    shares = [f"{100 * sum(one >= limit for one in known) / len(known):.0f} %" for limit in (0.92, 0.85)]
+                    mean = f"{statistics.geometric_mean(known):.3f}"
+                    found.append((f"{dtype} {way}: {name}", str(len(known)), mean, *shares, f"{min(known):.2f}"))
     return found
 
 
@@ -300,6 +325,7 @@ def main() -> None:
     options.add_argument("--sizes", default="32,10000", help="least and largest side")
     options.add_argument("--dtype", default="float32,float64")
     options.add_argument("--buffers", nargs="*", default=[], metavar="DEVICE", help="devices whose own Buffers are timed too")
+    options.add_argument("--bursts", type=int, default=10000, help="how many of the products are timed in them")
     options.add_argument("--seconds", type=float, default=math.inf, help="stop drawing shapes after so long")
     options.add_argument("--worst", type=int, default=12, help="how many of the slowest to list")
     asked: argparse.Namespace = options.parse_args()
@@ -307,17 +333,18 @@ def main() -> None:
     chosen = device.get(asked.device)
     shapes = draw(asked.seed, asked.count, low, high, asked.dtype.split(","))
     bursts = [Bursts(selector) for selector in asked.buffers]
-    infos = {one.info.id: one.info for one in (chosen, *(burst.device for burst in bursts))}
-    print(f"compiled in {compile_all(shapes, list(infos.values())):.0f} s", file=sys.stderr)
+    infos = {burst.device.info: asked.bursts for burst in bursts} | {chosen.info: len(shapes)}
+    print(f"compiled in {compile_all(shapes, infos):.0f} s", file=sys.stderr)
     rows, started = [], time.monotonic()
     with until_stopped():
-        for shape in shapes:
+        for number, shape in enumerate(shapes):
             if time.monotonic() - started > asked.seconds:
                 print(f"{len(rows)} of {len(shapes)} shapes within {asked.seconds:g} s", file=sys.stderr)
                 break
-            samples = on_cpu(shape, asked.device) if chosen.info.kind == "cpu" else on_gpu(shape, chosen.info.id, bursts)
+            mine = bursts if number < asked.bursts else ()
+            samples = on_cpu(shape, asked.device) if chosen.info.kind == "cpu" else on_gpu(shape, chosen.info.id, mine)
             row = {**shape._asdict(), "capture": samples.pop("capture", ""), "samples": samples}
-            row |= {way: ratio(taken) for way, taken in samples.items()}
+            row |= ratios(samples)
             timed = samples.get("device", samples["arrays"])
             rows.append(row | {"peer_us": statistics.median(timed["peer"]) * 1e6})
     failed = [row for row in rows if row["capture"]]

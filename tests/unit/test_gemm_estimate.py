@@ -13,7 +13,8 @@ from portatile import select, workloads
 from portatile.records import DeviceInfo, Problem, from_json
 from portatile.trials import Trial
 from portatile.workloads.gemm.forms.gpu import estimate, fit, ranking, timings, variants
-from portatile.workloads.gemm.forms.gpu.costs import known
+from portatile.workloads.gemm.forms.gpu.costs import SHIPPED as SHIPPED_MODELS
+from portatile.workloads.gemm.forms.gpu.costs import known, read
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 
 GEMM = workloads.get("gemm")
@@ -73,15 +74,64 @@ def test_more_work_takes_longer(backend: str, dtype: str) -> None:
 
 @BACKENDS
 @DTYPES
+def test_rows_that_are_not_aligned_take_longer(backend: str, dtype: str) -> None:
+    """Rows of C that vectors do not divide, and rows of an operand that begin in the middle of what memory reads together."""
+    info, place = h200(backend), 3
+    known_kind = kind(gemm([512, 512, 512], dtype, "NT"), info)
+    point = next(one for one in variants.stagings(known_kind, known_kind.tiles[place].point) if one.KEEP or dtype == "float64").of(
+        known_kind.tiles[place].point
+    )
+    sector = 32 // (4 if dtype == "float32" else 8)
+    whole, ragged = (estimated(gemm([4000, n, 64], dtype, "NT"), info, point, place) for n in (4000, 3999))
+    assert ragged > 1.02 * whole
+    whole, torn = (estimated(gemm([800, 800, k], dtype, "NT"), info, point, place) for k in (125 * sector, 125 * sector - sector // 2))
+    assert torn > 1.02 * whole
+
+
+def test_large_clusters_find_room_on_parts_of_the_device_only() -> None:
+    """Of 132 multiprocessors 128: what fills all of them takes two rounds."""
+    info, case, place = h200("cuda"), gemm([32 * 33, 32 * 8, 2048], "float32"), 0
+    point = replace(kind(case, info).tiles[place].point, KEEP=True, SPLIT_K=4)
+    costs = known(info, "float32")
+    assert costs is not None
+    shape, cluster = estimate.shape_of(case, info), variants.columns_of(kind(case, info), [(place, replace(point, CLUSTER=4), 0.0)])
+    here, larger = (float(estimate.microseconds(replace(shape, units=units), cluster, costs)[0]) for units in (132, 144))
+    assert here > larger
+
+
+def test_a_model_from_before_a_constant_was_known_is_read() -> None:
+    model = read(next(SHIPPED_MODELS.glob("sm_90.json")))
+    former = {name: value for name, value in model.costs["CUDA C++"]["float32"].items() if name not in ("ragged", "torn", "first")}
+    costs = replace(model, costs={"CUDA C++": {"float32": former}}).of("CUDA C++", "float32")
+    assert costs is not None
+    assert min(costs.ragged, costs.torn, costs.first) > 0
+
+
+@BACKENDS
+@DTYPES
 def test_few_tiles_share_the_sum_and_many_do_not(backend: str, dtype: str) -> None:
     info = h200(backend)
     limit = info.local_memory if backend == "cuda" else 226 * 1024
     few, many = (ranking.fastest(gemm(sizes, dtype), info, limit) for sizes in ([64, 64, 50000], [1500, 1500, 500]))
     assert few is not None
     assert many is not None
-    assert few.SPLIT_K >= 16
+    assert few.SPLIT_K >= 12
     assert many.SPLIT_K == 1
     assert ranking.fastest(gemm([64, 64, 64], dtype), info, 1024) is None, "no tile is so small"
+
+
+@BACKENDS
+@DTYPES
+def test_no_two_candidates_share_k_alike(backend: str, dtype: str) -> None:
+    """A split that leaves a group without steps of k is another one that has fewer groups."""
+    info = h200(backend)
+    costs = known(info, dtype)
+    assert costs is not None
+    case = gemm([32, 276, 668], dtype)
+    found = ranking.candidates(case, info, 226 * 1024, costs)
+    points = [found.point(which) for which in range(len(found))]
+    assert len({point.SPLIT_K for point in points}) > 3
+    assert all(point.passes(668).parts == point.SPLIT_K for point in points if not point.TAIL)
 
 
 @DTYPES

@@ -72,6 +72,15 @@ def test_terms_are_chosen_for_large_products() -> None:
             assert not WORKLOAD.note(case, config, device)
 
 
+def test_what_is_expected_of_the_native_product_is_the_estimate_of_its_form() -> None:
+    """Not a rate that only large products reach: 64 rows of a tile compute 40, and terms win sooner."""
+    square, narrow = problem(4096, 4096, 4096), problem(8000, 136, 7320)
+    for case, least, most in ((square, 0.7, 1.2), (narrow, 1.1, 2.0)):
+        formula = choice.native_us(case.sizes["m"] * case.sizes["n"] * case.sizes["k"], HOPPER)
+        assert least * formula < choice.native(case, HOPPER) < most * formula
+    assert choice.native(square, replace(AMPERE, vendor="someone else")) == choice.native_us(4096**3, AMPERE)
+
+
 def test_the_bound_is_no_larger_than_the_native_one() -> None:
     """From where terms are chosen by themselves; the native one grows with every term, theirs much less."""
     gemm = workloads.get("gemm")

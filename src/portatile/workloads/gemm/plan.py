@@ -12,7 +12,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
 from portatile.workload import packed_layout
-from portatile.workloads.gemm import epilogue, reals
+from portatile.workloads.gemm import epilogue, packing, reals
 from portatile.workloads.gemm.forms.gpu.stream import Stream
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
 from portatile.workloads.gemm.point import Cut, Place, Point, declaration
@@ -232,10 +232,15 @@ class _Steps:
         """The launches that pack, copy or convert A and B, and the product's arguments for both."""
         steps: list[Launch] = []
         args: list[Arg] = []
+        together = self.batch is None and self.triangle is None and packing.takes_both(self.problem, self.point)
+        if together:
+            launch, panels = packing.both(self.problem, self.point, self.depth, self.names)
+            steps.append(launch)
+            self.temporaries += panels
         for name, across in (("a", self.m), ("b", self.n)):
             memory, layout = self.names[name], self.problem.layout[name]
             if self.point.packs(name):
-                steps.append(self._pack(name, across))
+                steps += [] if together else [self._pack(name, across)]
                 memory, layout = f"{name}_panels", Layout((0, 1))
             elif pitch := self.point.lines(self.problem, name):
                 steps.append(self._lines(name, across, pitch))
@@ -334,7 +339,10 @@ class _Steps:
         facts["EIGHT"] = serial and self.device.can.half_vectors and reals.types_of(self.problem).operand.name == "float16"
         if self.point.PANELS:
             facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
-        source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)
+        values = {**_types(self.problem), **facts}
+        source = (
+            load(self.point.FILE, "pack.cl", defines, **values) if self.point.PANELS else _beside(self.point, "pack.cl", defines, **values)
+        )
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
             factor(self.problem, "alpha"),

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from math import ceil
 
 from portatile.records import Config, DeviceInfo, Problem
 from portatile.workloads.gemm import units
+from portatile.workloads.gemm.forms.gpu import default as gpu
 from portatile.workloads.gemm_terms import error, points
 
 LEAST_K = 256
 """Steps of k from which terms are chosen without tuning: the times on paper are those of long sums."""
 
 # In multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit: the native ones of an
-# H200, those of terms by least squares of the logarithms of 36 products of random shapes on an H100 (bench/random_shapes.py).
+# H200, those of terms by least squares of the logarithms of 36 products of random shapes on an H100 (bench/random_shapes.py); since then
+# the largest elements are found sooner, which is in the launches.
 _NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
 _RATES = {"hopper": 1.03e6, "matrix": 0.37e6}  # while a tile is multiplied
 _STREAM = 1.7e4  # both operands read twice, their terms written
-_LAUNCH = {"native": 6.0, "terms": 44.0}
+_LAUNCH = {"native": 6.0, "terms": 28.0}
 _ENDED, _LOOSE = 2.9e-4, 4.9e-4  # to begin and to store a tile, an element of it; more for an element of C whose rows are not aligned
 _FILLED = 0.85  # of the device, by the native product
 
@@ -25,7 +27,7 @@ _FILLED = 0.85  # of the device, by the native product
 def default(problem: Problem, device: DeviceInfo) -> Config:
     """The fastest tile where it wins, else the native product."""
     took, config = _best(problem, device)
-    return config if took < native(problem, device) else points.config(points.NATIVE)
+    return config if took < math.inf and took < native(problem, device) else points.config(points.NATIVE)
 
 
 def wins(problem: Problem, device: DeviceInfo) -> bool:
@@ -50,12 +52,13 @@ def least(problem: Problem, device: DeviceInfo) -> float:
 
 
 def native(problem: Problem, device: DeviceInfo) -> float:
-    """Microseconds that the native product takes where it fills the device but for a fifth."""
-    return native_us(problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"], device)
+    """Microseconds that are expected of the native product."""
+    expected = gpu.expected(problem, device) if min(problem.sizes.values()) > 0 else None
+    return native_us(problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"], device) if expected is None else expected
 
 
 def native_us(multiply_adds: float, device: DeviceInfo) -> float:
-    """Microseconds of so many multiply-adds in one native product."""
+    """Microseconds of so many multiply-adds in one native product that fills the device but for a fifth."""
     return _LAUNCH["native"] + multiply_adds / (_FILLED * _NATIVE * device.compute_units)
 
 
@@ -69,7 +72,7 @@ def _fast(device: DeviceInfo) -> bool:
 def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
     """Microseconds of the fastest tile, and its configuration; infinite where none is as accurate as the native product."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
-    best: tuple[float, Config] = (float("inf"), points.config(points.NATIVE))
+    best: tuple[float, Config] = (math.inf, points.config(points.NATIVE))
     if k < LEAST_K or min(problem.sizes.values()) == 0 or not _fast(device):
         return best
     count = max(device.compute_units, 1)
@@ -83,7 +86,7 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
         for split in (1, 2, 4, 8):
             if split > 1 and (k < points.LEAST * split or tiles * split > count):
                 break
-            waves = ceil(tiles * split / count)
+            waves = math.ceil(tiles * split / count)
             took = _LAUNCH["terms"] + beside_us + waves * point.rows * point.columns * (k / split / (narrow * _RATES[form]) + _ENDED)
             took += 3.0 + 2.6e-4 * split * m * n / count if split > 1 else 0.0
             if took < best[0]:

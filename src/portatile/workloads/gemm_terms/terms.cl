@@ -30,11 +30,25 @@
 {# where its elements of the square from step `start` on begin, and element s of them; there are none from step `end` on #}
 {% macro begins(start) %}at + (fast ? (long)below * ld + {{ start }} + x : (long)({{ start }} + y) * ld + beside){% endmacro %}
 {% macro element(s, start, end) %}(fast ? below + 4 * {{ s }} < across && {{ start }} + x < {{ end }} : {{ start }} + y + 4 * {{ s }} < {{ end }} && beside < across) ? from[(long)(4 * {{ s }}) * ld] : 0.0f{% endmacro %}
+{# what becomes of its elements of the square from step `start` on: of a whole one all are read without asking where the operand ends, for
+   compilers make a branch of each question, and wait for one element before they ask for the next #}
+{% macro each(start, end, before, behind) %}
+        if ({{ start }} + 64 <= {{ end }} && first + 64 <= across) {
+#pragma unroll
+            for (int s = 0; s < 16; ++s)
+                {{ before }}from[(long)(4 * s) * ld]{{ behind }};
+        } else {
+#pragma unroll
+            for (int s = 0; s < 16; ++s)
+                {{ before }}({{ element("s", start, end) }}){{ behind }};
+        }
+{% endmacro %}
 {% macro operands() %}
 __global const float* restrict a_base, const long a_offset, const int lda,
 {{- " " }}__global const float* restrict b_base, const long b_offset, const int ldb
 {%- endmacro %}
 
+MIN_GROUPS(4)
 __kernel __attribute__((reqd_work_group_size(64, 4, 1)))
 void terms_maxima(const int m, const int n, const int k, const int chunk, const float alpha,
                   {{ operands() }},
@@ -51,12 +65,10 @@ void terms_maxima(const int m, const int n, const int k, const int chunk, const 
 #pragma unroll
     for (int s = 0; s < 16; ++s)
         best[s] = 0;
+#pragma unroll 1
     for (int start = k0; start < k1; start += 64) {
         __global const float* from = {{ begins("start") }};
-#pragma unroll
-        for (int s = 0; s < 16; ++s)
-            best[s] = max(best[s], as_uint({{ element("s", "start", "k1") }}) & 0x7fffffffu);
-    }
+{{ each("start", "k1", "best[s] = max(best[s], as_uint(", ") & 0x7fffffffu)") }}    }
 #pragma unroll
     for (int s = 0; s < 16; ++s)
         found[fast ? y + 4 * s : x][fast ? x : y + 4 * s] = best[s];
@@ -101,10 +113,7 @@ void terms_split(const int m, const int n, const int k, const int pitch, const i
     const long plane = (long)across * (pitch / 2);
     for (int k0 = start; k0 < end; k0 += 64) {
         __global const float* from = {{ begins("k0") }};
-#pragma unroll
-        for (int s = 0; s < 16; ++s)
-            square[fast ? y + 4 * s : x][fast ? x : y + 4 * s] = {{ element("s", "k0", "k") }};
-        barrier(CLK_LOCAL_MEM_FENCE);
+{{ each("k0", "k", "square[fast ? y + 4 * s : x][fast ? x : y + 4 * s] = ", "") }}        barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 2
         for (int s = 0; s < 64; s += 8) {  // 32 pairs of a row, 8 rows at a time
             const int row = item / 32 + s, pair = item % 32, scale = scale_of[row];

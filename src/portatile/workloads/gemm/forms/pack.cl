@@ -37,6 +37,9 @@ __kernel __attribute__((reqd_work_group_size(32, 8, 1)))
 void gemm_pack(const int across, const int k, const int depth, const {{ factor }} alpha,
                __global const {{ stored }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }}{{ block_parameters(NAME) if BLOCK }})
 {
+{% if EARLY %}
+    AFTER_PREVIOUS();
+{% endif %}
 {% if BATCH %}
     base += (long)get_group_id(2) * base_batch;
     panels += (long)get_group_id(2) * panels_batch;

@@ -24,9 +24,12 @@ class Costs:
     """The constants of the time estimate for a device, a compiler and a precision.
 
     Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
-    ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
-    ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``transposed``, ``kept``. Multiply-adds: ``columns``, ``elements``,
-    ``dots`` for each element that is copied so; ``held``: the part of that where elements go through registers. ``exchange``, in 1e-5
+    ``drain`` for each kilobyte of a tile that is stored while no other group multiplies, ``arrive`` until a tile's last group knows that it
+    is, ``gather`` until a cluster's groups have met. Megabytes a microsecond: ``packed``, ``added``, ``cached``, ``read``, ``stored``, and
+    of one group ``first`` of the stages before it multiplies, ``alone`` of sums that the last one of four warps adds, ``gathered`` of those
+    of a cluster. Factors of the multiply-adds: ``transposed``, ``kept``; of the time to store C: ``ragged``, where its rows are not
+    aligned. Multiply-adds: ``columns``, ``elements``, ``dots`` for each element that is copied so, ``torn`` for each of rows that begin in
+    the middle of what memory reads together; ``held``: the part of that where elements go through registers. ``exchange``, in 1e-5
     microseconds, for each of C in each part of a group. ``warps``: beside how many idle ones half the rate is reached. ``rates``: of the
     tiles that ``tiles.tiles`` gives, a part of what the units can do: ``products`` in a microsecond on a multiprocessor, which follow from
     its clock.
@@ -53,6 +56,17 @@ class Costs:
     rates: tuple[float, ...]
     products: float
     held: float = 0.9
+    arrive: float = 2.5
+    alone: float = 0.055
+    gather: float = 2.5
+    gathered: float = 0.3
+    first: float = 0.2
+    ragged: float = 1.5
+    torn: float = 2.0
+
+    def filled(self, across: Any, steps: Any, itemsize: int) -> Any:
+        """Microseconds until groups multiply whose tiles have so many rows and columns together, and so many steps of k before that."""
+        return self.fill + 1e-6 * across * steps * itemsize / self.first
 
 
 NAMES = tuple(field.name for field in fields(Costs) if field.name not in ("rates", "products"))

@@ -67,6 +67,13 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu
     yield from timings.candidates(problem, device, local_limit(device), known, count)
 
 
+def expected(problem: Problem, device: DeviceInfo) -> float | None:
+    """Microseconds that the estimate expects of the fastest point; None where it does not know the device's units."""
+    known = costs.known(device, problem.dtype) if _estimated(problem, device) else None
+    took = None if known is None else ranking.candidates(problem, device, local_limit(device), known).took
+    return None if took is None or not len(took) else float(took.min())
+
+
 def loss(problem: Problem, device: DeviceInfo) -> float:
     """Little where the default comes from an estimate that was fitted to timings of such a device."""
     return _ESTIMATED_LOSS if _estimated(problem, device) else UNKNOWN_LOSS

@@ -17,15 +17,15 @@ from portatile.workloads.gemm.capabilities import clusters, joins
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.triangle import count
-from portatile.workloads.gemm.forms.gpu.variants import WAYS, Columns, Floats, Ints, Kind
+from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
 _WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
-_ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
-_JOINED = 4
-_GATHER = 3.0  # microseconds in which a cluster's groups add up their sums
+_JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
+_CLUSTERED, _PART = 4, 16  # groups of a cluster from which multiprocessors are left over beside a multiple of so many
+_VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
 
 
@@ -33,7 +33,8 @@ _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares f
 class Shape:
     """The sizes of a problem, or of many as columns, and how many multiprocessors there are.
 
-    ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted.
+    ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted. ``ragged``: rows of C are not aligned to vectors.
+    ``torn``: rows of A, of B begin in the middle of what memory reads together.
     """
 
     m: int | Ints
@@ -42,12 +43,22 @@ class Shape:
     itemsize: int
     units: int | Ints
     zeros: str = ""
+    ragged: bool | Bools = False
+    torn_a: bool | Bools = False
+    torn_b: bool | Bools = False
+
+
+COLUMNS = ("m", "n", "k", "units", "ragged", "torn_a", "torn_b")
+"""What problems of one element type differ in."""
 
 
 def shape_of(problem: Problem, device: DeviceInfo, zeros: str = "") -> Shape:
     """The sizes of a problem on a device."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
-    return Shape(m, n, k, problem.itemsize, max(device.compute_units, 1), zeros)
+    vector = _VECTOR // problem.itemsize
+    ragged = problem.sizes["n"] % vector != 0 or problem.layout["c"].vector_width(problem.itemsize) < vector
+    torn_a, torn_b = (problem.layout[name].strides[0] * problem.itemsize % _SECTOR != 0 for name in "ab")
+    return Shape(m, n, k, problem.itemsize, max(device.compute_units, 1), zeros, ragged, torn_a, torn_b)
 
 
 def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
@@ -79,7 +90,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     parts = _ceil(shape.k, chunk)
     area = v.rows * v.columns
     multiplied = area / np.array(costs.rates)[v.place] * _slower(v, costs)
-    work = (multiplied * _steps(shape, chunk, parts) + _copies(v, costs) * chunk) / costs.products
+    work = (multiplied * _steps(shape, chunk, parts) + _copies(shape, v, costs) * chunk) / costs.products
     wait = costs.wait * chunk / v.deep / np.maximum(v.stages - 1, 1)
 
     def busy(count: Ints) -> Floats:
@@ -89,27 +100,29 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
         return np.where(count > 0, ((count * work / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT), 0.0)
 
     drain = np.where(v.groups == 1, costs.drain * 1e-3 * area * itemsize, 0.0)
+    fill: Floats = costs.filled(v.rows + v.columns, np.minimum(v.deep * (v.stages - 1), chunk), itemsize)
     c = 1e-6 * shape.m * shape.n * itemsize * (0.5 if shape.zeros == "c" else 1.0)
+    stored = costs.stored / np.where(shape.ragged, costs.ragged, 1.0)
     began = costs.launch + _packing(shape, v, costs)
     waves = _ceil(tiles, np.maximum(v.tail, 1) * units) * (1 - v.saved)
-    with_tail = began + costs.add + waves * busy(v.tail) + (costs.fill + drain) * (waves + 1) + c / costs.stored
+    with_tail = began + costs.add + waves * busy(v.tail) + (fill + drain) * (waves + 1) + c / stored
 
-    each = _ceil(tiles * parts, units)
+    there = np.where(v.cluster >= _CLUSTERED, np.maximum(units - units % _PART, 1), units)
+    each = _ceil(tiles * parts, there)
     rounds, rest = each // v.groups, each % v.groups
-    rounds_took = rounds * busy(v.groups) + busy(rest)
+    rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, tiles * parts) if shape.zeros else 1.0)
     copied = 1e-6 * tiles * parts * (v.rows + v.columns) * chunk * itemsize / costs.cached
     read = 1e-6 * (shape.m + shape.n) * shape.k * itemsize / costs.read
     took = began + (
-        (costs.fill + drain) * (rounds + (rest > 0))
+        (fill + drain) * (rounds + (rest > 0))
         + np.maximum(np.maximum(rounds_took, copied), read)
-        + c * np.where(v.cluster > 1, 1, parts) / costs.stored
+        + c * np.where(v.cluster > 1, 1, parts) / stored
     )
     took += costs.exchange * 1e-5 * area * (v.teams - 1) * itemsize / 4 * each
-    if shape.zeros:
-        took *= _uneven(shape, v, tiles * parts)
-    alone = _ARRIVE + 1e-6 * area * itemsize * parts / (_ALONE * np.sqrt(v.warps / _JOINED))
+    alone = costs.arrive + 1e-6 * area * itemsize * parts / (costs.alone * np.sqrt(v.warps / _JOINED))
     launched = costs.add + c * (parts + 1) / costs.added
-    ended = np.where(v.cluster > 1, _GATHER, np.where(parts == 1, 0.0, np.where(v.join, alone, launched)))
+    gathered = costs.gather + 1e-6 * area * itemsize * (v.cluster - 1) / costs.gathered
+    ended = np.where(v.cluster > 1, gathered, np.where(parts == 1, 0.0, np.where(v.join, alone, launched)))
     return np.where(v.tail > 0, with_tail, took + ended)
 
 
@@ -140,19 +153,22 @@ def _slower(v: Columns, costs: Costs) -> Floats:
     return np.asarray(by_way[v.ways_a] * by_way[v.ways_b])
 
 
-def _copies(v: Columns, costs: Costs) -> Floats:
-    """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors."""
+def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
+    """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors of whole sectors."""
     by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements") else 0.0 for name in WAYS])
+    whole = np.array([costs.torn if name in ("free", "kept", "transposed") else 0.0 for name in WAYS])
     held_a, held_b = (np.where(held, costs.held, 1.0) for held in (v.held_a, v.held_b))
-    return by_way[v.ways_a] * v.rows * v.loose_a * held_a + by_way[v.ways_b] * v.columns * v.loose_b * held_b
+    of_a = by_way[v.ways_a] * v.loose_a * held_a + whole[v.ways_a] * shape.torn_a
+    of_b = by_way[v.ways_b] * v.loose_b * held_b + whole[v.ways_b] * shape.torn_b
+    return np.asarray(of_a * v.rows + of_b * v.columns)
 
 
 def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:
-    """Microseconds of the launches that pack."""
+    """Microseconds of the launch that packs."""
     packed = WAYS.index("packed")
     moved = np.where(v.ways_a == packed, 2e-6 * shape.m * shape.k * shape.itemsize, 0.0)
     moved = moved + np.where(v.ways_b == packed, 2e-6 * shape.n * shape.k * shape.itemsize, 0.0)
-    return costs.pack * v.packs + moved / costs.packed
+    return costs.pack * np.minimum(v.packs, 1) + moved / costs.packed
 
 
 def _uneven(shape: Shape, v: Columns, count: Ints) -> Floats:

@@ -223,7 +223,7 @@ class Gpu(Point):
     )
     SPLIT_K: int = parameter(
         1,
-        (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64),
+        (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64),
         "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
         tried=(SHARES_K,),
     )

@@ -50,7 +50,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *
     if not len(found):
         return None
     # until the caller sees the result: launches take the host as long
-    host = (found.columns.launches + found.columns.packs) * device.can.launch_us
+    host = (found.columns.launches + np.minimum(found.columns.packs, 1)) * device.can.launch_us
     return found.point(int(np.lexsort((found.took, np.maximum(found.took, host)))[0]))
 
 
@@ -90,13 +90,15 @@ def _promises(shape: Shape, variants: Table, saved: Floats, costs: Costs) -> dic
 
 
 def _sensible(shape: Shape, variants: Table, v: Columns) -> np.ndarray:
-    """Which variants suit the sizes: k is split as far as there are multiprocessors for it."""
+    """Which variants suit the sizes: k is split as far as there are multiprocessors for it, and each group has a part of it."""
     units, fast, whole = shape.units, variants.kind.fast[1], variants.kind.whole[1]
     count = wanted(shape, v.rows, v.columns)
     sides = np.array([128])
     coarse = int(wanted(shape, sides, sides)[0])
     packs_b = np.array([staging.PACK_B for staging in variants.stagings], np.bool_)[v.staging]
     shared = (v.split == 1) | ((v.split * count <= _FULL * units) & (v.split * coarse <= 4 * units) & (v.split * _STEPS <= shape.k))
+    stages = -(-shape.k // (v.split * v.deep))  # of a group
+    shared &= -(-shape.k // (stages * v.deep)) == v.split
     cut = (v.tail == 0) | ((shape.m > v.rows) & (shape.k >= _CUT) & (count > v.tail * units) & ~np.isnan(v.saved))
     teams = (v.teams == 1) | (coarse <= 2 * units)
     slow = (v.teams > 1) & (v.columns >= _WIDE) & ~packs_b & (not (fast or whole))  # seen to take up to a third longer than estimated

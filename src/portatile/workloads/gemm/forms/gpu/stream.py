@@ -136,7 +136,8 @@ def _round(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int, groups:
     reached = warps / (warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
     copies = 1 + _COPIES * (1 / point.rows + 1 / point.columns)
     drain = costs.drain * 1e-3 * point.rows * point.columns * itemsize if tile.groups == 1 else 0.0
-    return groups * point.rows * point.columns * k / rate / costs.products / reached * copies + costs.fill + drain
+    fill: float = costs.filled(point.rows + point.columns, min(point.KB * (point.STAGES - 1), k), itemsize)
+    return groups * point.rows * point.columns * k / rate / costs.products / reached * copies + fill + drain
 
 
 def _wave(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int) -> float:

@@ -89,8 +89,8 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[Case]:
 def joined(timed: Sequence[Case]) -> tuple[estimate.Shape, variants.Columns]:
     """All rows of some problems of one element type, with the sizes of each."""
     counts = [len(case.took) for case in timed]
-    m, n, k, units = (np.repeat([getattr(case.shape, name) for case in timed], counts) for name in ("m", "n", "k", "units"))
-    return replace(timed[0].shape, m=m, n=n, k=k, units=units), variants.joined([case.columns for case in timed])
+    columns: dict[str, Any] = {name: np.repeat([getattr(case.shape, name) for case in timed], counts) for name in estimate.COLUMNS}
+    return replace(timed[0].shape, **columns), variants.joined([case.columns for case in timed])
 
 
 def designed() -> tuple[tuple[tuple[int, int, int], str], ...]:

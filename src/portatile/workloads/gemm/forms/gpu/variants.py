@@ -21,6 +21,7 @@ from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements")
 """How an operand comes to local memory: at no cost of its own, packed before, along k by vectors or by elements, transposed, across k."""
@@ -28,7 +29,7 @@ WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements")
 CLUSTERS = (2, 4, 8)
 """Groups that may add up their sums in each other's local memory."""
 
-SPLITS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
+SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 """Groups that share a tile's k."""
 
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
@@ -103,7 +104,7 @@ class Columns:
     teams: Ints
     groups: Ints
     split: Ints
-    join: NDArray[np.bool_]
+    join: Bools
     cluster: Ints
     tail: Ints
     saved: Floats
@@ -112,8 +113,8 @@ class Columns:
     ways_b: Ints
     loose_a: Floats
     loose_b: Floats
-    held_a: NDArray[np.bool_]
-    held_b: NDArray[np.bool_]
+    held_a: Bools
+    held_b: Bools
 
     def __len__(self) -> int:
         return len(self.place)

@@ -1,0 +1,46 @@
+// Packs both operands into panels in one launch, each as pack.cl packs one: the first groups of 32 x 8 move squares of A, the others of B.
+{# A's panels are `A_WIDTH` wide and hold rows, B's are `B_WIDTH` wide and hold columns. #}
+{% from "elements.cl" import nothing with context %}
+{% set both = "ab" %}
+{# a value that differs for A and B, known to the compiler where it does not #}
+{% macro either(of_a, of_b) %}{{ of_a if of_a == of_b else "(second ? %s : %s)" % (of_b, of_a) }}{% endmacro %}
+{% set fast = either(A_FAST | int, B_FAST | int) %}
+{% if real == "double" %}
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+{% endif %}
+
+__kernel __attribute__((reqd_work_group_size(32, 8, 1)))
+void gemm_pack(const int m, const int n, const int k, const int depth, const {{ real }} alpha,
+{% for x in both %}
+               __global const {{ real }}* restrict {{ x }}_base, const long {{ x }}_offset, const int ld{{ x }}, __global {{ real }}* restrict {{ x }}_panels{{ ")" if loop.last else "," }}
+{% endfor %}
+{
+    __local {{ real }} square[32][33];
+{% if EARLY %}
+    AFTER_PREVIOUS();
+{% endif %}
+    if ({{ nothing("alpha") }})  // must not read the operands
+        return;
+    const int x = (int)get_local_id(0), y = (int)get_local_id(1);
+    const int down = ((m - 1) / A_WIDTH + 1) * A_WIDTH, right = ((n - 1) / B_WIDTH + 1) * B_WIDTH, deep = (depth - 1) / 32 + 1;
+    const int squares_a = ((down - 1) / 32 + 1) * deep;
+    const int second = (int)get_group_id(0) >= squares_a, group = (int)get_group_id(0) - (second ? squares_a : 0);
+    const int across = second ? n : m, width = second ? right : down, squares = (width - 1) / 32 + 1, ld = second ? ldb : lda;
+    const int across0 = group % squares * 32, k0 = group / squares * 32, i = across0 + x;
+    __global const {{ real }}* from = second ? b_base + b_offset : a_base + a_offset;
+    if ({{ fast }})
+#pragma unroll
+        for (int step = 0; step < 32; step += 8) {
+            const int line = across0 + y + step;
+            square[y + step][x] = line < across && k0 + x < k ? from[(long)line * ld + k0 + x] : 0;
+        }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int panel = second ? i / B_WIDTH : i / A_WIDTH, pitch = second ? B_WIDTH : A_WIDTH;
+    __global {{ real }}* to = (second ? b_panels : a_panels) + (long)panel * depth * pitch + (i - panel * pitch);
+#pragma unroll
+    for (int step = 0; step < 32; step += 8) {
+        const int kk = k0 + y + step;
+        if (kk < depth && i < width)
+            to[(long)kk * pitch] = {{ fast }} ? square[x][y + step] : i < across && kk < k ? from[(long)kk * ld + i] : 0;
+    }
+}

@@ -1,0 +1,48 @@
+"""One launch that packs both operands of a product into panels, where work-groups move squares of them: see pack_both.cl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from portatile.device.target import EARLY_START
+from portatile.records import Arg, Launch, Problem, Temporary, Value
+from portatile.template import load
+from portatile.workloads.gemm.epilogue import block_of
+from portatile.workloads.gemm.passing import ceil_div, factor, matrix, real, scalar
+from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.reals import plain
+from portatile.workloads.gemm.storage import k_fast
+
+_SHARED = str(Path(__file__).parent / "forms" / "shared")  # beside it lie the texts that all forms use
+_SQUARE = 32  # rows and steps of k that a group moves
+_ROWS = 8  # of its work-items
+
+
+def takes_both(problem: Problem, point: Point) -> bool:
+    """Whether a point packs both operands, of plain reals, by groups that move squares of them."""
+    single = plain(problem) and not block_of(problem) and not (point.SERIAL or point.PANELS)
+    return single and point.packs("a") and point.packs("b")
+
+
+def both(problem: Problem, point: Point, depth: int, names: Mapping[str, str]) -> tuple[Launch, tuple[Temporary, ...]]:
+    """The launch, and the panels of A and B, ``depth`` steps of k deep; ``names`` are the operands'. The problem is one of plain reals."""
+    sides = {"a": (problem.sizes["m"], point.rows), "b": (problem.sizes["n"], point.columns)}
+    defines: dict[str, Value] = {f"{name.upper()}_WIDTH": width for name, (_, width) in sides.items()}
+    facts = {f"{name.upper()}_FAST": k_fast(problem, name) for name in sides}
+    early = EARLY_START in point.OPTIONS
+    source = load(_SHARED, "pack_both.cl", defines, real=real(problem), COMPLEX=False, EARLY=early, **facts)
+    args = [scalar(name, problem.sizes[name]) for name in "mnk"] + [scalar("depth", depth), factor(problem, "alpha")]
+    for name in sides:
+        args += [*matrix(names[name], "in", problem.layout[name]), Arg(f"{name}_panels", role="temporary")]
+    lengths = {name: ceil_div(across, width) * width for name, (across, width) in sides.items()}
+    groups = sum(ceil_div(length, _SQUARE) for length in lengths.values()) * ceil_div(depth, _SQUARE)
+    launch = Launch(
+        replace(source, options=point.OPTIONS if early else ()),
+        "gemm_pack",
+        (groups * _SQUARE, _ROWS, 1),
+        (_SQUARE, _ROWS, 1),
+        tuple(args),
+    )
+    return launch, tuple(Temporary(f"{name}_panels", length * depth * problem.itemsize) for name, length in lengths.items())
