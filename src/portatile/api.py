@@ -41,7 +41,7 @@ def devices() -> list[Device]:
 
 
 def get_device(selector: str | None = None) -> Device:
-    """The device that ``selector`` names (an id such as ``opencl:0:0``, or a part of a name or vendor), or the default one.
+    """The device that ``selector`` names (an id such as ``opencl:0:0``, a part of a name, ``cpu`` or ``gpu``), or the default one.
 
     Raises DeviceNotFoundError, which lists the known devices.
 

@@ -345,3 +345,10 @@ def test_show_compiles_a_t1_kernel_for_a_gpu_that_is_not_here(stage: str, tmp_pa
     captured = capsys.readouterr()
     assert "axpy" in captured.out
     assert "kernel:axpy for sm_90 on paper" in captured.err
+
+
+def test_show_knows_the_definitions_among_a_files_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = t1(tmp_path, CompilerOptions=["-DSCALE=23"])
+    (tmp_path / "axpy.cl").write_text(AXPY.replace("OPERATION", "SCALE * a * x[i] + y[i]"))
+    assert main(["show", str(path), "--stage", "preprocessed"]) == 0
+    assert "23 * a * x[i]" in capsys.readouterr().out

@@ -173,11 +173,17 @@ def _text(source: Source, stage: str, info: DeviceInfo) -> str:
     if stage == "template":
         return "\n".join([f"// {source.file}", *(f"#define {name} {value}" for name, value in source.defines), source.text])
     if stage == "preprocessed":
-        return f"// {source.file}\n{squeeze(preprocess(source.text, source.file, dict(source.defines), device.target(info).prelude))}"
+        return f"// {source.file}\n{squeeze(preprocess(source.text, source.file, _macros(source), device.target(info).prelude))}"
     if stage == "lowered":
         return device.target(info).lower(source)[0].text
     target = device.target(info, device.backends()[info.backend].assembly)
     return target.assembly(target.compile(*target.lower(source)))
+
+
+def _macros(source: Source) -> dict[str, str]:
+    """The definitions of a text, those among its build options too (``-Dradius=2``)."""
+    given = (option.removeprefix("-D").partition("=") for option in source.options if option.startswith("-D"))
+    return {**{name: value if equals else "1" for name, equals, value in given}, **dict(source.defines)}
 
 
 def squeeze(text: str) -> str:

@@ -45,7 +45,7 @@ COLD_COMPILER: Mapping[str, str] = {
 _CACHE_FOLDERS = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "NEO_CACHE_DIR")
 
 Selector = str | Sequence[str]
-"""A device by its id, name or vendor; several of them, or ``all``."""
+"""A device by its id, name, vendor, back end or kind; several of them, or ``all``."""
 
 EVERY = "all"
 """The selector of all devices."""
@@ -131,7 +131,7 @@ def _survey(name: str) -> Survey:
 
 
 def get(selector: str | None = None) -> Device:
-    """The device that ``selector`` names: an id, or a part of a name, vendor or platform, in any case.
+    """The device that ``selector`` names: an id, a part of a name, vendor or platform, a back end, or ``cpu`` or ``gpu``, in any case.
 
     Without one: ``PORTATILE_DEVICE``, else ``PYOPENCL_CTX`` as pyopencl reads it, else the best device: GPUs before
     CPUs, of the ways to one device that of the highest rank, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from portatile import cache, execute, select, store, workloads, workspaces
@@ -22,6 +22,8 @@ from portatile.runtime.deferred import waiting
 from portatile.runtime.untuned import Untuned
 from portatile.select import Choice
 
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 _MAX_PREPARED = 4096  # problems, each with its kernels
 _PATIENCE = 10.0  # seconds that the end of the interpreter waits for a call
 
@@ -70,16 +72,16 @@ class Engine:
         self.in_flight: list[object] = []  # see InFlight
         self.making = 0.0  # seconds in which problems were made ready so far
         self._streams: dict[int, Queue] = {}
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared: dict[str, Prepared] = {}  # this one and _legal by _key
         self._legal: dict[str, bool] = {}
         self._cache = cache.default()
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
         self._untuned = Untuned(device, self._cache, self._build, self._plan)
-        self._called: dict[str, Plan] = {}
-        self._settled_as: dict[str, Choice] = {}
-        self._best: dict[str, Choice] = {}
-        self._assembled: dict[Hashable, Assembled] = {}
+        self._called: dict[str, Plan] = {}  # flat plans of problems that other problems call, by the problem's key
+        self._best: dict[str, Choice] = {}  # what was tuned or is expected to be the fastest, by the problem's key
+        self._settled_as: dict[str, Choice] = {}  # what may be used of these choices, by the problem's key and the choice
+        self._assembled: dict[Hashable, Assembled] = {}  # plans that routines make, by their own keys
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
         self._workspaces = workspaces.Workspaces(device)
 
@@ -129,10 +131,8 @@ class Engine:
         key = self._key(problem, choice, None, None)
         legal = self._legal.get(key)
         if legal is None:
-            if len(self._legal) >= _MAX_PREPARED:
-                self._legal.clear()
             space = workloads.get(problem.workload).space(problem, self.device.info)
-            legal = self._legal[key] = space.violated(choice.config) is None
+            legal = _remember(self._legal, key, space.violated(choice.config) is None)
         return legal
 
     @staticmethod
@@ -162,11 +162,9 @@ class Engine:
         assembled = self._assembled.get(key)
         if assembled is None:
             with self.lock:
-                if len(self._assembled) >= _MAX_PREPARED:
-                    self._assembled.clear()
                 plan = make()
                 executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
-                assembled = self._assembled[key] = Assembled(executable)
+                assembled = _remember(self._assembled, key, Assembled(executable))
         return assembled
 
     def knows(self, key: Hashable) -> bool:
@@ -200,9 +198,7 @@ class Engine:
                 settled = self._settled(problem, best)[0]
             except ArgumentError:  # it has no plan
                 settled = best
-            if len(self._settled_as) >= _MAX_PREPARED:
-                self._settled_as.clear()
-            self._settled_as[key] = settled
+            _remember(self._settled_as, key, settled)
         return best if settled.config == best.config else settled
 
     def fits(self, device: Device) -> bool:
@@ -241,9 +237,7 @@ class Engine:
         best = self._best.get(problem.key)
         if best is None:
             best = select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
-            if len(self._best) >= _MAX_PREPARED:
-                self._best.clear()
-            self._best[problem.key] = best
+            _remember(self._best, problem.key, best)
         return best
 
     def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
@@ -281,6 +275,14 @@ class Engine:
 
     def _build(self, source: Source) -> Binary:
         return waiting.build(source, self.device, self._cache)
+
+
+def _remember(memo: dict[Key, Kept], key: Key, value: Kept) -> Kept:
+    """Keep a value, which is given back; a memo that holds too many begins anew."""
+    if len(memo) >= _MAX_PREPARED:
+        memo.clear()
+    memo[key] = value
+    return value
 
 
 _engines: dict[str, Engine] = {}

@@ -177,13 +177,14 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
         return Forecast(None, alone)
     size, period = parts
     starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", most=task.work)  # of a larger one it is more
-    together, best = (
-        Expected(about_in_time(size, period, {name: size / seconds for name, seconds in each.items()}) + (starting or _STARTING))
-        for each in (
-            {name: expected.seconds for name, expected in alone.items()},
-            {name: _at_best(expected) for name, expected in alone.items()},
-        )
-    )
+
+    def shared(seconds: Mapping[str, float]) -> Expected:
+        """What all take together where each takes ``seconds`` alone."""
+        speeds = {name: size / each for name, each in seconds.items()}
+        return Expected(about_in_time(size, period, speeds) + (starting or _STARTING))
+
+    together = shared({name: expected.seconds for name, expected in alone.items()})
+    best = shared({name: _at_best(expected) for name, expected in alone.items()})
     if little:
         return Forecast(together, alone, min(alone, key=lambda name: alone[name].seconds), little=little)
     return Forecast(together, alone, _quickest(best, _nearby(task, alone)))
