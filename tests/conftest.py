@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import defaultdict
@@ -56,6 +57,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"--shard: {error}") from None
     config.hook.pytest_deselected(items=[item for item in items if not seeds.in_shard(item.nodeid, shard)])
     items[:] = mine
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Thousands of tests stay until the end: no search for garbage need look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,6 +18,8 @@ from portatile.errors import DeviceError
 from portatile.runtime import at_once, deferred, forecast, several, splits
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 
 @pytest.fixture
 def pair(twins: tuple[Device, Device], both: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:

@@ -19,6 +19,8 @@ from portatile.device.strides import reshaped
 from portatile.errors import ArgumentError
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 H = np.arange(24.0).reshape(2, 3, 4)
 
 

@@ -22,6 +22,8 @@ from portatile.trials import Trial
 from portatile.verify import Verdict
 from support.faulty import Faulty
 
+pytestmark = pytest.mark.unoptimised
+
 WORKLOAD = Faulty()
 PROBLEM = WORKLOAD.problem({"n": 100_003})
 

@@ -15,6 +15,8 @@ da = pytest.importorskip("dask.array", reason="Dask is not installed (extra clus
 
 from portatile.fleet import blocks  # noqa: E402 - only where Dask is
 
+pytestmark = pytest.mark.unoptimised
+
 
 def drawn(what: str, *shape: int, dtype: str = "float64") -> Any:
     return (np.random.default_rng(new_seed(what)).random(shape) - 0.5).astype(dtype)

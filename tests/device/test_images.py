@@ -13,6 +13,8 @@ from portatile.errors import ArgumentError, LaunchError
 from portatile.images import ImageForm, Sampler
 from portatile.records import Source
 
+pytestmark = pytest.mark.unoptimised
+
 SEED = 20
 
 

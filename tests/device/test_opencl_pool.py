@@ -13,6 +13,8 @@ from portatile.device.opencl.device import ClDevice
 from portatile.records import Source
 from portatile.runtime import deferred
 
+pytestmark = pytest.mark.unoptimised
+
 _NBYTES = 12_345 * 4  # of no other memory here
 _LATE = """
 kernel void late(global int *x, int steps) {

@@ -25,6 +25,8 @@ from portatile.wavelets import batch, flow
 from portatile.wavelets.flow import Flow
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 
 class _Lock:
     """A lock of nothing, which says what is locked."""

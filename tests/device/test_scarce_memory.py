@@ -17,6 +17,8 @@ from portatile.workloads import precisions
 from portatile.workspaces import Workspaces
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 SIZE = 24
 
 

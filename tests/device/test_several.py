@@ -19,6 +19,8 @@ from portatile.errors import DeviceError
 from portatile.runtime import rates, slabs, triangles
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 
 def drawn(seed: int, *shape: int, dtype: str = "float32") -> Any:
     return (np.random.default_rng(seed).random(shape) - 0.5).astype(dtype)
@@ -153,7 +155,6 @@ def test_operands_that_lie_on_devices(
 
 
 @pytest.mark.drawn(1 / 3)
-@pytest.mark.unoptimised
 @pytest.mark.parametrize("case", [rank_k, rank_2k], ids=lambda case: case.__name__)
 def test_triangles_are_shared(both: list[str], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triangles, "PARTS", 4)
@@ -180,7 +181,6 @@ def same_trapezoid(seed: int, device: Any) -> Any:
 
 
 @pytest.mark.drawn(1 / 3)
-@pytest.mark.unoptimised
 @pytest.mark.parametrize("case", [same_product, same_triangle, same_trapezoid], ids=lambda case: case.__name__)
 def test_reproducible_results_are_the_same_bits(both: list[str], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """By one device, shared with another, and in slabs where there is little memory."""

@@ -23,6 +23,8 @@ from portatile.records import Problem
 from portatile.runtime import batches, forecast, rates, several, splits
 from portatile.store import ResultStore
 
+pytestmark = pytest.mark.unoptimised
+
 
 def drawn(seed: int, *shape: int, dtype: str = "float32") -> Any:
     return (np.random.default_rng(seed).random(shape) - 0.5).astype(dtype)

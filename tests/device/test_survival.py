@@ -114,7 +114,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         assert found["wrong"].error is not None
         assert found["wrong"].error > 1
         assert found["slow"].median > 3 * found["none"].median
-        assert len(found["slow"].samples) == 2  # hopeless: measured once more, then left
+        assert len(found["slow"].samples) <= 2  # hopeless: measured once more at most, then left
         assert result.saved == {model.SLOW: 1}
         assert result.best == found["none"]
         assert len(result.failures) == len(set(FATE.values()) - {"ok"})

@@ -18,6 +18,8 @@ from portatile.select import Choice
 from portatile.workloads.gemm import Gemm
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 GEMM = workloads.get("gemm")
 PROBLEM = GEMM.problem({"m": 63, "n": 46, "k": 57})
 UNTUNED = "portatile.runtime.untuned"

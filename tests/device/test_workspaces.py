@@ -18,6 +18,8 @@ from portatile.runtime.engine import Engine, Prepared
 from portatile.select import Choice
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 GEMM = workloads.get("gemm")
 POINT: dict[str, Value] = {"FORM": "generic", "TR": 4, "TC": 4, "VL": 4, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8}
 
