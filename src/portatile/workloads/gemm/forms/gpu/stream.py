@@ -89,8 +89,8 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
         if point is None or stream is None or not _fits(point, problem, device):
             continue
         took = _shared(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, problem.itemsize, stream)
-        if device.can.language == "OpenCL C" and not point.MMA and stream.groups == stream.sharing:
-            took *= (1 + _BESIDE * (tile.groups - 1)) / _SLOWER[False]
+        if device.can.language == "OpenCL C" and not point.MMA:
+            took *= (1 + _BESIDE * (tile.groups - 1)) / (_SLOWER[False] if stream.groups == stream.sharing else 1)
         if took < best:
             best, found = took, (point, stream)
     return found
