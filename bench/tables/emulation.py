@@ -42,7 +42,9 @@ def _slug(device: str) -> str:
 
 
 def _beginning(device: str, recorded: Sequence[Run]) -> Iterator[Table]:
-    """Microseconds of the fastest emulated product that was forced, of the native one and cuBLAS's, and of what a call takes."""
+    """Microseconds of the fastest emulated product that was forced, of the native one and cuBLAS's, and of what a call takes. Where
+    none was forced, that is compared.
+    """
     newest: dict[str, tuple[Run, dict[str, float]]] = {}
     for run in recorded:
         by_shape: dict[tuple[int, ...], dict[str, float]] = {}
@@ -50,13 +52,14 @@ def _beginning(device: str, recorded: Sequence[Run]) -> Iterator[Table]:
             if row["trans"] == "NN" and row["data"] == "normal":
                 by_shape.setdefault(tuple(row["sizes"]), {})[row["name"]] = 1e6 * row["burst"]
         for sizes, took in by_shape.items():
-            if "native" in took and any(name.startswith(_FORMS) for name in took):
+            if {"native", "default"} <= took.keys():
                 newest[shape(sizes)] = run, took
     rows = []
     for name, (run, took) in newest.items():
-        forced = min(time for form, time in took.items() if form.startswith(_FORMS))
-        cells = [took.get("cuBLAS"), took["native"], forced, took.get("default")]
-        rows.append([name, *("" if one is None else f"{one:.1f}" for one in cells), f"{took['native'] / forced:.2f}", run.commit])
+        forced = min((time for form, time in took.items() if form.startswith(_FORMS)), default=None)
+        cells = [took.get("cuBLAS"), took["native"], forced, took["default"]]
+        share = took["native"] / (forced or took["default"])
+        rows.append([name, *("" if one is None else f"{one:.1f}" for one in cells), f"{share:.2f}", run.commit])
     if rows:
         head = ("m x n x k", "cuBLAS, us", "native, us", "emulated, us", "what a call takes, us", "native over emulated", "commit")
         files = frozenset(run.file for run, _ in newest.values())
@@ -64,20 +67,20 @@ def _beginning(device: str, recorded: Sequence[Run]) -> Iterator[Table]:
 
 
 def _level3(device: str, recorded: Sequence[Run]) -> Iterator[Table]:
-    """Emulated TRSM and SYRK over cuBLAS, and the native ones."""
+    """Emulated TRSM and SYRK over cuBLAS, what a call of float32 takes by itself, and the native ones."""
     both: dict[tuple[str, ...], dict[str, tuple[Run, Mapping[str, Any]]]] = {}
     cuda = [run for run in recorded if run.document.get("through") != "opencl"]
     for (routine, case, size, precision, dtype), found in newest_rows(cuda).items():
-        if precision in ("native", "emulated"):
+        if routine in ("trsm", "syrk") and (precision in ("native", "emulated") or (precision, dtype) == ("default", "float32")):
             both.setdefault((routine, case, size, dtype), {})[precision] = found
     rows, files = [], set()
     for key, found in both.items():
-        if "emulated" in found:
-            rows.append([*key, *(f"{found[name][1]['ratio']:.2f}" if name in found else "" for name in ("emulated", "native"))])
-            rows[-1].append(found["emulated"][0].commit)
+        if found.keys() - {"native"}:
+            rows.append([*key, *(f"{found[name][1]['ratio']:.2f}" if name in found else "" for name in ("emulated", "default", "native"))])
+            rows[-1].append(", ".join(dict.fromkeys(run.commit for run, _ in found.values())))
             files |= {run.file for run, _ in found.values()}
     if rows:
-        head = ("routine", "case", "size", "type", "emulated over cuBLAS", "native over cuBLAS", "commit")
+        head = ("routine", "case", "size", "type", "emulated over cuBLAS", "what a call takes", "native", "commit")
         yield Table(f"emulation-level3-{_slug(device)}", markdown(head, rows), frozenset(files), f"Level 3 of emulated products, {device}")
 
 
