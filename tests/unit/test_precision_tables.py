@@ -71,7 +71,7 @@ def test_where_emulation_begins_and_how_errors_are_distributed(tables: Any, tmp_
     errors = made["emulation-errors-gpu"]
     assert cells(errors, "2^-3")[1:] == ["25.0 %"] * 3
     assert "float32, emulated" in errors
-    assert made["emulation-errors-gpu.svg"].startswith("<svg")
+    assert made["emulation-errors.svg"].startswith("<svg")
 
 
 def test_level_3_keeps_rows_of_older_runs(tables: Any, tmp_path: Path) -> None:
