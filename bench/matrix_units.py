@@ -11,10 +11,12 @@ lowers the clock.
 from __future__ import annotations
 
 import argparse
+import multiprocessing as mp
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,7 +24,7 @@ import numpy as np
 
 import in_opencl
 import in_torch
-from measure import facts, parser, save, slug
+from measure import facts, parser, save, slug, until_stopped
 from portatile import workloads
 from portatile.records import Binary, Config, DeviceInfo, Launch, Layout, Plan, Problem
 from portatile.workload import Workload
@@ -150,18 +152,23 @@ def main() -> None:
     info = in_torch.info()
     jobs = list(_jobs(asked))
     texts = {step.source for job in jobs if job.name not in PEERS for step in job.plan(info).steps if isinstance(step, Launch)}
-    built = in_torch.compiled(texts, info.architecture)
+    with ProcessPoolExecutor(1, mp_context=mp.get_context("spawn")) as pool:  # to import PyTorch takes as long as to compile
+        peer = pool.submit(in_torch.peer)
+        built = in_torch.compiled(texts, info.architecture)
     slow = sum("serialized" in binary.log or any(r.spill_stores > 0 for r in binary.resources.values()) for binary in built.values())
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
     defaults = [replace(job, name="OpenCL") for job in jobs if job.name == "default"]
     opencl = asked.opencl and _compiled_for_opencl(defaults)
-    results = _measured(jobs, (built, asked.sustained), begin + asked.limit * (_CUDA if opencl else 1))
-    if opencl:
-        answers = in_torch.answers(defaults, in_opencl.serve, (asked.sustained,), begin + asked.limit, patience=30)
-        results |= _rates(answers, Counter())
+    results: dict[Job, tuple[float, float]] = {}
+    with until_stopped():
+        share = _CUDA if opencl else 1.0
+        _measure(results, jobs, (built, asked.sustained), begin + asked.limit * share)
+        if opencl:
+            answers = in_torch.answers(defaults, in_opencl.serve, (asked.sustained,), begin + asked.limit, patience=30)
+            _take(results, answers, Counter())
     _show({job: burst for job, (burst, _) in results.items()})
     rows = [{**asdict(job), "tflops": burst, "sustained": long} for job, (burst, long) in results.items() if job.timed]
-    document = {"bench": "matrix_units", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
+    document = {"bench": "matrix_units", **facts(asked.commit), "device": info.name, "peer": peer.result(), "rows": rows}
     print(save(f"matrix_units-{slug(info.name)}", document, asked.out))
 
 
@@ -209,23 +216,21 @@ def _peer(name: str, kind: str, sizes: tuple[int, ...]) -> bool:
     return name not in PEERS or multiple == 1 or (sizes[0] > 16 and not any(size % multiple for size in sizes))
 
 
-def _measured(jobs: list[Job], args: tuple[Any, ...], deadline: float) -> dict[Job, tuple[float, float]]:
+def _measure(results: dict[Job, tuple[float, float]], jobs: list[Job], args: tuple[Any, ...], deadline: float) -> None:
     """Tflop/s of each job, in bursts and sustained; 0 for a check that passed. A point that failed three times for a kind is left out."""
     failures: Counter[tuple[str, str]] = Counter()
     left = (job for job in jobs if failures[job.name, job.kind] < 3)
-    return _rates(in_torch.answers(left, serve, args, deadline, patience=15), failures)
+    _take(results, in_torch.answers(left, serve, args, deadline, patience=15), failures)
 
 
-def _rates(answers: Iterable[tuple[Job, Any]], failures: Counter[tuple[str, str]]) -> dict[Job, tuple[float, float]]:
-    """The answers that are rates; others are printed, and counted as ``failures``."""
-    results: dict[Job, tuple[float, float]] = {}
+def _take(results: dict[Job, tuple[float, float]], answers: Iterable[tuple[Job, Any]], failures: Counter[tuple[str, str]]) -> None:
+    """Enter the answers that are rates; others are printed, and counted as ``failures``."""
     for job, answer in answers:
         if isinstance(answer, tuple):
             results[job] = answer
         else:
             print("wrong:", job, answer, flush=True)
             failures[job.name, job.kind] += 1
-    return results
 
 
 def _compiled_for_opencl(jobs: list[Job]) -> bool:
