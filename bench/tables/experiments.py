@@ -116,7 +116,7 @@ def _seconds(row: dict[str, Any], run: Run) -> str:
 
     A star marks a command that was interrupted, a plus one that went on with an earlier run.
     """
-    if row["error"]:
+    if row["error"] and not row["rows"]:
         return str(row["error"])[:60].replace("|", "/")
     taking = dict.fromkeys(through(device).split()[0] for device in run.document["devices"] if device["id"] in row["command"])
     seconds = f"{row['seconds']:.0f}" + ("" if _complete(row) else "*") + ("+" if row.get("resumed") else "")
