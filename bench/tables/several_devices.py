@@ -16,6 +16,7 @@ _BEGINS = {
     "halves": "a half on each GPU",
     "b on the last GPU": "A on one GPU, B on the other",
 }
+_LEAST = 3  # samples of a way; of one with fewer the time had run out before it was ready
 _OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
@@ -98,7 +99,7 @@ def _machine(run: Run) -> str:
 
 def _rows(run: Run, case: str, ways: Mapping[str, Any]) -> Iterator[list[str]]:
     """A line for each place where the data may begin: times, and rates over the best device's alone, and over the sum of theirs."""
-    rates = {name: way["part"] / median(way["seconds"]) for name, way in ways.items()}
+    rates = {name: way["part"] / median(way["seconds"]) for name, way in ways.items() if len(way["seconds"]) >= _LEAST}
     alone = {(ways[name]["place"], ways[name]["on"][0]): rate for name, rate in rates.items() if name.endswith(" alone")}
     for place, begins in _BEGINS.items():
         where = place if place == "host" else "device"

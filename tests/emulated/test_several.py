@@ -12,6 +12,7 @@ import portatile
 from portatile import Buffer, device, wavelets
 from portatile.device import staging
 from portatile.device.base import Device, Rows
+from portatile.device.cuda import packed
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.queue import CudaQueue
 from portatile.errors import DeviceError
@@ -133,3 +134,19 @@ def test_what_all_need_whole_crosses_the_link_once(pair: list[Device], driver: E
 
     monkeypatch.setattr(CudaQueue, "receive", fails)
     np.testing.assert_allclose(portatile.matmul(a, b, device=ids), a @ b, rtol=1e-5, atol=1e-6)
+
+
+def test_launches_that_come_again_are_a_graph_on_each_device(pair: list[Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the thread last used another device."""
+    replayed: list[int] = []
+    usual = packed.driver.cuGraphLaunch
+    monkeypatch.setattr(packed.driver, "cuGraphLaunch", lambda graph, stream: (replayed.append(int(stream)), usual(graph, stream))[1])
+    orbitals = [Buffer.from_numpy(drawn(3, 4, 5, 6).astype(np.float64), device) for device in pair]
+    for _ in range(6):
+        for one in orbitals:
+            wavelets.magicfilter3d(one)
+    streams = [int(device.default_queue().stream) for device in pair]  # type: ignore[attr-defined]
+    counts = [replayed.count(stream) for stream in streams]
+    assert min(counts) > 0
+    for one in orbitals:
+        np.testing.assert_array_equal(wavelets.magicfilter3d(one).numpy(), wavelets.magicfilter3d(orbitals[0]).numpy())

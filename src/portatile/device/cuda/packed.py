@@ -87,8 +87,15 @@ class PackedLaunches(Ready):
             graph = None
         if graph is None and not replays.often(bits):
             return False
-        if (queue.last is not None and queue.capturing) or self._elsewhere():
+        if queue.last is not None and queue.capturing:
             return False
+        if self._elsewhere():  # as where several devices are used by turns; a driver may take launches then, and so many cost more
+            with self._device.current():
+                return self._replay(graph, replays, bits, values, queue)
+        return self._replay(graph, replays, bits, values, queue)
+
+    def _replay(self, graph: LaunchGraph | None, replays: _Replays, bits: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
+        """Launch a graph, which is made if there is none; false where none can be."""
         if graph is None:
             graph = self._graph(replays, bits, values) if may_keep_another(self._device) else None
             if graph is None:
