@@ -17,7 +17,7 @@ from portatile.device.cuda.info import capabilities
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import DeviceInfo, Launch, Layout, Problem, TensorMap
-from portatile.workloads.gemm import forms, plan, units
+from portatile.workloads.gemm import forms, plan, storage, units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
@@ -181,7 +181,7 @@ def test_the_host_makes_maps_of_operands_and_of_stacks_of_them() -> None:
     one = TensorMap(2, 1000, 1000, 2000, 64, 64)
     assert maps == {"a": one, "b": one}
     target = compiler.target("sm_90")
-    many = plan.build(case, point, HOPPER, plan.Batch(5, 1000 * 1000, 0, 1000 * 1000))  # all problems share B
+    many = plan.build(case, point, HOPPER, storage.Batch(5, 1000 * 1000, 0, 1000 * 1000))  # all problems share B
     (stacked,) = many.steps
     assert isinstance(stacked, Launch)
     maps = {arg.name: arg.map for arg in stacked.args if arg.kind == "tensor_map"}

@@ -92,12 +92,12 @@ _KINDS = (
 )
 
 
-def config(problem: Problem, target: str) -> Config:
-    """A configuration of Nakasato's blocking whose operands come to the kernel in images or panels."""
+def config(problem: Problem, target: str, operand: str) -> Config:
+    """A configuration of Nakasato's blocking with operands in images, or ``operand`` in panels: packing both takes one launch."""
     gemm = workloads.get("gemm")
     if target == "image":
         return gemm.preset("nakasato", problem)
-    return {**gemm.preset("nakasato-plain", problem), "PACK_A": True, "PACK_B": True}
+    return {**gemm.preset("nakasato-plain", problem), "PACK_A": operand == "a", "PACK_B": operand == "b"}
 
 
 def packing(plan: Plan, operand: str) -> tuple[Launch, Temporary]:
@@ -132,11 +132,12 @@ def _measured(ready: PreparedRun, row: PackingRow) -> PackingRow:
 
 
 def _kernel(ready: PreparedRun, row: PackingRow, stack: ExitStack) -> Callable[[], object]:
-    """Check a product that copies both operands so, then give what runs the copy of one."""
-    gemm, chosen = workloads.get("gemm"), config(ready.problem, row.target)
+    """Check a product that copies an operand so, then give what runs that copy."""
+    operand = "a" if row.transposes else "b"
+    gemm, chosen = workloads.get("gemm"), config(ready.problem, row.target, operand)
     product = stack.enter_context(runs.loaded(ready.device, ready.problem, chosen))
     ready.check(product, gemm.bound(ready.problem, chosen), label=str(chosen))
-    launch, temporary = packing(product.plan, "a" if row.transposes else "b")
+    launch, temporary = packing(product.plan, operand)
     alone = Plan((launch,), (temporary,))
     executable: Executable = stack.enter_context(runs.loaded_plan(ready.device, alone))
     return lambda: executable.run(ready.queue, ready.memory, ready.inputs.scalars)

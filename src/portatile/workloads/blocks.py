@@ -13,7 +13,8 @@ from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Probl
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.default import alone
-from portatile.workloads.gemm.plan import Batch, Triangle, build
+from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.storage import Batch
 
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
 Factor = float | str

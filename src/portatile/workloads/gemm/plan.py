@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
-from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
 from portatile.workload import packed_layout
-from portatile.workloads.gemm import epilogue, packing, reals
+from portatile.workloads.gemm import epilogue, packing, reals, reduction, shared_texts
 from portatile.workloads.gemm.forms.gpu.stream import Stream
-from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
+from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, scalar
 from portatile.workloads.gemm.point import Cut, Place, Point, declaration
-from portatile.workloads.gemm.storage import k_fast, transposed
+from portatile.workloads.gemm.storage import Batch, k_fast, transposed
 
-_SHARED = str(Path(__file__).parent / "forms" / "shared")  # beside it lie the texts that all forms use
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
 _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
 _SQUARE = 64  # rows and steps of k that a group of lines.cl copies
-_REDUCE_ITEMS = 64
-_REDUCE_SHARED = 16  # planes from which several work-items share a sum
-_REDUCE_MANY = 64  # planes above which these are twice as many
-_REDUCE_AHEAD = 16  # planes that a work-item loads before it adds, at most
-_REDUCE_ROWS = 32768
-
-
-@dataclass(frozen=True)
-class Batch:
-    """``count`` problems of one shape in one launch. ``a``, ``b``, ``c``: elements from one problem's A, B, C to the next's (0: shared)."""
-
-    count: int
-    a: int
-    b: int
-    c: int
 
 
 @dataclass(frozen=True)
@@ -93,7 +73,7 @@ def build(
         batch = Batch(batch.count, parts * batch.a, parts * batch.b, parts * batch.c)
     if k == 0:
         assert added is None
-        return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
+        return Plan((reduction.reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
     cut = point.cut(view, device) if batch is None and triangle is None and added is None else None
     return _Steps(view, point, device, batch, triangle, added, stream).plan() if cut is None else _both(view, point, device, cut)
@@ -123,45 +103,6 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
     """(panels, steps of k) that one work-item of a processor packs."""
     span = 1 if fast else ceil_div(_LINES, width * problem.itemsize)
     return span, max(_SLICE // span, 16)
-
-
-def _types(problem: Problem) -> dict[str, Any]:
-    """The definitions of a problem's types for kernel texts."""
-    return {"real": real(problem), **reals.spelled(problem)}
-
-
-def _beside(point: Point, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
-    """A text that forms share, for a launch before or after the product; built as that is, so it starts early where the product does."""
-    early = EARLY_START in point.OPTIONS
-    return replace(load(_SHARED, name, defines, EARLY=early, **values), options=point.OPTIONS if early else ())
-
-
-def _shares(parts: int) -> int:
-    """The number of work-items that reduce one element of C together; with s of them, each adds every s-th plane."""
-    return 4 if parts >= _REDUCE_SHARED else 1
-
-
-def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> Launch:
-    """The launch that adds the ``parts`` planes of sums to C. ``problem`` is as the kernels see it; planes have the shape of C."""
-    components = reals.types_of(problem).operand.components
-    m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
-    alone = not epilogue.options_of(problem) and point.TERMS == 1
-    if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
-        m, n = 1, m * n  # rows that lie one after the other are one row
-    shares = _shares(parts) * (2 if parts > _REDUCE_MANY else 1)
-    defines, ahead = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, min(max(ceil_div(parts, shares), 1), _REDUCE_AHEAD)
-    source = _beside(point, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS, AHEAD=ahead)
-    args = (
-        *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
-        *factors(problem),
-        Arg("planes", role="temporary"),
-        *matrix("c", "inout", problem.layout["c"]),
-        *(() if batch is None else (long_scalar("c_batch", batch.c),)),
-        *epilogue.arguments(problem),
-        *point.beside(),
-    )
-    size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS) * shares, 1 if batch is None else batch.count)
-    return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, shares, 1), args)
 
 
 class _Steps:
@@ -225,7 +166,7 @@ class _Steps:
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
         if self.planes:
-            steps.append(_reduce(self.whole, self.parts, self.batch, self.point))
+            steps.append(reduction.reduce(self.whole, self.parts, self.batch, self.point))
         return Plan(tuple(steps), tuple(self.temporaries))
 
     def _staged(self) -> tuple[list[Launch], tuple[Arg, ...]]:
@@ -339,9 +280,11 @@ class _Steps:
         facts["EIGHT"] = serial and self.device.can.half_vectors and reals.types_of(self.problem).operand.name == "float16"
         if self.point.PANELS:
             facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
-        values = {**_types(self.problem), **facts}
+        values = {**shared_texts.types(self.problem), **facts}
         source = (
-            load(self.point.FILE, "pack.cl", defines, **values) if self.point.PANELS else _beside(self.point, "pack.cl", defines, **values)
+            load(self.point.FILE, "pack.cl", defines, **values)
+            if self.point.PANELS
+            else shared_texts.beside(self.point, "pack.cl", defines, **values)
         )
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
@@ -380,7 +323,7 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("lines_batch", self._step(name)),
             )
-        source = _beside(self.point, "lines.cl", {}, **_types(self.problem), **facts)
+        source = shared_texts.beside(self.point, "lines.cl", {}, **shared_texts.types(self.problem), **facts)
         squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
         return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
 
@@ -395,19 +338,19 @@ class _Steps:
             *matrix(self.names[name], "in", self.problem.layout[name]),
             Arg(f"{name}_aligned", role="temporary"),
         )
-        source = _beside(self.point, "aligned.cl", {}, **_types(self.problem), itemsize=types.operand.itemsize)
+        source = shared_texts.beside(self.point, "aligned.cl", {}, **shared_texts.types(self.problem), itemsize=types.operand.itemsize)
         size = (ceil_div(columns, 64 * 16 // types.operand.itemsize) * 64, ceil_div(rows, 16) * 4, 1)
         return Launch(source, "gemm_aligned", size, (64, 4, 1), args)
 
     def _source(self) -> Source:
         point, values = self.point, self.point.values()
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
-        facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join}
+        facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": reduction.shares(self.parts), "JOIN": self.join}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
         facts |= {f"{name.upper()}_PLANES": self.batch is not None and self._step(name) != 0 for name in "ab"}
         facts["ZEROS"] = "" if self.triangle is None else f"{self.triangle.operand} {self.triangle.zeros}"
         facts["UNIT"] = self.triangle is not None and self.triangle.unit
-        types = _types(self.problem)
+        types = shared_texts.types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         facts["ADDED"] = self.added is not None

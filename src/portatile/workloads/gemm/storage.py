@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from portatile.records import Problem, Value
 from portatile.workloads.gemm.reals import in_place
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``count`` problems of one shape in one launch. ``a``, ``b``, ``c``: elements from one problem's A, B, C to the next's (0: shared)."""
+
+    count: int
+    a: int
+    b: int
+    c: int
 
 
 def k_fast(problem: Problem, name: str) -> bool:

@@ -16,8 +16,8 @@ from portatile.workloads.gemm import forms, plan, space, waste
 from portatile.workloads.gemm import reference as single_reference
 from portatile.workloads.gemm import workload as single
 from portatile.workloads.gemm.passing import operand_shapes
-from portatile.workloads.gemm.plan import Batch
 from portatile.workloads.gemm.product import Product
+from portatile.workloads.gemm.storage import Batch
 from portatile.workloads.gemm_batched import reference
 
 
