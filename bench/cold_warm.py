@@ -58,7 +58,7 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     watch = Stopwatch()
     import numpy as np
 
-    from portatile import cache, execute, store
+    from portatile import cache, execute, flat_plans, store
     from portatile import device as devices
     from portatile.runtime.deferred import Deferred
     from portatile.select import resolver
@@ -71,11 +71,11 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     watch.lap("context")
     workload, problem = program_of(name, sizes, dtype)
     resolve = resolver(device.info, store.known_results())
-    flat = execute.flatten(resolve(problem), resolve)
+    flat = flat_plans.flatten(resolve(problem), resolve)
     inputs = workload.usual_inputs(problem, np.random.default_rng(SEED))
     kept, later = cache.default(), Deferred(rest=3600)
     watch.skip()
-    binaries = {source: later.build(source, device, kept) for source in execute.sources(flat)}
+    binaries = {source: later.build(source, device, kept) for source in flat_plans.sources(flat)}
     watch.lap("build")
     executable = execute.Executable(device, flat, lambda source: binaries[source])
     watch.lap("kernel")

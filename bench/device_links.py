@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import portatile
+from portatile.studies.form.links import at_once
 
 WAYS = ("to", "from", "both ways")
 
@@ -77,22 +77,4 @@ class _Ends:
 def _rates(ends: Sequence[_Ends], way: str, nbytes: int, repeat: int) -> list[float]:
     """Bytes a second of all copies together, until the last has ended."""
     jobs = [job for end in ends for job, wanted in ((end.to, "to"), (end.back, "from")) if way in (wanted, "both ways")]
-    return [nbytes * len(jobs) / _at_once(jobs) for _ in range(repeat + 1)][1:]
-
-
-def _at_once(jobs: Sequence[Callable[[], None]]) -> float:
-    """Seconds until all jobs have ended, a thread for each."""
-    ready = threading.Barrier(len(jobs) + 1)
-
-    def run(job: Callable[[], None]) -> None:
-        ready.wait()
-        job()
-
-    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    ready.wait()
-    began = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    return time.perf_counter() - began
+    return [nbytes * len(jobs) / at_once(jobs) for _ in range(repeat + 1)][1:]

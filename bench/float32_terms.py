@@ -21,7 +21,7 @@ import in_torch
 from errors import histogram
 from measure import facts, parser, save, slug
 from portatile import workloads
-from portatile.execute import flatten
+from portatile.flat_plans import flatten
 from portatile.records import Binary, DeviceInfo, Launch, Plan, Problem
 from portatile.workload import Inputs
 from portatile.workloads.gemm_terms import choice, points

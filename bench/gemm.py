@@ -27,7 +27,7 @@ import numpy as np
 import portatile
 from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug, spread, until_stopped
 from peers import PEERS, Peer, check, inputs_of, problem_of
-from portatile import cache, execute, program, store, workloads
+from portatile import cache, execute, flat_plans, program, store, workloads
 from portatile import device as devices
 from portatile.ceilings import Measured
 from portatile.device.base import Device, Memory, Queue
@@ -133,7 +133,7 @@ class Portatile:
         facts = {"name": name, "config": dict(config), "note": note, "version": portatile.__version__}
         try:
             plan: Plan = workload.plan(problem, config, self.device.info)
-            flat = execute.flatten(plan, lambda call: workloads.get(call.workload).plan(call, config, self.device.info))
+            flat = flat_plans.flatten(plan, lambda call: workloads.get(call.workload).plan(call, config, self.device.info))
             executable = execute.Executable(self.device, flat, lambda source: program.build(source, self.device.target, self.cache))
             self.queue.upload(self.memory["c"], inputs.operands["c"])
             self.ready[name] = executable

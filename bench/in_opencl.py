@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import in_torch
-from portatile import cache, device, execute, program, verify, workloads
+from portatile import cache, device, execute, flat_plans, program, verify, workloads
 from portatile.device.base import Device, Memory
 from portatile.device.clock import back_to_back
 from portatile.dtypes import product
@@ -39,7 +39,7 @@ def opened(kind: str = "gpu") -> Device | None:
 def plan(problem: Problem, info: DeviceInfo) -> Plan:
     """The launches of the default of a problem."""
     workload = workloads.get(problem.workload)
-    return execute.flatten(workload.plan(problem, workload.default(problem, info), info), lambda called: plan(called, info))
+    return flat_plans.flatten(workload.plan(problem, workload.default(problem, info), info), lambda called: plan(called, info))
 
 
 def compiled(problems: Iterable[Problem], info: DeviceInfo, kind: str = "gpu") -> list[str]:

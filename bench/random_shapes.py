@@ -31,7 +31,7 @@ import numpy as np
 
 import portatile
 from measure import facts, parser, print_table, save, slug, until_stopped
-from portatile import Buffer, cache, device, execute, program, settings, workloads
+from portatile import Buffer, cache, device, flat_plans, program, settings, workloads
 from portatile.device.clock import back_to_back
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem
@@ -97,7 +97,7 @@ def _compile(shape: Shape, info: DeviceInfo) -> None:
     if settings.times_untuned():
         configs += workload.contenders(problem, info)
     target = device.target(info) if device.backends()[info.backend].offline else device.get(info.id).target
-    for source in {source for config in configs for source in execute.sources(workload.plan(problem, config, info))}:
+    for source in {source for config in configs for source in flat_plans.sources(workload.plan(problem, config, info))}:
         try:
             target.settle(program.build(source, target, cache.default()))
         except PortatileError as error:  # the first call says so too, and goes on without it

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
 import numpy as np
 
 from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
@@ -16,56 +14,11 @@ from portatile.device.module import Kernel, Module, Repeat
 from portatile.errors import ArgumentError, DeviceError, UsageError
 from portatile.guarded_memory import GuardedMemory
 from portatile.images import ImageForm, Sampler
-from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary, TensorMap
+from portatile.records import Arg, Binary, Launch, Plan, Resources, Size3, Source, Temporary, TensorMap
 from portatile.verify import POISON_BYTE, Verdict, worst, zeros_verdict
 from portatile.workspaces import Workspaces, round_up
 
 _REPEATED = 3  # the run from which launches have kernels of their own
-
-
-def flatten(plan: Plan, resolve: Callable[[Problem], Plan]) -> Plan:
-    """The plan with every Call replaced by the launches of the plan that ``resolve`` finds for it.
-
-    Calls run one after another, so their temporaries share memory: each place holds the largest that any call needs.
-    """
-    steps: list[Launch] = []
-    shared: dict[str, Temporary] = {}
-    for step in plan.steps:
-        if isinstance(step, Launch):
-            steps.append(step)
-            continue
-        callee = flatten(resolve(step.problem), resolve)
-        names = dict(step.operands)
-        for place, temporary in enumerate(callee.temporaries):
-            names[temporary.name] = _share(temporary, place, shared)
-        steps.extend(_bind_call(launch, step, names) for launch in callee.steps if isinstance(launch, Launch))
-    return Plan(tuple(steps), (*plan.temporaries, *shared.values()))
-
-
-def _share(temporary: Temporary, place: int, shared: dict[str, Temporary]) -> str:
-    """The name under which a callee's temporary lives in the caller."""
-    if temporary.kind == "image":
-        name = f"call/{temporary.width}x{temporary.height}x{temporary.channels}:{temporary.dtype}/{place}"
-    else:
-        name = f"call/{temporary.nbytes} bytes/{place}" if temporary.exact else f"call/{'zeros/' * temporary.zeroed}{place}"
-    known = shared.get(name)
-    if known is None or known.nbytes < temporary.nbytes:
-        shared[name] = replace(temporary, name=name)
-    return name
-
-
-def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
-    """A callee's launch with its operands, temporaries and scalars under the caller's names."""
-
-    def bind(arg: Arg) -> Arg:
-        if arg.kind in ("buffer", "image", "view", "tensor_map"):
-            return replace(arg, name=names[arg.name])
-        if arg.kind == "scalar" and arg.value is None:
-            value = call.scalars[arg.name]
-            return replace(arg, name=value) if isinstance(value, str) else replace(arg, value=value)
-        return arg
-
-    return msgspec.structs.replace(launch, args=tuple(bind(arg) for arg in launch.args))
 
 
 class Executable:
@@ -396,8 +349,3 @@ def _slot(arg: Arg) -> _Slot:
         return arg.name, None, Sampler.of_bits(int(arg.value or 0))
     kind = np.dtype(arg.dtype).type
     return (arg.name, kind, None) if arg.value is None else (arg.name, None, kind(arg.value))
-
-
-def sources(plan: Plan) -> Sequence[Source]:
-    """The distinct kernel texts of a flat plan, in the order of their first use."""
-    return list(dict.fromkeys(step.source for step in plan.steps if isinstance(step, Launch)))

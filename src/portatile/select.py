@@ -134,7 +134,7 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
 
 
 def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> Callable[[Problem], Plan]:
-    """A function for ``execute.flatten`` that gives a Call's plan in the best configuration known for it; each is made once.
+    """A function for ``flat_plans.flatten`` that gives a Call's plan in the best configuration known for it; each is made once.
 
     ``results`` gives the known trials of a workload, as ``store.known_results`` does.
     """

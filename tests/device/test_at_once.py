@@ -43,7 +43,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, int]]]:
     calls: list[list[tuple[int, int]]] = []
     run = at_once.run
 
-    def noted(parts: Any) -> list[at_once.Took]:
+    def noted(parts: Any) -> list[at_once.PartTime]:
         calls.append([(part.low, part.high) for part in parts])
         return run(parts)
 
@@ -93,7 +93,7 @@ def test_calls_of_a_kind_are_computed_in_the_same_parts(
     for _ in range(3):
         np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
 
-    def failing(parts: Any) -> list[at_once.Took]:
+    def failing(parts: Any) -> list[at_once.PartTime]:
         raise DeviceError("it fell off the bus")
 
     monkeypatch.setattr(at_once, "run", failing)
@@ -108,12 +108,12 @@ def test_parts_come_to_end_together(pair: list[str], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
     usual, widths, disturbed = at_once.run, list[int](), {1, 11}
 
-    def timed(parts: Any) -> list[at_once.Took]:
+    def timed(parts: Any) -> list[at_once.PartTime]:
         usual(parts)
         widths.append(parts[0].high)
         ends = [(one.high - one.low) / rate for one, rate in zip(parts, (3.0, 1.0), strict=True)]
         late = 9.0 if len(widths) in disturbed else 1.0
-        return [at_once.Took(late * end, late * end) for end in ends]
+        return [at_once.PartTime(late * end, late * end) for end in ends]
 
     monkeypatch.setattr(at_once, "run", timed)
     a, b = rng.random((1280, 70)), rng.random((70, 90))

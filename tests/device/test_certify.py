@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portatile import cache, execute, program, verify, workloads
+from portatile import cache, flat_plans, program, verify, workloads
 from portatile.device.base import Device, Memory
 from portatile.errors import DeviceError, LaunchError
 from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source
@@ -44,7 +44,7 @@ class Setup:
 
     def trial(self, config: Config) -> Trial:
         """As tuning here and now would store it."""
-        source = program.source_hash(tuple(execute.sources(self.workload.plan(PROBLEM, config, self.device.info))))
+        source = program.source_hash(tuple(flat_plans.sources(self.workload.plan(PROBLEM, config, self.device.info))))
         return Trial(PROBLEM, config, self.device.info, source, "ok", (1.0,))
 
     def settle(self, trial: Trial) -> Choice:

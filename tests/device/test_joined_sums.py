@@ -16,7 +16,8 @@ import pytest
 from portatile import workloads
 from portatile.device.base import Device, Queue
 from portatile.errors import DeviceError
-from portatile.execute import Executable, flatten
+from portatile.execute import Executable
+from portatile.flat_plans import flatten
 from portatile.records import Arg, Launch, Plan, Problem, Source, Temporary, Value
 from portatile.shipping import folder as folders
 from portatile.workload import Inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from portatile import execute, program, workloads
+from portatile import flat_plans, program, workloads
 from portatile.device import datasheet, devices
 from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
@@ -39,7 +39,7 @@ def test_loops_that_pocl_does_not_unroll_are_no_warning(device: Device) -> None:
         pytest.skip("the warning is of PoCL's compiler")
     problem = PEAK.problem({"n": 64, "rounds": 4}, "float32", {"quantity": "fma"})
     config = {"WGS": 1, "VECTOR": 8, "ILP": 8, "UNROLL": 8, "MAD": "fma"}  # calls fma, after which PoCL unrolls nothing
-    (source,) = execute.sources(PEAK.plan(problem, config, device.info))
+    (source,) = flat_plans.sources(PEAK.plan(problem, config, device.info))
     assert device.target.compile(source).log == ""
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from portatile import program, verify, workloads
 from portatile.device.base import Device
 from portatile.device.module import Module
-from portatile.execute import Executable, flatten
+from portatile.execute import Executable
+from portatile.flat_plans import flatten
 from portatile.guarded_memory import GuardedMemory
 from portatile.records import Binary, Config, Plan, Problem, Source
 from portatile.verify import Verdict

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portatile import execute, program, workloads
+from portatile import flat_plans, program, workloads
 from portatile.records import Config, Launch, Plan, Problem, canonical
 from portatile.store import ResultStore
 from portatile.trials import Certificate, Check, Standing, Status, Trial
@@ -116,4 +116,4 @@ def finite(trials: list[Trial]) -> list[float]:
 
 def _hash(plan: Plan) -> str:
     assert all(isinstance(step, Launch) for step in plan.steps)
-    return program.source_hash(tuple(execute.sources(plan)))
+    return program.source_hash(tuple(flat_plans.sources(plan)))

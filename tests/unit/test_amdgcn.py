@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portatile import device, execute, program, select, workloads
+from portatile import device, flat_plans, program, select, workloads
 from portatile.cli import main
 from portatile.device.amdgcn import isa, survey, toolchain
 from portatile.errors import CompileError, DeviceNotFoundError, UnknownNameError, UsageError
@@ -213,7 +213,7 @@ def sources(name: str, architecture: str, chosen: str) -> list[Source]:
     rng = np.random.default_rng(new_seed(f"{name} {architecture}"))
     config = workload.default(problem, info) if chosen == "default" else workload.space(problem, info).sample(rng)
     resolve = select.resolver(info, lambda workload: ())
-    plan = execute.flatten(workload.plan(problem, config, info), resolve)
+    plan = flat_plans.flatten(workload.plan(problem, config, info), resolve)
     launched = [step for step in plan.steps if isinstance(step, Launch)]
     return list(dict.fromkeys(step.source for step in launched if step.kernel != "gemm" or name.startswith("gemm")))
 

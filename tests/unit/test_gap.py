@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from portatile import device, execute, select, workloads
+from portatile import device, flat_plans, select, workloads
 from portatile.device import x86
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.opencl import disassembly
@@ -184,7 +184,7 @@ def test_texts_lose_what_they_are_to_lose() -> None:
     offered = [one.name for one in optimisations.offered(whole, DEVICE)]
     assert offered == ["unrolling", "compiler", "multiply-add", "read-only", "functions"]  # an assembler of its own has NVIDIA
     assert optimisations.built_with(whole, offered, DEVICE) == whole
-    (source,) = execute.sources(optimisations.built_with(whole, (), DEVICE))
+    (source,) = flat_plans.sources(optimisations.built_with(whole, (), DEVICE))
     for line in ("#define native_cos(x) cos(x)", "#define native_divide(x, y) ((x) / (y))", "#define rsqrt(x) (1.0f / sqrt(x))"):
         assert line in source.text
     assert '#define SUM(x) _Pragma("unroll 1") for (int j' in source.text
@@ -258,7 +258,7 @@ def test_nvrtc_sees_each_loss() -> None:
 )
 def test_whole_workloads_compile_without_anything(problem: Problem) -> None:
     info, workload = nvidia(), workloads.get(problem.workload)
-    plan = execute.flatten(workload.plan(problem, workload.default(problem, info), info), select.resolver(info, lambda name: []))
+    plan = flat_plans.flatten(workload.plan(problem, workload.default(problem, info), info), select.resolver(info, lambda name: []))
     bare, whole = code.of(optimisations.built_with(plan, (), info), info), code.of(plan, info)
     assert bare.families != whole.families
     assert bare.fused <= whole.fused

@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("device", "template"),
     ("program", "store", "workloads", "formats", "model", "predict", "verify"),
     ("guarded_memory", "workspaces"),
-    ("execute", "repair", "select", "ceilings", "arguments"),
+    ("execute", "flat_plans", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
     ("api", "array_api", "doctor", "torch", "wavelets", "studies", "reports", "shipping", "fleet"),

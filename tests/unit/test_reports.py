@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from portatile import cli, execute, reports, workloads
+from portatile import cli, flat_plans, reports, workloads
 from portatile.errors import UnknownNameError, UsageError
 from portatile.figures import quantities, svg
 from portatile.records import canonical
@@ -202,7 +202,7 @@ def test_the_kernel_text_of_the_winner_is_there(read: Reader, groups: list[Group
     best = groups[0].best
     assert best is not None
     plan = workloads.get("convolution").plan(groups[0].problem, best.config, reporting.DEVICE)
-    (source,) = execute.sources(plan)
+    (source,) = flat_plans.sources(plan)
     assert any(source.text in text for text in read.texts["code"])
     assert all(any(f"#define {name} {value}\n" in text for text in read.texts["code"]) for name, value in source.defines)
     assert not any("is not the one that was measured" in text for text in read.texts["p"])

@@ -17,7 +17,7 @@ from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.dtypes import PRODUCTS
 from portatile.errors import ArgumentError, PortatileError, UnknownNameError
-from portatile.execute import flatten, sources
+from portatile.flat_plans import flatten, sources
 from portatile.records import Binary, Call, Config, DeviceInfo, Launch, Plan, Problem, Source, Value, from_json, to_json
 from portatile.workload import Workload
 from support.devices import DEVICES, on_paper

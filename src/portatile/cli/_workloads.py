@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from portatile import execute, workloads
+from portatile import flat_plans, workloads
 from portatile.cli import Suggesting, _console
 from portatile.kernel import PREFIX
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
@@ -96,7 +96,7 @@ def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:
 
 def flat_plan(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> Plan:
     """The launches of a configuration; problems that it calls use the best configuration known for them."""
-    return execute.flatten(workload.plan(problem, config, info), resolver(info, known_results()))
+    return flat_plans.flatten(workload.plan(problem, config, info), resolver(info, known_results()))
 
 
 def option_value(workload: Workload, name: str, text: object) -> Value:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from portatile import cache, device, execute, program, settings, store, workloads
+from portatile import cache, device, flat_plans, program, settings, store, workloads
 from portatile.cli import Suggesting, _console, _formatting, _options
 from portatile.cli._workloads import flat_plan
 from portatile.device.target import Target
@@ -80,7 +80,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     if target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):
         settings.for_single_items()
     for item, plan in _console.track(plans, "compiling"):
-        for source in execute.sources(plan):
+        for source in flat_plans.sources(plan):
             try:
                 binary = program.build(source, target, binaries)
                 target.settle(binary)

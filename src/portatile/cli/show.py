@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from portatile import cache, device, execute, program, workloads
+from portatile import cache, device, flat_plans, program, workloads
 from portatile.cli import _console, _options, _t1
 from portatile.cli._resources import figured, figures
 from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workload
@@ -42,7 +42,7 @@ class _Subject:
 
     @property
     def sources(self) -> Sequence[Source]:
-        return execute.sources(self.plan)
+        return flat_plans.sources(self.plan)
 
 
 @per_workload("show")

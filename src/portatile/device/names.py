@@ -20,15 +20,15 @@ def hardware(info: DeviceInfo) -> str:
     return " ".join(_AROUND.sub(" ", info.name).split()) or info.name
 
 
-def way(info: DeviceInfo) -> str:
+def runtime(info: DeviceInfo) -> str:
     """The runtime that is known by a name of its own, else the back end: ``PoCL``, ``CUDA``, ``OpenCL``."""
     known = backends().get(info.backend)
     return _PLATFORMS.get(info.platform, known.title if known is not None else info.backend)
 
 
 def short(infos: Sequence[DeviceInfo]) -> list[str]:
-    """A name for each device: its hardware and the way to it, with driver or id only where that tells two of them apart."""
-    names = [f"{hardware(info)} {way(info)}" for info in infos]
+    """A name for each device: its hardware and its runtime, with driver or id only where that tells two of them apart."""
+    names = [f"{hardware(info)} {runtime(info)}" for info in infos]
     for part in (_version, lambda info: info.id):
         alike: dict[str, set[str]] = {}
         for name, info in zip(names, infos, strict=True):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from portatile import device, execute, program, select, strategies, workloads
+from portatile import device, flat_plans, program, select, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, UsageError
 from portatile.fleet import agreement, members, session
 from portatile.fleet.members import Fleet
@@ -218,7 +218,7 @@ class _Search:
             self._take(Trial(self.request.problem, dict(config), self.info, "", _refusal(error), message=str(error), time=now()))
             return
         timed = self.planner.plan(self.request.problem, config)
-        source = program.source_hash(tuple(execute.sources(timed)))
+        source = program.source_hash(tuple(flat_plans.sources(timed)))
         if not worker and (known := self.stored.get((key, source))) is not None:
             self.found.known += 1
             self._keep(known)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from portatile import cache, device, execute, program
+from portatile import cache, device, flat_plans, program
 from portatile.device.target import Target
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Plan, Resources, canonical, digest
@@ -75,7 +75,7 @@ def of(plan: Plan, info: DeviceInfo) -> Code:
     used: list[Resources] = []
     texts: list[str] = []
     target = assembly_target(info)
-    for source in execute.sources(plan):
+    for source in flat_plans.sources(plan):
         built = program.build(source, target, cache.default())
         used += built.resources.values()
         try:

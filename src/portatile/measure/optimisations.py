@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from portatile import execute
+from portatile import flat_plans
 from portatile.records import DeviceInfo, Launch, Plan, Source
 
 RELAXED = "-cl-fast-relaxed-math"
@@ -104,18 +104,18 @@ def offered(plan: Plan, info: DeviceInfo) -> tuple[Optimisation, ...]:
     return tuple(
         optimisation
         for optimisation in OPTIMISATIONS
-        if any(optimisation.without(source, info) != source for source in execute.sources(plan))
+        if any(optimisation.without(source, info) != source for source in flat_plans.sources(plan))
     )
 
 
 def built_with(plan: Plan, names: Collection[str], info: DeviceInfo) -> Plan:
     """The plan with all optimisations taken away but those of ``names``."""
-    return _rebuilt(plan, {source: _weakened(source, names, info) for source in execute.sources(plan)})
+    return _rebuilt(plan, {source: _weakened(source, names, info) for source in flat_plans.sources(plan)})
 
 
 def with_options(plan: Plan, options: tuple[str, ...]) -> Plan:
     """The plan with options for the compiler added to those of each text."""
-    replaced = {source: replace(source, options=(*source.options, *options)) for source in execute.sources(plan)}
+    replaced = {source: replace(source, options=(*source.options, *options)) for source in flat_plans.sources(plan)}
     return _rebuilt(plan, replaced)
 
 

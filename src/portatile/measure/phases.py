@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import cache, device, execute, program, select, store, verify, workloads
+from portatile import cache, device, flat_plans, program, select, store, verify, workloads
 from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.execute import Executable
@@ -77,7 +77,7 @@ def split(request: PhasesRequest) -> tuple[PhaseTimes, dict[str, NDArray[Any]]]:
         workload = workloads.get(problem.workload)
         rng = np.random.default_rng(request.seed)
         inputs = workload.usual_inputs(problem, rng)
-        plan = execute.flatten(workload.plan(problem, config, opened.info), select.resolver(opened.info, store.known_results()))
+        plan = flat_plans.flatten(workload.plan(problem, config, opened.info), select.resolver(opened.info, store.known_results()))
         executable = _built(request, opened, plan, seconds)
         roles = {operand.name: operand.role for operand in workload.operands_of(problem.options)}
         after, again = _run(executable, queue, inputs, roles, request.repeat, seconds)

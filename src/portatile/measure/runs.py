@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from portatile import cache, execute, program, select, store, verify, workloads
+from portatile import cache, flat_plans, program, select, store, verify, workloads
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.clock import back_to_back
 from portatile.errors import DeviceError
@@ -73,7 +73,7 @@ def loaded(device: Device, problem: Problem, config: Config, options: tuple[str,
     ``options`` for the compiler are added to each source's own, as OpenCL spells them (``-cl-fast-relaxed-math``).
     """
     plan = workloads.get(problem.workload).plan(problem, config, device.info)
-    return loaded_plan(device, execute.flatten(plan, select.resolver(device.info, store.known_results())), options)
+    return loaded_plan(device, flat_plans.flatten(plan, select.resolver(device.info, store.known_results())), options)
 
 
 def loaded_plan(device: Device, plan: Plan, options: tuple[str, ...] = ()) -> Executable:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from portatile import execute, program
+from portatile import flat_plans, program
 from portatile.errors import PortatileError
 from portatile.records import Launch, Size3
 from portatile.reports.groups import Group
@@ -78,10 +78,10 @@ def _render(group: Group, place: int, trial: Trial, known: Known) -> Rendered:
     try:
         if why := workload.space(group.problem, device).violated(trial.config):
             return Rendered(place, trial, missing=f"the installed {workload.name} does not take this configuration: it {why}.")
-        plan = execute.flatten(workload.plan(group.problem, trial.config, device), resolver(device, known))
+        plan = flat_plans.flatten(workload.plan(group.problem, trial.config, device), resolver(device, known))
     except PortatileError as error:
         return Rendered(place, trial, missing=f"the installed {workload.name} does not generate it: {error}")
-    sources = execute.sources(plan)
+    sources = flat_plans.sources(plan)
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     counted = Counter((step.kernel, _size(step.global_size), _size(step.local_size)) for step in launches)
     steps = tuple(RenderedStep(*shape, count) for shape, count in counted.items())

@@ -47,7 +47,7 @@ class Taking(NamedTuple):
     ready: Prepared
 
 
-class Took(NamedTuple):
+class PartTime(NamedTuple):
     """Seconds of a part from its first copy to its result, and when that was there, after so many seconds of the call."""
 
     seconds: float
@@ -56,7 +56,7 @@ class Took(NamedTuple):
 
 Devices = Sequence[tuple[Engine, Task, Cut]]
 """Who computes a whole task, and how it is cut there."""
-Tell = Callable[[Sequence[Taking], Sequence[Took], float], None]
+Observer = Callable[[Sequence[Taking], Sequence[PartTime], float], None]
 """Is told who did what of a call, and the seconds of all."""
 
 
@@ -75,10 +75,10 @@ def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> li
     known = _known.get(key)
     if known is not None and [one.engine for one in known.parts] == [engine for engine, *_ in devices]:
         return _taken(devices, [one.high for one in known.parts])
-    return _taken(devices, _highs(devices, rates))
+    return _taken(devices, _bounds(devices, rates))
 
 
-def _highs(devices: Devices, rates: Sequence[float]) -> list[int]:
+def _bounds(devices: Devices, rates: Sequence[float]) -> list[int]:
     """Where the part of each device ends."""
     size, total, done = devices[0][1].problem.sizes[devices[0][2].size], sum(rates), 0.0
     highs: list[int] = []
@@ -107,13 +107,13 @@ def _fits(taking: Taking) -> bool:
     return sum(sizes) <= _LITTLE and not memory_limit.too_large(taking.engine.device, (*sizes, *(one.nbytes for one in temporaries)))
 
 
-def remember(key: Hashable, devices: Devices, parts: Sequence[Taking], tell: Tell) -> None:
-    """Let the next calls of this kind be computed in the same parts, or in others that end together; ``tell`` is told of each."""
+def remember(key: Hashable, devices: Devices, parts: Sequence[Taking], observer: Observer) -> None:
+    """Let the next calls of this kind be computed in the same parts, or in others that end together; ``observer`` is told of each."""
     if len(_known) >= _MOST:
         _known.clear()
     wholes = [(engine, _without_arrays(task), cut) for engine, task, cut in devices]
     names = tuple(devices[0][1].matrices)
-    _known[key] = _Known(names, wholes, [one._replace(task=_without_arrays(one.task)) for one in parts], tell)
+    _known[key] = _Known(names, wholes, [one._replace(task=_without_arrays(one.task)) for one in parts], observer)
 
 
 def _without_arrays(task: Task) -> Task:
@@ -138,8 +138,8 @@ def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float
     except (DeviceError, LaunchError, MemoryError):
         del _known[key]
         return False
-    known.tell(parts, took, time.perf_counter() - began)
-    known.even(took, matrices, scalars)
+    known.observer(parts, took, time.perf_counter() - began)
+    known.balance(took, matrices, scalars)
     return True
 
 
@@ -148,7 +148,7 @@ def forget() -> None:
     _known.clear()
 
 
-def run(parts: Sequence[Taking]) -> list[Took]:
+def run(parts: Sequence[Taking]) -> list[PartTime]:
     """Compute all parts, and say what each took. Raises what a device raises, after all have ended."""
     began = time.perf_counter()
     with ExitStack() as stack:
@@ -163,7 +163,7 @@ def run(parts: Sequence[Taking]) -> list[Took]:
                 one.finish()
                 waiting.remove(one)
             time.sleep(0)
-        return [Took(one.seconds, one.began + one.seconds - began) for one in begun]
+        return [PartTime(one.seconds, one.began + one.seconds - began) for one in begun]
 
 
 @dataclass
@@ -173,11 +173,11 @@ class _Known:
     names: Sequence[str]
     wholes: Devices
     parts: Sequence[Taking]
-    tell: Tell
+    observer: Observer
     calls: int = field(default_factory=lambda: _AGAIN)
     ends: list[Sequence[float]] = field(default_factory=list)  # of the calls in these parts
 
-    def even(self, took: Sequence[Took], matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
+    def balance(self, took: Sequence[PartTime], matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
         """Move steps from who ends late to who ends early, for the calls that come, where that is worth it."""
         self.ends.append([one.end for one in took])
         if len(self.ends) < _TWICE:
@@ -187,7 +187,7 @@ class _Known:
         rates = [(one.high - one.low) / end for one, end in zip(self.parts, ends, strict=True)]
         if max(ends) * sum(rates) < _UNEVEN * self.parts[-1].high:
             return
-        highs = _highs(self.wholes, rates)
+        highs = _bounds(self.wholes, rates)
         if highs != [one.high for one in self.parts]:
             wholes = [(engine, tasks.on(task, matrices, scalars), cut) for engine, task, cut in self.wholes]
             self.parts = [one._replace(task=_without_arrays(one.task)) for one in _taken(wholes, highs)] or self.parts

@@ -12,7 +12,8 @@ from portatile import program, verify
 from portatile.cache import Cache
 from portatile.device.base import Device, Memory
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
-from portatile.execute import Executable, sources
+from portatile.execute import Executable
+from portatile.flat_plans import sources
 from portatile.formatting import spelled
 from portatile.guarded_memory import GuardedMemory
 from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, to_json

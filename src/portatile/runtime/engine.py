@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from portatile import cache, execute, select, store, workloads, workspaces
+from portatile import cache, execute, flat_plans, select, store, workloads, workspaces
 from portatile.device import gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.module import Module
@@ -253,10 +253,10 @@ class Engine:
         plan = workload.plan(problem, choice.config, info)
         calls = [step.problem for step in plan.steps if isinstance(step, Call)]
         if whole is None or not calls:
-            return execute.flatten(plan, self._resolve)
+            return flat_plans.flatten(plan, self._resolve)
         models = [step.problem for step in workload.plan(whole, choice.config, info).steps if isinstance(step, Call)]
         like = {call.key: model for call, model in zip(calls, models, strict=False)}
-        return execute.flatten(plan, lambda called: self._resolve_like(called, like.get(called.key, called)))
+        return flat_plans.flatten(plan, lambda called: self._resolve_like(called, like.get(called.key, called)))
 
     def _resolve_like(self, problem: Problem, model: Problem) -> Plan:
         """The plan of a called problem in the configuration of another, where that is legal."""

@@ -282,11 +282,11 @@ def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, f
     return {worker.share.device: worker.share.rate for worker in workers}
 
 
-def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Tell:
+def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Observer:
     """Keeps the split of each call that is computed in parts of an earlier one."""
     place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
 
-    def tell(parts: Sequence[at_once.Taking], took: Sequence[at_once.Took], seconds: float) -> None:
+    def tell(parts: Sequence[at_once.Taking], took: Sequence[at_once.PartTime], seconds: float) -> None:
         done = [(part.engine.device.info.id, part.high - part.low, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
 
         def made() -> Split:

@@ -18,7 +18,8 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.clock import back_to_back
 from portatile.dtypes import itemsize
 from portatile.errors import PortatileError
-from portatile.execute import Executable, sources
+from portatile.execute import Executable
+from portatile.flat_plans import sources
 from portatile.formatting import duration
 from portatile.records import Binary, Config, Plan, Problem, Source, canonical, digest, from_json, to_json
 from portatile.runtime import memory_limit

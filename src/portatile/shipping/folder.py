@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from portatile import cache, device, execute, program, workloads
+from portatile import cache, device, flat_plans, program, workloads
 from portatile.device.base import Device
 from portatile.device.target import Target
 from portatile.errors import CompileError, UsageError
@@ -53,7 +53,7 @@ class ShippedItem:
         info, shipped = _elsewhere(self.info), self
         if info is not self.info and workload.space(self.problem, info).violated(self.config) is not None:
             shipped = replace(self, config=workload.default(self.problem, info), why="the default for any such device")
-        plan = execute.flatten(workload.plan(self.problem, shipped.config, info), resolver(info, known_results()))
+        plan = flat_plans.flatten(workload.plan(self.problem, shipped.config, info), resolver(info, known_results()))
         return described(shipped, plan, _operands(workload, self.problem), workload.scalars, programs)
 
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
-from portatile import cache, execute, program, select, workloads
+from portatile import cache, flat_plans, program, select, workloads
 from portatile import device as devices
 from portatile.device.base import Device
 from portatile.device.target import Target
@@ -153,7 +153,7 @@ def _compile(builds: Sequence[tuple[Side, GapRow]], seconds: float | None) -> No
         targets = dict.fromkeys((side.device.target, code.assembly_target(side.device.info)))
         sets = [row.set for one, row in builds if one is side and row.set is not None]
         for plan in (optimisations.built_with(side.plan, on, side.device.info) for on in sets):
-            made = itertools.product(execute.sources(plan), enumerate(targets))
+            made = itertools.product(flat_plans.sources(plan), enumerate(targets))
             waiting |= {(side.label, source, place): target for source, (place, target) in made}
     if not waiting:
         return
@@ -189,7 +189,7 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
         if space.violated(config) is not None:  # another kind of device: its own best
             config = select.choose(workload, problem, info, known_results()(problem.workload)).config
     config = configured(problem, info, config, (*changes, *filter(None, label.partition("/")[2].split(","))))
-    plan = execute.flatten(workload.plan(problem, config, info), select.resolver(info, known_results()))
+    plan = flat_plans.flatten(workload.plan(problem, config, info), select.resolver(info, known_results()))
     return Side(label, device, config, plan)
 
 

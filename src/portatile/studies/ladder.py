@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from portatile import device as devices
-from portatile import execute, select, verify, workloads
+from portatile import flat_plans, select, verify, workloads
 from portatile.device.base import Device
 from portatile.device.target import CARVEOUT
 from portatile.errors import PortatileError
@@ -179,7 +179,7 @@ def _guarded(measured: Callable[[], LadderRow], blank: LadderRow) -> LadderRow:
 def _run(ready: PreparedRun, device: Device, point: Point) -> LadderRow:
     workload, info = workloads.get(point.problem.workload), device.info
     config = workload.space(point.problem, info).complete(point.config)
-    plan: Plan = execute.flatten(workload.plan(point.problem, config, info), select.resolver(info, known_results()))
+    plan: Plan = flat_plans.flatten(workload.plan(point.problem, config, info), select.resolver(info, known_results()))
     if point.without:
         optimisations_used = [
             optimisation.name for optimisation in optimisations.offered(plan, info) if optimisation.name not in point.without

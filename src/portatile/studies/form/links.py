@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -22,7 +22,7 @@ _TIMES = 8  # that an array travels: by the last ones it is as fast as it will b
 
 def to_each(device: Device, array: NDArray[Any]) -> float:
     """Bytes a second of an array to a device: the best of a few times; infinite where it reaches the host's memory."""
-    return inf if device.info.unified_memory else array.nbytes / min(_at_once([device], [array]) for _ in range(_TIMES))
+    return inf if device.info.unified_memory else array.nbytes / min(at_once([_sending(device, array)]) for _ in range(_TIMES))
 
 
 def to_all(devices: Sequence[Device], nbytes: int) -> float:
@@ -30,8 +30,8 @@ def to_all(devices: Sequence[Device], nbytes: int) -> float:
     linked = [device for device in devices if not device.info.unified_memory]
     if len(linked) < 2:
         return inf
-    arrays = [np.ones(nbytes, np.uint8) for _ in linked]
-    return nbytes * len(linked) / min(_at_once(linked, arrays) for _ in range(_TIMES))
+    jobs = [_sending(device, np.ones(nbytes, np.uint8)) for device in linked]
+    return nbytes * len(linked) / min(at_once(jobs) for _ in range(_TIMES))
 
 
 def between(devices: Sequence[Device], nbytes: int) -> float:
@@ -55,19 +55,28 @@ def between(devices: Sequence[Device], nbytes: int) -> float:
     return nbytes / best
 
 
-def _at_once(devices: Sequence[Device], arrays: Sequence[NDArray[Any]]) -> float:
-    """Seconds until every array is on its device."""
-    ready, errors = threading.Barrier(len(devices) + 1), list[Exception]()
+def _sending(device: Device, array: NDArray[Any]) -> Callable[[], None]:
+    """What copies an array to a device, and waits for it."""
 
-    def send(device: Device, array: NDArray[Any]) -> None:
+    def send() -> None:
+        with Buffer.from_numpy(array, device):
+            device.default_queue().finish()
+
+    return send
+
+
+def at_once(jobs: Sequence[Callable[[], None]]) -> float:
+    """Seconds until all jobs have ended, a thread for each. Raises what one of them raised."""
+    ready, errors = threading.Barrier(len(jobs) + 1), list[Exception]()
+
+    def run(job: Callable[[], None]) -> None:
         ready.wait()
         try:
-            with Buffer.from_numpy(array, device):
-                device.default_queue().finish()
+            job()
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=send, args=pair) for pair in zip(devices, arrays, strict=True)]
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
     for thread in threads:
         thread.start()
     ready.wait()

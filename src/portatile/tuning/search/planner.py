@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portatile import cache, ceilings, execute, model, select, template
+from portatile import cache, ceilings, flat_plans, model, select, template
 from portatile.errors import CompileError, LaunchError
 from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
@@ -118,7 +118,7 @@ class Planner:
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         """The flat plan of one problem."""
-        return execute.flatten(self.workload.plan(problem, config, self.info), self._resolve)
+        return flat_plans.flatten(self.workload.plan(problem, config, self.info), self._resolve)
 
     def default_plan(self) -> Plan:
         """The default's plan for the timed problem; without steps where the workload refuses to make it (its trial then says why)."""
@@ -156,7 +156,7 @@ class Planner:
             work = Demand(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
             try:
                 with template.without_texts():
-                    plan = execute.flatten(self.workload.plan(timed, config, self.info), resolve)
+                    plan = flat_plans.flatten(self.workload.plan(timed, config, self.info), resolve)
             except (CompileError, LaunchError):
                 continue
             if model.impossible(plan, self.info) is None:

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import device, execute, processes, program, select, settings
+from portatile import device, flat_plans, processes, program, select, settings
 from portatile.device.base import Memory
 from portatile.errors import CompileError, LaunchError, NoValidVariantError, PortatileError, UsageError
 from portatile.execute import Executable
@@ -95,7 +95,7 @@ def look(workload: Workload, problem: Problem, config: Config, info: DeviceInfo)
     Raises LaunchError where it cannot run it.
     """
     small = _small(workload, problem, config, info)
-    plan = execute.flatten(workload.plan(small, config, info), select.resolver(info, known_results()))
+    plan = flat_plans.flatten(workload.plan(small, config, info), select.resolver(info, known_results()))
     inputs = workload.inputs(small, np.random.default_rng(0))
     forms = {operand.name: operand.form for operand in workload.operands_of(problem.options) if operand.form is not None}
     with tempfile.TemporaryDirectory(prefix="portatile-oclgrind-") as folder:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from portatile import device, execute, model, program, select, strategies, workloads
+from portatile import device, flat_plans, model, program, select, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
 from portatile.model import Screen
 from portatile.records import Config, canonical
@@ -200,7 +200,7 @@ class _Run:
             return
         try:
             timed = self.planner.plan(self.request.problem, config)
-            source = program.source_hash(tuple(execute.sources(timed)))
+            source = program.source_hash(tuple(flat_plans.sources(timed)))
             if self.request.resume and (known := self._remembered(config, source)) is not None:
                 self.known += 1
                 self._keep(known)

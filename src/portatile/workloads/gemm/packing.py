@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 
-from portatile.device.target import EARLY_START
 from portatile.records import Arg, Launch, Problem, Temporary, Value
-from portatile.template import load
 from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.passing import ceil_div, factor, matrix, real, scalar
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import plain
+from portatile.workloads.gemm.shared_texts import beside
 from portatile.workloads.gemm.storage import k_fast
 
-_SHARED = str(Path(__file__).parent / "forms" / "shared")  # beside it lie the texts that all forms use
 _SQUARE = 32  # rows and steps of k that a group moves
 _ROWS = 8  # of its work-items
 
@@ -31,15 +27,14 @@ def both(problem: Problem, point: Point, depth: int, names: Mapping[str, str]) -
     sides = {"a": (problem.sizes["m"], point.rows), "b": (problem.sizes["n"], point.columns)}
     defines: dict[str, Value] = {f"{name.upper()}_WIDTH": width for name, (_, width) in sides.items()}
     facts = {f"{name.upper()}_FAST": k_fast(problem, name) for name in sides}
-    early = EARLY_START in point.OPTIONS
-    source = load(_SHARED, "pack_both.cl", defines, real=real(problem), COMPLEX=False, EARLY=early, **facts)
+    source = beside(point, "pack_both.cl", defines, real=real(problem), COMPLEX=False, **facts)
     args = [scalar(name, problem.sizes[name]) for name in "mnk"] + [scalar("depth", depth), factor(problem, "alpha")]
     for name in sides:
         args += [*matrix(names[name], "in", problem.layout[name]), Arg(f"{name}_panels", role="temporary")]
     lengths = {name: ceil_div(across, width) * width for name, (across, width) in sides.items()}
     groups = sum(ceil_div(length, _SQUARE) for length in lengths.values()) * ceil_div(depth, _SQUARE)
     launch = Launch(
-        replace(source, options=point.OPTIONS if early else ()),
+        source,
         "gemm_pack",
         (groups * _SQUARE, _ROWS, 1),
         (_SQUARE, _ROWS, 1),
