@@ -52,7 +52,7 @@ def check_product(got: np.ndarray[Any, Any], a: np.ndarray[Any, Any], b: np.ndar
 
 
 class Library(ABC):
-    """What the tests need of one library, on a stream beside its default one."""
+    """What the tests need of one library, on a stream of one GPU beside its default one."""
 
     xp: Any
 
@@ -80,17 +80,17 @@ class Library(ABC):
 
 
 class Torch(Library):
-    def __init__(self) -> None:
+    def __init__(self, gpu: int) -> None:
         self.xp = pytest.importorskip("torch")
         if not self.xp.cuda.is_available():
             pytest.skip("this PyTorch sees no GPU")
-        self.stream = self.xp.cuda.Stream()
+        self.stream = self.xp.cuda.Stream(device=gpu)
 
     def side(self) -> contextlib.AbstractContextManager[Any]:
         return self.xp.cuda.stream(self.stream)  # type: ignore[no-any-return]
 
     def array(self, host: np.ndarray[Any, Any]) -> Any:
-        return self.xp.from_numpy(host).cuda()
+        return self.xp.from_numpy(host).to(self.stream.device)
 
     def pointer(self, array: Any) -> int:
         return int(array.data_ptr())
@@ -107,15 +107,19 @@ class Torch(Library):
 
 
 class Cupy(Library):
-    def __init__(self) -> None:
+    def __init__(self, gpu: int) -> None:
         self.xp = pytest.importorskip("cupy")
         if not self.xp.cuda.is_available():
             pytest.skip("this CuPy sees no GPU")
-        self.stream = self.xp.cuda.Stream(non_blocking=True)
+        self.gpu = self.xp.cuda.Device(gpu)
+        with self.gpu:
+            self.stream = self.xp.cuda.Stream(non_blocking=True)
         self.spin = self.xp.RawKernel(SPIN, "spin")
 
-    def side(self) -> contextlib.AbstractContextManager[Any]:
-        return self.stream  # type: ignore[no-any-return]
+    @contextlib.contextmanager
+    def side(self) -> Iterator[None]:
+        with self.gpu, self.stream:
+            yield
 
     def array(self, host: np.ndarray[Any, Any]) -> Any:
         return self.xp.asarray(host)
@@ -134,7 +138,7 @@ class Cupy(Library):
         return self.xp.asnumpy(array)  # type: ignore[no-any-return]
 
 
-LIBRARIES = {"torch": Torch, "cupy": Cupy}
+LIBRARIES: dict[str, Callable[[int], Library]] = {"torch": Torch, "cupy": Cupy}
 
 
 @pytest.fixture
@@ -160,9 +164,14 @@ def noting(cuda: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     perform.forget()
 
 
+def number(cuda: Device) -> int:
+    """The GPU's index, which all libraries share."""
+    return int(cuda.info.id.removeprefix("cuda:"))
+
+
 @pytest.fixture(params=LIBRARIES)
-def library(noting: None, request: pytest.FixtureRequest) -> Library:
-    return LIBRARIES[request.param]()
+def library(noting: None, cuda: Device, request: pytest.FixtureRequest) -> Library:
+    return LIBRARIES[request.param](number(cuda))
 
 
 class Seen:
@@ -301,7 +310,7 @@ def test_a_buffer_is_handed_over_in_place(library: Library, cuda: Device) -> Non
 
 def test_the_profiler_sees_kernels_and_no_copy(cuda: Device) -> None:
     """What PyTorch's profiler records of a call on a side stream."""
-    library = Torch()
+    library = Torch(number(cuda))
     profiler = pytest.importorskip("torch.profiler")
     a, b, out, host_a, host_b = operands(library)
     activities = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
@@ -326,7 +335,7 @@ def test_jax_arrays_in_and_out(cuda: Device, noting: None, monkeypatch: pytest.M
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = pytest.importorskip("jax")
     try:
-        opened = jax.devices("cuda")[0]
+        opened = jax.devices("cuda")[number(cuda)]
     except RuntimeError as error:
         pytest.skip(f"this JAX sees no GPU: {error}")
     host_a, host_b = values((M, K)), values((K, N), seed=1)
