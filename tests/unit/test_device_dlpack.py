@@ -126,3 +126,12 @@ def test_types_that_the_interface_does_not_name(name: str, monkeypatch: pytest.M
     monkeypatch.setattr(foreign_arrays, "_cuda", lambda: SimpleNamespace(ordinal=lambda pointer: 0))
     view = foreign_arrays.strided(Tensor())
     assert (view.dtype.name, view.shape, view.strides[-1]) == (name, (3, 4), view.dtype.itemsize)
+
+
+@pytest.mark.parametrize(("said", "expected"), [((2, 1), 1), ((13, 1), 0), (None, 0)], ids=["device memory", "managed memory", "no word"])
+def test_the_gpu_of_an_array_is_the_one_that_its_library_names(said: object, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = SimpleNamespace(__cuda_array_interface__={"shape": (3,), "typestr": "<f4", "data": (4096, False)})
+    if said is not None:
+        array.__dlpack_device__ = lambda: said
+    monkeypatch.setattr(foreign_arrays, "_cuda", lambda: SimpleNamespace(ordinal=lambda pointer: 0))
+    assert foreign_arrays.strided(array).device_id == expected

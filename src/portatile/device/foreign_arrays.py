@@ -52,10 +52,17 @@ def strided(array: Any) -> Strided:
         dtype = ELEMENTS[named].numpy if named in _UNNAMED else np.dtype(interface["typestr"])
         strides = tuple(interface.get("strides") or packed(shape, dtype.itemsize))
         pointer = int(interface["data"][0])
-        return Strided(pointer, shape, strides, dtype, _cuda().ordinal(pointer), array)
+        return Strided(pointer, shape, strides, dtype, _gpu(array, pointer), array)
     if hasattr(array, "__dlpack__") and in_cuda_memory(array):
         return take(array.__dlpack__(stream=caller_stream(array)))
     raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")
+
+
+def _gpu(array: Any, pointer: int) -> int:
+    """The number of the GPU that an array lies on: what its library says, else what the driver says of the pointer."""
+    place = getattr(array, "__dlpack_device__", None)
+    kind, number = place() if place is not None else (0, 0)
+    return int(number) if int(kind) == CUDA_DEVICE else _cuda().ordinal(pointer)
 
 
 @cache
