@@ -53,7 +53,7 @@ def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, monkeypa
     table = json.loads((tmp_path / "folder" / "kernels.json").read_text())
     assert all({binary["kind"] for binary in program["binaries"]} == {"cubin", "ptx"} for program in table["programs"].values())
     loader = loaded(monkeypatch, tmp_path / "folder")
-    monkeypatch.setitem(loader._find, "cuda", lambda: loader._find_cuda(Driver(info.name)))
+    monkeypatch.setitem(loader._FOUND_BY, "cuda", lambda: loader.find_cuda(Driver(info.name)))
     a, b, c = (rng.random(shape, dtype=np.float32) for shape in ((9, 128), (128, 7), (9, 7)))
     run = loader.load("gemm", m=9, n=7, k=128)
     assert len(run.launches) > 1
@@ -95,7 +95,7 @@ def test_exported_kernels_get_their_tensor_maps(tmp_path: Path, monkeypatch: pyt
     """The folder says what the driver is asked for: matrices, or a stack of them."""
     loader = _shipped(tmp_path, monkeypatch)
     driver = MapsOnly("a GPU")
-    gpu = loader._Cuda(driver, 0)
+    gpu = loader.Cuda(driver, 0)
     (stack,) = (arg["map"] for arg in loader.problems()[0]["launches"][0]["args"] if arg["kind"] == "tensor_map" and arg["name"] == "a")
     assert gpu.tensor_map(ctypes.c_uint64(4096), stack).raw == bytes([1]) * 128
     assert gpu.tensor_map(ctypes.c_uint64(4096), {**stack, "planes": 0, "step": 0}).raw == bytes([2]) * 128

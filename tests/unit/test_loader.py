@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from portatile.shipping import loader
+from portatile.shipping.loader import opencl_devices, table
 
 
 class Loader:
@@ -32,42 +34,42 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("vendors", "lib"):
         (tmp_path / name).mkdir()
     (tmp_path / "vendors" / "other.icd").write_text("libother.so\n")
-    (tmp_path / "lib" / loader._NVIDIA).write_bytes(b"")
+    (tmp_path / "lib" / opencl_devices._NVIDIA).write_bytes(b"")
     (tmp_path / "node").write_bytes(b"")
 
     def opened(name: str) -> None:
         if not Path(name).exists():
             raise OSError(name)
 
-    monkeypatch.setattr(loader.ctypes, "CDLL", opened)
-    monkeypatch.setattr(loader, "_VENDORS", tmp_path / "vendors")
-    monkeypatch.setattr(loader, "_NVIDIA_FOLDERS", ("", f"{tmp_path}/lib/"))
-    monkeypatch.setattr(loader, "_NVIDIA_NODES", (str(tmp_path / "node"),))
+    monkeypatch.setattr(opencl_devices.ctypes, "CDLL", opened)
+    monkeypatch.setattr(opencl_devices, "_VENDORS", tmp_path / "vendors")
+    monkeypatch.setattr(opencl_devices, "_NVIDIA_FOLDERS", ("", f"{tmp_path}/lib/"))
+    monkeypatch.setattr(opencl_devices, "_NVIDIA_NODES", (str(tmp_path / "node"),))
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
     return tmp_path
 
 
 def test_an_unregistered_library_is_added_to_the_systems(machine: Path) -> None:
     (machine / "vendors" / "gone.icd").write_text("/home/builder/libgone.so\n")
-    (machine / "vendors" / "nvidia.icd").write_text(f"/home/builder/{loader._NVIDIA}\n")
+    (machine / "vendors" / "nvidia.icd").write_text(f"/home/builder/{opencl_devices._NVIDIA}\n")
     fake = Loader()
-    assert loader._platforms(fake) == ["platform"]
-    assert fake.told == {"other.icd": "libother.so", f"{loader._NVIDIA}.icd": f"{machine}/lib/{loader._NVIDIA}"}
+    assert opencl_devices._platforms(fake) == ["platform"]
+    assert fake.told == {"other.icd": "libother.so", f"{opencl_devices._NVIDIA}.icd": f"{machine}/lib/{opencl_devices._NVIDIA}"}
     assert "OCL_ICD_VENDORS" not in os.environ
 
 
 @pytest.mark.parametrize("reason", ["registered", "no kernel driver", "no library", "the user's choice"])
 def test_nothing_is_added(machine: Path, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if reason == "registered":
-        (machine / "vendors" / "nvidia.icd").write_text(f"{loader._NVIDIA}\n")
+        (machine / "vendors" / "nvidia.icd").write_text(f"{opencl_devices._NVIDIA}\n")
     elif reason == "no kernel driver":
         (machine / "node").unlink()
     elif reason == "no library":
-        (machine / "lib" / loader._NVIDIA).unlink()
+        (machine / "lib" / opencl_devices._NVIDIA).unlink()
     else:
         monkeypatch.setenv("OCL_ICD_VENDORS", str(machine / "vendors"))
     fake = Loader()
-    assert loader._platforms(fake) == ["platform"]
+    assert opencl_devices._platforms(fake) == ["platform"]
     assert fake.told == ({"other.icd": "libother.so"} if reason == "the user's choice" else None)
 
 
@@ -77,13 +79,13 @@ def test_the_library_is_used() -> None:
     copies = sorted((Path(pyopencl.__file__).parent / ".libs").glob("libpocl*.so"))
     if not copies:
         pytest.skip("PoCL's wheel is not installed")
-    counted = "print(len([chip for chip in loader._find_opencl() if 'Portable' in chip.platform]))"
+    counted = "print(len([one for one in opencl_devices.find_opencl() if 'Portable' in one.platform]))"
     script = f"""
 from pathlib import Path
 from typing import Any
-from portatile.shipping import loader
-loader._VENDORS, loader._NVIDIA_NODES = Path('/no-such-folder'), ('/',)
-loader._NVIDIA, loader._NVIDIA_FOLDERS = {copies[0].name!r}, ({f"{copies[0].parent}/"!r},)
+from portatile.shipping.loader import opencl_devices
+opencl_devices._VENDORS, opencl_devices._NVIDIA_NODES = Path('/no-such-folder'), ('/',)
+opencl_devices._NVIDIA, opencl_devices._NVIDIA_FOLDERS = {copies[0].name!r}, ({f"{copies[0].parent}/"!r},)
 {counted}
 """
     environment = {name: value for name, value in os.environ.items() if name != "OCL_ICD_VENDORS"}
@@ -92,7 +94,7 @@ loader._NVIDIA, loader._NVIDIA_FOLDERS = {copies[0].name!r}, ({f"{copies[0].pare
     assert completed.stdout.split() == ["2"]
 
 
-def table(folder: Path) -> dict[str, Any]:
+def exported(folder: Path) -> dict[str, Any]:
     """A folder with one problem of one launch, as it is exported."""
     operand = {"name": "x", "role": "inout", "dtype": "float32", "shape": [4, 6], "strides": [8, 1], "offset": 3, "elements": 40}
     args = [
@@ -109,24 +111,24 @@ def table(folder: Path) -> dict[str, Any]:
         "temporaries": [{"name": "t", "kind": "buffer", "nbytes": 128}], "launches": [launch],
     }  # fmt: skip
     (folder / "k.cl").write_text("kernel")
-    programs = {"p": {"text": "k.cl", "digest": loader._digest(b"kernel"), "options": [], "binaries": []}}
-    made = {"format": loader.FORMAT, "problems": [problem], "programs": programs}
-    return {**made, "digest": loader.table_digest(made)}
+    programs = {"p": {"text": "k.cl", "digest": table.content_digest(b"kernel"), "options": [], "binaries": []}}
+    made = {"format": table.FORMAT, "problems": [problem], "programs": programs}
+    return {**made, "digest": table.table_digest(made)}
 
 
 def test_a_changed_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "HERE", tmp_path)
-    whole = table(tmp_path)
+    monkeypatch.setattr(table, "HERE", tmp_path)
+    whole = exported(tmp_path)
     file = tmp_path / "kernels.json"
     file.write_text(json.dumps(whole, indent=3))
-    loader._check(loader.problems()[0])
+    table.check(table.problems()[0])
     file.write_text(json.dumps(whole).replace('"value": 24', '"value": 25'))
     with pytest.raises(ValueError, match="digest"):
-        loader.problems()
+        table.problems()
     del whole["digest"]
     file.write_text(json.dumps(whole))
     with pytest.raises(ValueError, match="digest"):
-        loader.problems()
+        table.problems()
 
 
 @pytest.mark.parametrize(
@@ -147,24 +149,33 @@ def test_a_changed_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_what_does_not_fit_is_refused_before_it_runs(tmp_path: Path, place: tuple[str | int, ...], value: object) -> None:
-    whole = table(tmp_path)
+    whole = exported(tmp_path)
     problem = {**whole["problems"][0], "programs": whole["programs"]}
-    loader._check(problem)
+    table.check(problem)
     record: Any = problem
     for step in place[:-1]:
         record = record[step]
     record[place[-1]] = value
     with pytest.raises(ValueError, match=r"kernels\.json"):
-        loader._check(problem)
+        table.check(problem)
 
 
 def test_parts_are_those_that_were_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "HERE", tmp_path / "folder")
+    monkeypatch.setattr(table, "HERE", tmp_path / "folder")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "outside.cl", tmp_path / "folder" / "k.cl"):
         path.write_text("kernel")
-    assert loader._part("k.cl", loader._digest(b"kernel")) == b"kernel"
+    assert table.part("k.cl", table.content_digest(b"kernel")) == b"kernel"
     with pytest.raises(ValueError, match="digest"):
-        loader._part("k.cl", loader._digest(b"another"))
+        table.part("k.cl", table.content_digest(b"another"))
     with pytest.raises(ValueError, match="no file of this folder"):
-        loader._part("../outside.cl", loader._digest(b"kernel"))
+        table.part("../outside.cl", table.content_digest(b"kernel"))
+
+
+def test_the_parts_become_one_file(tmp_path: Path) -> None:
+    """It needs nothing of portatile, and shows users what they call."""
+    (tmp_path / "loader.py").write_text(loader.text())
+    script = "import loader, sys; print(loader.load.__module__, loader.__doc__.split(':')[0], 'portatile' in sys.modules)"
+    completed = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert completed.stdout.split() == ["loader", "Run", "the", "kernels", "of", "this", "folder", "False"]
+    assert not re.search(r"^(?:from|import) portatile", loader.text(), re.MULTILINE)

@@ -11,7 +11,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from portatile.errors import CompileError, UsageError
 from portatile.records import Arg, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, digest
 from portatile.select import choose, resolver
 from portatile.shipping import loader
+from portatile.shipping.loader import opencl_devices, table
 from portatile.store import device_key, known_results
 from portatile.trials import Trial
 from portatile.workload import Workload
@@ -48,7 +48,7 @@ class ShippedItem:
         if reason is not None:
             raise UsageError(f"its configuration is not legal: {reason}")
         kinds = {workload.element(self.problem, operand.name) for operand in workload.operands_of(self.problem.options)}
-        if foreign := sorted(kinds - set(loader._DTYPES)):
+        if foreign := sorted(kinds - set(table.DTYPES)):
             raise UsageError(f"NumPy has no {' and no '.join(foreign)}: programs without portatile could not pass such arrays")
         info, shipped = _elsewhere(self.info), self
         if info is not self.info and workload.space(self.problem, info).violated(self.config) is not None:
@@ -95,14 +95,13 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
             shipped.left_out.append(f"{item.problem.workload} on {item.info.name}: {str(error).splitlines()[0]}")
         if done is not None:
             done()
-    table: dict[str, Any] = {"format": loader.FORMAT, "problems": problems, "programs": programs.table}
-    table = json.loads(msgspec.json.encode(table))  # as the loader reads it
-    table["digest"] = loader.table_digest(table)
-    (folder / TABLE).write_bytes(msgspec.json.format(msgspec.json.encode(table), indent=1))
+    written: dict[str, Any] = {"format": table.FORMAT, "problems": problems, "programs": programs.table}
+    written = json.loads(msgspec.json.encode(written))  # as the loader reads it
+    written["digest"] = table.table_digest(written)
+    (folder / TABLE).write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=1))
     trials = [item.trial for item in shipped.items if item.trial is not None]
     (folder / TRIALS).write_bytes(msgspec.json.encode(trials))
-    text = resources.files("portatile.shipping").joinpath("loader.py").read_text(encoding="utf-8")
-    (folder / "loader.py").write_text(text, encoding="utf-8")
+    (folder / "loader.py").write_text(loader.text(), encoding="utf-8")
     shipped.programs = len(programs.table)
     shipped.binaries = sum(len(entry["binaries"]) for entry in programs.table.values())
     return shipped
@@ -166,7 +165,7 @@ class ShippedPrograms:
         data = target.payload(binary)
         about: dict[str, Any] = {"kind": binary.kind, "architecture": target.architecture, "compiler": target.compiler}
         if opened is not None:
-            about["built_by"] = loader._OpenCL(opened.cl_device).identity  # type: ignore[attr-defined]
+            about["built_by"] = opencl_devices.OpenCl(opened.cl_device).identity  # type: ignore[attr-defined]
         product = device.backends()[target.backend].product(binary.kind)
         path = f"{PROGRAMS}/{name}{product.ending if product else '.bin'}"
         (self.folder / path).write_bytes(data)
