@@ -29,9 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """The seed that repeats this run."""
+    """The seed that repeats this run, and how to run what it leaves out."""
     shard = config.getoption("shard")
-    return f"{seeds.VARIABLE}={seeds.run_seed()}" + (f", shard {shard}" if shard else "")
+    drawn = "" if seeds.DRAWS else " draws some of many alike tests, PORTATILE_DRAWS=all runs all"
+    return f"{seeds.VARIABLE}={seeds.run_seed()}{drawn}" + (f", shard {shard}" if shard else "")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -42,34 +43,30 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Every function with cases runs one of them on each device; then a shard is what it is of all."""
+    """Every function with cases runs one of them on each device, of those marked so a share; then a shard is what it is of all."""
     cases = defaultdict[tuple[str, str], list[str]](list)
     for item in items:
         if (spec := getattr(item, "callspec", None)) is not None:
             cases[item.nodeid.partition("[")[0], str(spec.params.get("device", ""))].append(item.nodeid)
     seeds.keep_one_of_each(cases.values())
-    shard = config.getoption("shard")
-    if not shard:
-        return
-    try:
-        mine = [item for item in items if seeds.in_shard(item.nodeid, shard)]
-    except ValueError as error:
-        raise pytest.UsageError(f"--shard: {error}") from None
-    config.hook.pytest_deselected(items=[item for item in items if not seeds.in_shard(item.nodeid, shard)])
-    items[:] = mine
+    seeds.leave_out(config, items, _undrawn)
+    if shard := config.getoption("shard"):
+        try:
+            seeds.leave_out(config, items, lambda item: not seeds.in_shard(item.nodeid, shard))
+        except ValueError as error:
+            raise pytest.UsageError(f"--shard: {error}") from None
+
+
+def _undrawn(item: pytest.Item) -> bool:
+    """Of tests marked ``drawn(share)``, a share runs."""
+    marker = item.get_closest_marker("drawn")
+    return marker is not None and not seeds.drawn(marker.args[0], item.nodeid)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Thousands of tests stay until the end: no search for garbage need look at them."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Of tests marked ``drawn(share)``, run a share."""
-    if (marker := item.get_closest_marker("drawn")) is not None:
-        seeds.sometimes(marker.args[0], item.nodeid)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
 from portatile.wavelets import over_devices
-from support import checking
+from support import seeds
 from support.unoptimised import optimiser
 
 __all__ = ["optimiser"]  # of every test of this folder
@@ -61,29 +61,29 @@ MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where a kind of device is missing, one case of a test says so for all of its cases."""
-    result: set[tuple[Path, str]] = set()
-    repeated = []
-    for item in items:
+    """Where a kind of device is missing, one case of a test says so for all; of ``thinned`` cases a share runs."""
+    said: set[tuple[Path, str]] = set()
+
+    def left_out(item: pytest.Item) -> bool:
         asked = getattr(item, "callspec", None)
-        if asked is not None and asked.params.get("device") in MISSING:
-            test = (item.path, item.nodeid.partition("[")[0])
-            if test in result:
-                repeated.append(item)
-            result.add(test)
-    if repeated:
-        config.hook.pytest_deselected(items=repeated)
-        without = set(repeated)
-        items[:] = [item for item in items if item not in without]
+        if asked is None or "device" not in asked.params:
+            return False
+        if asked.params["device"] not in MISSING:
+            return _thinned(item, asked.params)
+        test = (item.path, item.nodeid.partition("[")[0])
+        repeated = test in said
+        said.add(test)
+        return repeated
+
+    seeds.leave_out(config, items, left_out)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Of the cases of a test marked ``thinned(share)``, run a share on a device where compiling takes long."""
-    marker, asked = item.get_closest_marker("thinned"), getattr(item, "callspec", None)
-    several = asked is not None and len(asked.params) > 1  # beside the device
-    if marker is not None and several and (found := FOUND.get(asked.params.get("device"))) is not None:
-        checking.maybe(found, marker.args[0], item.nodeid)
+def _thinned(item: pytest.Item, params: dict[str, object]) -> bool:
+    """Whether a case marked ``thinned(share)`` is not drawn, on a device where compiling takes long."""
+    marker, found = item.get_closest_marker("thinned"), FOUND.get(str(params["device"]))
+    if marker is None or found is None or len(params) == 1 or not found.target.defers:
+        return False
+    return not seeds.drawn(marker.args[0], item.nodeid, beside_a_gpu=True)
 
 
 @pytest.fixture(params=[*FOUND, *MISSING])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,15 +102,13 @@ def test_nothing_is_looked_up_again(device: Device, monkeypatch: pytest.MonkeyPa
     assert close(product(np.ones((9, 7), np.float32), np.ones((7, 8), np.float32)), np.full((9, 8), 7.0))
 
 
-def test_compiled_again_it_takes_what_was_tuned_since(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_again_it_takes_what_was_tuned_since(device: Device, own_directories: None) -> None:
     """Also where no routine was called before."""
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     perform.forget()
     sizes = {"m": 13, "n": 11, "k": 7}
     before = portatile.compile("matmul", device=device.info.id, **sizes)
     portatile.tune("matmul", device=device.info.id, budget="2", **sizes)
     after = portatile.compile("matmul", device=device.info.id, **sizes)
-    monkeypatch.undo()
     perform.forget()
     assert before.choice.trial is None
     assert after.choice.trial is not None

@@ -167,6 +167,7 @@ def test_split_k_images_and_padded_operands_too(opencl: Device, tmp_path: Path) 
     computed(tmp_path / "folder", shipped.items, rng, tmp_path)
 
 
+@pytest.mark.unoptimised
 def test_a_problem_is_named_as_far_as_the_folder_needs(opencl: Device, tmp_path: Path, loader_of: Any) -> None:
     gemm = workloads.get("gemm")
     problems = [gemm.problem({"m": 8, "n": 8, "k": 8}, "float32", {"trans_a": trans}) for trans in "NT"]
@@ -182,6 +183,7 @@ def test_a_problem_is_named_as_far_as_the_folder_needs(opencl: Device, tmp_path:
         loader.load("gemm", m=8, n=8, k=8, trans_a="T", device="abacus")
 
 
+@pytest.mark.unoptimised
 def test_tuned_then_exported_then_imported(opencl: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands one after another: the folder computes, and its results are another store's winner."""
     rng = np.random.default_rng(new_seed(f"export command on {opencl.info.id}"))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from portatile.device.base import Device
 from support.seeds import new_seed
+from support.unoptimised import environment
 
 _PROGRAM = """
 import random, signal, sys, time
@@ -61,11 +62,10 @@ print(interrupted, late)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
-def test_interrupts_at_random_times(device: Device) -> None:
+def test_interrupts_at_random_times(device: Device, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _PROGRAM, device.info.id, "2", str(new_seed("interrupts"))]
-    completed = subprocess.run(
-        command, capture_output=True, text=True, timeout=600, env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000"}
-    )
+    places = {**environment(tmp_path.parent / "interrupted"), "MALLOC_MMAP_THRESHOLD_": "1000000"}
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=600, env=places)
     assert completed.returncode == 0, completed.stderr[-2000:]
     interrupted, late = map(int, completed.stdout.split())
     assert interrupted > 10, "nothing was interrupted: the test tells nothing"
@@ -98,6 +98,7 @@ time.sleep(0.3)
 
 
 @pytest.mark.parametrize("doing", ["routine", "numpy", "from_numpy", "empty", "finish", "event"])
-def test_the_interpreter_ends_while_daemon_threads_compute(device: Device, doing: str) -> None:
-    completed = subprocess.run([sys.executable, "-c", _DAEMONS, device.info.id, doing], capture_output=True, text=True, timeout=600)
+def test_the_interpreter_ends_while_daemon_threads_compute(device: Device, doing: str, tmp_path: Path) -> None:
+    words, places = [sys.executable, "-c", _DAEMONS, device.info.id, doing], environment(tmp_path.parent / "interrupted")
+    completed = subprocess.run(words, capture_output=True, text=True, timeout=600, env=places)
     assert (completed.returncode, completed.stderr) == (0, "")

@@ -11,7 +11,7 @@ import pytest
 
 from portatile import device
 from portatile.device.base import Device
-from portatile.device.cuda.compiler import CudaTarget
+from support.compiling import Interpreted
 from support.cuda_driver import EmulatedDriver, load
 
 ASKED = "PORTATILE_TEST_EMULATED_CUDA"
@@ -36,7 +36,7 @@ def gpu(driver: EmulatedDriver) -> Device:
     """
     result = device.get("cuda:0")
     result.info = replace(result.info, capabilities=replace(result.info.can, warp_groups=False))
-    result.target = CudaTarget(result.info.architecture, "ptx")
+    result.target = Interpreted(result.info.architecture)
     return result
 
 

@@ -13,19 +13,19 @@ from portatile import Buffer, device, wavelets
 from portatile.device import staging
 from portatile.device.base import Device, Rows
 from portatile.device.cuda import packed
-from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.queue import CudaQueue
 from portatile.errors import DeviceError
 from portatile.runtime import forecast
 from portatile.runtime.pieces import Pieces
 from portatile.wavelets import over_devices
+from support.compiling import Interpreted
 from support.cuda_driver import EmulatedDriver
 
 
 @pytest.fixture
 def pair(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     other = device.get("cuda:1")
-    other.target = CudaTarget(other.info.architecture, "ptx")
+    other.target = Interpreted(other.info.architecture)
     monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)
@@ -141,7 +141,7 @@ def test_launches_that_come_again_are_a_graph_on_each_device(pair: list[Device],
     replayed: list[int] = []
     usual = packed.driver.cuGraphLaunch
     monkeypatch.setattr(packed.driver, "cuGraphLaunch", lambda graph, stream: (replayed.append(int(stream)), usual(graph, stream))[1])
-    orbitals = [Buffer.from_numpy(drawn(3, 4, 5, 6).astype(np.float64), device) for device in pair]
+    orbitals = [Buffer.from_numpy(drawn(1, 2, 3, 4).astype(np.float64), device) for device in pair]
     for _ in range(6):
         for one in orbitals:
             wavelets.magicfilter3d(one)

@@ -21,10 +21,10 @@ from support.seeds import sometimes
 Alter = Callable[[Inputs], Inputs]
 
 
-def maybe(device: Device, share: float = 1 / 4, test: str = "") -> None:
+def maybe(device: Device, share: float = 1 / 4) -> None:
     """Skip most of many alike tests, others for each run seed, on a device where compiling takes long; see ``sometimes``."""
     if device.target.defers:
-        sometimes(share, test, beside_a_gpu=True)
+        sometimes(share, beside_a_gpu=True)
 
 
 _MOST_DEVICES, _MOST_MODULES = 4, 64

@@ -26,10 +26,10 @@ from portatile.device.backend import Survey
 from portatile.device.cuda import context, early_start, event, graph, graph_memory, image, kernel, memory, packed, queue, survey
 from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver
-from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.image import LinearTextures
 from portatile.records import DeviceInfo
+from support.compiling import Interpreted
 from support.devices import on_paper
 
 CONTEXT = 77
@@ -209,7 +209,7 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     result.claimed = result.lent = result._followed = object()
     result.recycled = result._pool_of_freed()
     result._rows, result._events, result._queues, result._foreign = LinearTextures(0), {False: [], True: []}, WeakSet(), WeakSet()
-    result.target, result._default = CudaTarget(info.architecture, "ptx"), None
+    result.target, result._default = Interpreted(info.architecture), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((result,), ()))
     monkeypatch.setattr(survey, "ordinal", lambda pointer: 0)
     return result

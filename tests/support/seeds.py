@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -64,17 +64,28 @@ def new_seed(purpose: str) -> int:
     return seed
 
 
-def sometimes(share: float, test: str = "", beside_a_gpu: bool = False) -> None:
-    """Skip all but about a third of a share of many alike tests: others for each run seed, one of each function at least.
+def drawn(share: float, test: str, beside_a_gpu: bool = False) -> bool:
+    """Whether a test runs of many alike ones, of which a third of a share does: others for each run seed, one of each function at least.
 
-    ``test`` is the id of the test that is asked for, where it does not run yet. On a machine with a GPU nothing is skipped, unless
-    ``beside_a_gpu`` is said.
+    ``test`` is its id. On a machine with a GPU every one runs, unless ``beside_a_gpu`` is said.
     """
-    test = test or _test()
-    if DRAWS or test in _always or (on_gpu_machine() and not beside_a_gpu):
-        return
-    if _place(test) >= share * _SCALE * _RANGE:
+    every = DRAWS or test in _always or (on_gpu_machine() and not beside_a_gpu)
+    return bool(every) or _place(test) < share * _SCALE * _RANGE
+
+
+def sometimes(share: float, beside_a_gpu: bool = False) -> None:
+    """Skip the test that runs unless it is ``drawn``."""
+    if not drawn(share, _test(), beside_a_gpu):
         pytest.skip(f"not drawn for {VARIABLE}={run_seed()}; PORTATILE_DRAWS=all asks for all")
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], left_out: Callable[[pytest.Item], bool]) -> None:
+    """Take tests out of the collection, before each of thousands would be set up to be skipped."""
+    without = [item for item in items if left_out(item)]
+    if without:
+        config.hook.pytest_deselected(items=without)
+        gone = set(without)
+        items[:] = [item for item in items if item not in gone]
 
 
 def keep_one_of_each(groups: Iterable[Iterable[str]]) -> None:

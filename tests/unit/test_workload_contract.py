@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from portatile.errors import ArgumentError, PortatileError, UnknownNameError
 from portatile.flat_plans import flatten, sources
 from portatile.records import Binary, Call, Config, DeviceInfo, Launch, Plan, Problem, Source, Value, from_json, to_json
 from portatile.workload import Workload
+from support.compiling import Interpreted
 from support.devices import DEVICES, on_paper
 
 NAMES = workloads.names()
@@ -277,8 +277,10 @@ def test_costs_and_distances(name: str) -> None:
 
 
 @functools.cache  # a product is part of several workloads
-def built(source: Source, architecture: str, form: Literal["cubin", "ptx"]) -> Binary:
-    return program.build(source, cuda_compiler.CudaTarget(architecture, form), None)
+def built(source: Source, architecture: str) -> tuple[Binary, str]:
+    """The machine code and the PTX of a text."""
+    text = program.build(source, Interpreted(architecture), None).data.rstrip(b"\0").decode()
+    return program.build(source, cuda_compiler.CudaTarget(architecture), None), text
 
 
 @pytest.mark.drawn(1 / 8)
@@ -295,7 +297,7 @@ def test_cuda_forms_assemble(name: str, architecture: str) -> None:
             source: {step.kernel for step in plan.steps if isinstance(step, Launch) and step.source == source} for source in sources(plan)
         }
         for source, used in kernels.items():
-            cubin = built(source, architecture, "cubin")
+            cubin, text = built(source, architecture)
             assert cubin.kind == "cubin"
             assert cubin.data[:4] == b"\x7fELF"
             for kernel in used:
@@ -306,7 +308,6 @@ def test_cuda_forms_assemble(name: str, architecture: str) -> None:
                 resources = cubin.resources[kernel]
                 assert 0 < resources.registers <= 255
                 assert (resources.spill_stores, resources.spill_loads) == (0, 0), f"{kernel} spills: {resources}"
-            text = built(source, architecture, "ptx").data.rstrip(b"\0").decode()
             counts = ptx.functions(text)
             assert all(counts[cubin.entry(kernel).symbol].total > 0 for kernel in used)
 
