@@ -120,9 +120,8 @@ def gemm(
         array([[3., 7.],
                [5., 9.]])
     """
-    factors = alpha, beta
-    if not (type(alpha) is type(beta) is float):
-        factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
+    real = type(alpha) is type(beta) is float
+    factors = (alpha, beta) if real else (checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta"))
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
         result_type = None if dtype is None else named(dtype)
         epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))

@@ -9,12 +9,10 @@ from portatile.device.target import EARLY_START
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
-from portatile.workloads.gemm.forms.gpu import tail, triangle
+from portatile.workloads.gemm.forms.gpu import sources, tail, triangle
 from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
-from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
-_PAIR = 8  # bytes of two float32
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
 _ITEMS, _OTHER = (4, 8, 12, 16, 24, 32), "{0} in (8, 16, 32) or (device_kind != 'cpu' and (MMA or ({0} < 24 and {1})))"
@@ -366,17 +364,8 @@ class Gpu(Point):
         m, n, k = (problem.sizes[s] for s in "mnk")
         facts: dict[str, Value] = {}
         for name, across, packed, tile in (("a", m, self.PACK_A, self.rows), ("b", n, self.PACK_B, self.columns)):
-            if packed:
-                source = "panel"
-            elif k_fast(problem, name) and (self.MMA or self.KEEP):
-                source = "lines" if takes_vectors_along_k(problem, name) else "dots"
-                if self.PAIRS and source == "dots" and takes_vectors_along_k(problem, name, _PAIR):
-                    source = "dot_pairs"
-            elif k_fast(problem, name):
-                source = "transposed" if self.TURN and takes_vectors_along_k(problem, name) else "columns"
-            else:
-                pairs = self.PAIRS and takes_vectors(problem, name, _PAIR)
-                source = "vectors" if takes_vectors(problem, name) else "pairs" if pairs else "elements"
+            along = self.MMA or self.KEEP
+            source = "panel" if packed else sources.source(problem, name, along=along, transposed=self.TURN, pairs=self.PAIRS)
             facts[f"{name.upper()}_FROM"] = source
             facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
         target = packed_layout((m, n)) if bare_sums else problem.layout["c"]

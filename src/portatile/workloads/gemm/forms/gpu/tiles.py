@@ -104,59 +104,61 @@ _FLOAT32 = (
 )
 
 
-def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
-    """Tiles for matrix instructions. Unless ``written``, rows and columns change places, which spares moves between registers."""
-
-    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
-        return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
-
-    big = tile((4, 2), (2, 4), 16, 4)
-    return (
-        Tile(tile((1, 2), (2, 1), 16, 4, 2), 6),
-        Tile(tile((2, 2), (2, 1), 32, 3, 2), 3),
-        Tile(tile((2, 2), (2, 1), 16, 3), 4),
-        Tile(tile((2, 2), (1, 2), 32, 3, 2), 3),
-        Tile(replace(tile((2, 2), (2, 1), 32, 3, 2), KG=2), 2),
-        Tile(tile((2, 2), (2, 2), 16, 4), 3),
-        Tile(tile((4, 2), (1, 2), 32, 3, 2), 2),
-        Tile(tile((4, 2), (2, 1), 32, 3, 2), 1),
-        Tile(tile((4, 2), (2, 2), 32, 3, 2), 1),
-        Tile(tile((2, 2), (4, 2), 16, 4), 2),
-        Tile(big, 1),
-        Tile(big, 1, tail=1),
-        Tile(tile((1, 2), (1, 1), 16, 4, 2), 10),
-        Tile(replace(tile((1, 2), (1, 1), 32, 3, 2), KG=2), 5),
-        Tile(replace(tile((1, 2), (2, 1), 32, 3, 2), KG=2), 4),
-        Tile(replace(tile((2, 2), (1, 1), 32, 3, 0), KG=4), 2),
-        Tile(tile((2, 2), (1, 2), 32, 4, 2), 2),
-        Tile(tile((2, 2), (2, 3), 16, 4), 2),
-        Tile(tile((4, 2), (2, 2), 16, 4), 1),
-        Tile(tile((2, 2), (3, 2), 16, 4), 2),
-        Tile(tile((1, 4), (3, 1), 16, 4), 3),
-        # for short sides and short sums
-        Tile(replace(tile((1, 1), (1, 1), 64, 3, 0), KG=4), 4),
-        Tile(tile((4, 1), (1, 1), 16, 4, 2), 5),
-        Tile(replace(tile((4, 1), (1, 1), 32, 3, 2), KG=2), 2),
-        Tile(replace(tile((3, 1), (1, 1), 32, 4), KG=2), 3),
-        Tile(replace(tile((2, 1), (1, 1), 32, 4, 2), KG=2), 4),
-        Tile(replace(tile((1, 3), (1, 1), 32, 4, 2), KG=2), 3),
-        Tile(tile((3, 2), (1, 1), 16, 4), 5),
-        Tile(tile((2, 3), (1, 1), 16, 4), 5),
-        Tile(replace(tile((2, 1), (1, 3), 32, 3), KG=2), 3),
-        Tile(tile((1, 3), (3, 1), 16, 3), 5),
-        Tile(replace(tile((2, 3), (2, 1), 32, 3), KG=2), 1),
-        Tile(tile((1, 4), (1, 2), 16, 4, 2), 3),
-        Tile(tile((4, 1), (1, 5), 16, 4), 2),
-        Tile(tile((4, 2), (2, 3), 16, 4), 1),
-        Tile(tile((1, 3), (3, 2), 16, 4, 2), 3),
-        Tile(tile((2, 1), (1, 5), 16, 3, 2), 5),
-        Tile(replace(tile((3, 1), (1, 2), 64, 3), KG=4), 1),
-        Tile(tile((4, 1), (1, 3), 16, 4), 3),
-        Tile(tile((4, 1), (2, 3), 16, 4), 2),
-        # for so short sums that operands ahead do not pay for their registers
-        Tile(tile((2, 2), (2, 2), 16, 4, 0), 3),
-        Tile(tile((2, 2), (4, 2), 16, 4, 0), 2),
-    )
+_Row = tuple[tuple[int, int], tuple[int, int], int, int, int, int, int, int]
+_MATRIX: tuple[_Row, ...] = (
+    # warps, blocks, KB, STAGES, DOUBLE, KG, groups, tail
+    ((1, 2), (2, 1), 16, 4, 2, 1, 6, 0),
+    ((2, 2), (2, 1), 32, 3, 2, 1, 3, 0),
+    ((2, 2), (2, 1), 16, 3, 1, 1, 4, 0),
+    ((2, 2), (1, 2), 32, 3, 2, 1, 3, 0),
+    ((2, 2), (2, 1), 32, 3, 2, 2, 2, 0),
+    ((2, 2), (2, 2), 16, 4, 1, 1, 3, 0),
+    ((4, 2), (1, 2), 32, 3, 2, 1, 2, 0),
+    ((4, 2), (2, 1), 32, 3, 2, 1, 1, 0),
+    ((4, 2), (2, 2), 32, 3, 2, 1, 1, 0),
+    ((2, 2), (4, 2), 16, 4, 1, 1, 2, 0),
+    ((4, 2), (2, 4), 16, 4, 1, 1, 1, 0),
+    ((4, 2), (2, 4), 16, 4, 1, 1, 1, 1),
+    ((1, 2), (1, 1), 16, 4, 2, 1, 10, 0),
+    ((1, 2), (1, 1), 32, 3, 2, 2, 5, 0),
+    ((1, 2), (2, 1), 32, 3, 2, 2, 4, 0),
+    ((2, 2), (1, 1), 32, 3, 0, 4, 2, 0),
+    ((2, 2), (1, 2), 32, 4, 2, 1, 2, 0),
+    ((2, 2), (2, 3), 16, 4, 1, 1, 2, 0),
+    ((4, 2), (2, 2), 16, 4, 1, 1, 1, 0),
+    ((2, 2), (3, 2), 16, 4, 1, 1, 2, 0),
+    ((1, 4), (3, 1), 16, 4, 1, 1, 3, 0),
+    # for short sides and short sums
+    ((1, 1), (1, 1), 64, 3, 0, 4, 4, 0),
+    ((4, 1), (1, 1), 16, 4, 2, 1, 5, 0),
+    ((4, 1), (1, 1), 32, 3, 2, 2, 2, 0),
+    ((3, 1), (1, 1), 32, 4, 1, 2, 3, 0),
+    ((2, 1), (1, 1), 32, 4, 2, 2, 4, 0),
+    ((1, 3), (1, 1), 32, 4, 2, 2, 3, 0),
+    ((3, 2), (1, 1), 16, 4, 1, 1, 5, 0),
+    ((2, 3), (1, 1), 16, 4, 1, 1, 5, 0),
+    ((2, 1), (1, 3), 32, 3, 1, 2, 3, 0),
+    ((1, 3), (3, 1), 16, 3, 1, 1, 5, 0),
+    ((2, 3), (2, 1), 32, 3, 1, 2, 1, 0),
+    ((1, 4), (1, 2), 16, 4, 2, 1, 3, 0),
+    ((4, 1), (1, 5), 16, 4, 1, 1, 2, 0),
+    ((4, 2), (2, 3), 16, 4, 1, 1, 1, 0),
+    ((1, 3), (3, 2), 16, 4, 2, 1, 3, 0),
+    ((2, 1), (1, 5), 16, 3, 2, 1, 5, 0),
+    ((3, 1), (1, 2), 64, 3, 1, 4, 1, 0),
+    ((4, 1), (1, 3), 16, 4, 1, 1, 3, 0),
+    ((4, 1), (2, 3), 16, 4, 1, 1, 2, 0),
+    # for so short sums that operands ahead do not pay for their registers
+    ((2, 2), (2, 2), 16, 4, 0, 1, 3, 0),
+    ((2, 2), (4, 2), 16, 4, 0, 1, 2, 0),
+)
 
 
-_FLOAT64, _WRITTEN = _matrix_tiles(False), _matrix_tiles(True)
+def _matrix_tile(row: _Row, written: bool) -> Tile:
+    """A tile for matrix instructions. Unless ``written``, rows and columns change places, which spares moves between registers."""
+    warps, blocks, kb, stages, double, parts, groups, tail = row
+    point = matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
+    return Tile(replace(point, KG=parts), groups, tail)
+
+
+_FLOAT64, _WRITTEN = (tuple(_matrix_tile(row, written) for row in _MATRIX) for written in (False, True))

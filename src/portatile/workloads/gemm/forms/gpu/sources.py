@@ -1,0 +1,25 @@
+"""How the groups of the gpu form copy an operand that is not packed: which of the sources in tiles.cl its storage allows."""
+
+from __future__ import annotations
+
+from portatile.records import Problem
+from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
+
+_PAIR = 8  # bytes of two float32
+
+
+def source(problem: Problem, name: str, *, along: bool, transposed: bool, pairs: bool) -> str:
+    """The name of the source of operand ``name``, ``a`` or ``b``.
+
+    ``along``: with k fast it lies in local memory as it is. ``transposed``: else vectors are transposed on the way there. ``pairs``: rows
+    that are aligned to no vectors are copied two elements at a time where they may.
+    """
+    if not k_fast(problem, name):
+        if takes_vectors(problem, name):
+            return "vectors"
+        return "pairs" if pairs and takes_vectors(problem, name, _PAIR) else "elements"
+    if along:
+        if takes_vectors_along_k(problem, name):
+            return "lines"
+        return "dot_pairs" if pairs and takes_vectors_along_k(problem, name, _PAIR) else "dots"
+    return "transposed" if transposed and takes_vectors_along_k(problem, name) else "columns"
