@@ -64,7 +64,7 @@ print(interrupted, late)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
 def test_interrupts_at_random_times(device: Device, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _PROGRAM, device.info.id, "2", str(new_seed("interrupts"))]
-    places = {**environment(tmp_path.parent / "interrupted"), "MALLOC_MMAP_THRESHOLD_": "1000000"}
+    places = {**environment(tmp_path), "MALLOC_MMAP_THRESHOLD_": "1000000"}
     completed = subprocess.run(command, capture_output=True, text=True, timeout=600, env=places)
     assert completed.returncode == 0, completed.stderr[-2000:]
     interrupted, late = map(int, completed.stdout.split())
@@ -99,6 +99,6 @@ time.sleep(0.3)
 
 @pytest.mark.parametrize("doing", ["routine", "numpy", "from_numpy", "empty", "finish", "event"])
 def test_the_interpreter_ends_while_daemon_threads_compute(device: Device, doing: str, tmp_path: Path) -> None:
-    words, places = [sys.executable, "-c", _DAEMONS, device.info.id, doing], environment(tmp_path.parent / "interrupted")
+    words, places = [sys.executable, "-c", _DAEMONS, device.info.id, doing], environment(tmp_path)
     completed = subprocess.run(words, capture_output=True, text=True, timeout=600, env=places)
     assert (completed.returncode, completed.stderr) == (0, "")

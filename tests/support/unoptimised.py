@@ -45,15 +45,18 @@ def flags(folder: Path) -> dict[str, str]:
     """Variables for processes whose binaries nobody else uses; ``folder`` is for PoCL's own, whose names do not tell the flags."""
     if not WANTED:
         return {}
-    if folder.name.startswith("popen-"):  # of a worker of pytest-xdist: all of them share
-        folder = folder.parent
-    (folder / "pocl").mkdir(exist_ok=True)
-    return {"POCL_EXTRA_BUILD_FLAGS": _OPTION, "POCL_CACHE_DIR": str(folder / "pocl")}
+    (_of_run(folder) / "pocl").mkdir(exist_ok=True)
+    return {"POCL_EXTRA_BUILD_FLAGS": _OPTION, "POCL_CACHE_DIR": str(_of_run(folder) / "pocl")}
+
+
+def _of_run(folder: Path) -> Path:
+    """The folder that all workers of pytest-xdist share, where it is that of one."""
+    return folder.parent if folder.name.startswith("popen-") else folder
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """This process's variables for another one that keeps what it makes in ``folder``, and PoCL's forms beside it, for others like it."""
-    places = {"PORTATILE_DATA_DIR": str(folder / "data"), "PORTATILE_CACHE_DIR": str(folder / "cache")}
+    """This process's variables for another one that keeps its results in ``folder``, and what it compiles beside it, for others like it."""
+    places = {"PORTATILE_DATA_DIR": str(folder / "data"), "PORTATILE_CACHE_DIR": str(_of_run(folder.parent) / "cache")}
     return {**os.environ, **places, **flags(folder.parent)}
 
 

@@ -38,7 +38,11 @@ class Encoding:
 
     def code(self, config: Config) -> Code:
         """The positions of the values of ``config``, and of what stands for those that it lacks."""
-        return tuple(self._place(i, value) for i, value in enumerate(self.space.full(config).values()))
+        values = self.space.full(config).values()
+        try:
+            return tuple([places[type(value), value] for places, value in zip(self._places, values, strict=True)])
+        except KeyError:  # a value of another type, equal to one of the space's
+            return tuple(known.index(value) for known, value in zip(self.values, values, strict=True))
 
     def config(self, code: Code) -> dict[str, Value]:
         """The configuration of ``code``."""
@@ -49,10 +53,6 @@ class Encoding:
         positions = np.asarray(codes, dtype=np.int64).reshape(len(codes), len(self.names))
         blocks = [table[positions[:, column]] for column, table in self._tables]
         return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(codes), 0))
-
-    def _place(self, parameter: int, value: Value) -> int:
-        place = self._places[parameter].get((type(value), value))
-        return self.values[parameter].index(value) if place is None else place
 
 
 class Terrain:

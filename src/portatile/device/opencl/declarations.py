@@ -6,7 +6,7 @@ They are Clang's, from the header beside the driver. A text that may name functi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ OPTION = f"-D{_GUARD}"
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OTHERWISE = re.compile(r"##|%:|\?\?|^[ \t]*#[ \t]*include", re.MULTILINE)
 _CONTINUED = re.compile(r"\\\r?\n")
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?\*/|//(?:\\\n|[^\n])*", re.DOTALL)
 
 
 @cache
@@ -34,7 +34,7 @@ def _folder() -> Path | None:
 
 @cache
 def _header() -> tuple[tuple[str, str], ...]:
-    """The lines of the headers that are left out, each with the function that it declares, empty for others."""
+    """The headers that are left out, a directive or a statement at a time, each with the function that it declares, empty for others."""
     folder = _folder()
     assert folder is not None
     lines = [f'#include "{folder / "opencl-c-base.h"}"']
@@ -43,12 +43,24 @@ def _header() -> tuple[tuple[str, str], ...]:
         lines += text[text.index(first) + len(first) : text.rindex("#endif")].splitlines()
     lines += ["#undef FP_ILOGBNAN", "#undef FP_ILOGB0", "#define FP_ILOGBNAN INT_MIN", "#define FP_ILOGB0 INT_MIN"]
     lines.append("#pragma OPENCL EXTENSION all : disable")
-    found, ended = [], True
-    for line in filter(None, map(str.rstrip, _COMMENT.sub("", "\n".join(lines)).splitlines())):
-        whole = ended and line.endswith(");") and line[0].isalpha() and line.count("(") == line.count(")")
-        found.append((line, line[: line.index("(")].split()[-1] if whole else ""))
-        ended = line[0] == "#" or line.endswith((";", "}"))
-    return tuple(found)
+    return tuple((part, _function(part)) for part in _parts(_COMMENT.sub("", "\n".join(lines)).splitlines()))
+
+
+def _parts(lines: Iterable[str]) -> Iterator[str]:
+    """Each directive, and each statement with all of its lines."""
+    begun: list[str] = []
+    for line in filter(None, map(str.rstrip, lines)):
+        begun.append(line)
+        if not line.endswith("\\") if begun[0][0] == "#" else line.endswith((";", "}")):
+            yield "\n".join(begun)
+            begun = []
+
+
+def _function(part: str) -> str:
+    """The function that a part of the headers declares, and no more."""
+    if part[0].isalpha() and part.endswith(");") and part.count("(") == part.count(")") and "{" not in part:
+        return part[: part.index("(")].split()[-1]
+    return ""
 
 
 @cache
@@ -56,8 +68,8 @@ def _always() -> frozenset[str]:
     """What the headers' own macros may stand for."""
     folder = _folder()
     assert folder is not None
-    lines = [line for line, name in _header() if not name] + (folder / "opencl-c-base.h").read_text().splitlines()
-    return frozenset(word for line in lines if line.lstrip().startswith("#define") for word in _WORD.findall(line))
+    parts = [part for part, name in _header() if not name] + (folder / "opencl-c-base.h").read_text().splitlines()
+    return frozenset(word for part in parts if part.lstrip().startswith("#define") for word in _WORD.findall(part))
 
 
 def declared(text: str, options: Sequence[str], compiler: str) -> str | None:
@@ -72,4 +84,4 @@ def declared(text: str, options: Sequence[str], compiler: str) -> str | None:
 
 
 def _for(words: Collection[str]) -> str:
-    return "".join(f"{line}\n" for line, name in _header() if not name or name in words)
+    return "".join(f"{part}\n" for part, name in _header() if not name or name in words)
