@@ -26,7 +26,7 @@ from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
 from portatile.device import staging
 from portatile.device.base import Device, Memory
-from portatile.runtime import lanes, perform, slabs, tasks
+from portatile.runtime import perform, slab_pipeline, slabs, tasks
 from portatile.runtime.engine import Engine
 from portatile.workload import Cut
 
@@ -75,11 +75,11 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, tasks.Task, Cut, 
         size, own = task.problem.sizes[cut.size], list[Memory]()
         read = [name for name in cut.pieces if task.matrices[name].read]
         with charged("buffers"):
-            lane = lanes._lane(engine.device, tasks.part(task, cut, 0, min(width, size)), cut, 0)
+            lane = slab_pipeline._lane(engine.device, tasks.part(task, cut, 0, min(width, size)), cut, 0)
         queue = lane.queue
         try:
             with charged("upload"):
-                shared = lanes._place(queue, task, cut, own)
+                shared = slab_pipeline._place(queue, task, cut, own)
                 queue.finish()
             for low, high in ranges:
                 part = tasks.part(task, cut, low, high)
@@ -100,7 +100,7 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, tasks.Task, Cut, 
                     queue.finish()
                 with charged("collect"):
                     lane.pending = part, done, lane.staged(part, task.output)
-                    lanes._collect(lane)
+                    slab_pipeline._collect(lane)
         finally:
             queue.finish()
             with charged("buffers"):

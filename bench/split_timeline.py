@@ -22,7 +22,7 @@ import numpy as np
 from measure import parser, print_table
 from portatile import device as devices
 from portatile.device import staging
-from portatile.runtime import engine, forecast, lanes, perform, splits
+from portatile.runtime import engine, forecast, perform, slab_pipeline, splits
 from portatile.runtime.pieces import Pieces
 from portatile.wavelets import over_devices
 from several_devices import Case, cases
@@ -30,11 +30,11 @@ from several_devices import Case, cases
 _STEPS = (  # the kind of step, and the function that does it
     ("wait for a piece", Pieces, "take"),
     ("prepare", engine.Engine, "prepare"),
-    ("lanes", lanes, "_lane"),
-    ("whole operands", lanes, "_place"),
-    ("send", lanes, "_send"),
+    ("lanes", slab_pipeline, "_lane"),
+    ("whole operands", slab_pipeline, "_place"),
+    ("send", slab_pipeline, "_send"),
     ("launch", engine.Assembled, "run"),
-    ("collect", lanes, "_collect"),
+    ("collect", slab_pipeline, "_collect"),
     ("kernels in place", perform, "start"),
     ("upload", staging, "upload"),
     ("fetch", staging, "download"),

@@ -13,7 +13,7 @@ import portatile
 from portatile.device.base import Device, Queue
 from portatile.device.buffer import Buffer
 from portatile.device.module import Module
-from portatile.device.opencl import borrow as opencl_borrow
+from portatile.device.opencl import host_buffers
 from portatile.errors import ArgumentError, DeviceError
 
 SEED = 20
@@ -184,7 +184,7 @@ def test_calls_find_memory_that_comes_again(device: Device, monkeypatch: pytest.
     """Arrays of one description by turns, in the same places, in others, and where what was known of a place was given back."""
     rng = np.random.default_rng(SEED)
     sets = [(rng.random((5, 7), np.float32), rng.random((7, 3), np.float32), np.zeros((5, 3), np.float32)) for _ in range(3)]
-    monkeypatch.setattr(opencl_borrow, "_MOST", 4)
+    monkeypatch.setattr(host_buffers, "_MOST", 4)
     for at in (0, 0, 0, 0, 1, 1, 1, 0, 2, 2, 2, 1, 0, 0):
         a, b, c = sets[at]
         a += 1

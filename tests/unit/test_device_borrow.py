@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 pytest.importorskip("pyopencl")
 
 from portatile.device.copies import address
-from portatile.device.opencl import borrow as opencl_borrow
-from portatile.device.opencl.borrow import Borrowed
+from portatile.device.opencl import host_buffers
+from portatile.device.opencl.host_buffers import Borrowed
 
 
 class Block:
@@ -63,7 +63,7 @@ def test_gaps_are_not_shared(borrowed: Borrowed) -> None:
 
 
 def test_what_was_not_asked_for_lately_is_given_back(borrowed: Borrowed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opencl_borrow, "_MOST", 3)
+    monkeypatch.setattr(host_buffers, "_MOST", 3)
     first, second, *others = (np.zeros(size) for size in range(1, 6))
     blocks: list[Any] = []
     for array in (first, second):

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from portatile.device.gate import Gate
+from portatile.device.exit_gate import Gate
 
 
 def test_closing_waits_for_those_inside() -> None:
@@ -52,7 +52,7 @@ def test_a_thread_that_ended_inside_is_not_waited_for() -> None:
 def test_a_forked_child_waits_for_nobody() -> None:
     script = """
 import os, threading, time
-from portatile.device.gate import inside
+from portatile.device.exit_gate import inside
 def work():
     with inside:
         time.sleep(3)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from portatile import cache, execute, flat_plans, select, store, workloads, workspaces
-from portatile.device import gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
+from portatile.device import exit_gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.module import Module
 from portatile.errors import ArgumentError

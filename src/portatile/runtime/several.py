@@ -21,14 +21,14 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
-from portatile.runtime import at_once, forecast, lanes, memory_limit, slabs, splits, tasks, triangles
+from portatile.runtime import at_once, forecast, memory_limit, slab_pipeline, slabs, splits, tasks, triangles
 from portatile.runtime.broadcast import Broadcast
+from portatile.runtime.device_threads import Part, together
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
-from portatile.runtime.together import Part, together
 from portatile.runtime.triangles import TriangleParts
 from portatile.workload import Cut
 
@@ -105,7 +105,7 @@ class _Worker:
 
         try:
             while (first := pieces.take(self.share.device, self.most)) is not None:
-                lanes.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
+                slab_pipeline.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
         except BaseException:
             for piece in taken:
                 pieces.back(*piece)

@@ -10,8 +10,8 @@ from portatile.device.base import Device
 from portatile.device.page_locked import locked
 from portatile.errors import DeviceError
 from portatile.runtime.engine import Engine
-from portatile.runtime.lanes import pipeline
 from portatile.runtime.memory_limit import asked, limit_of
+from portatile.runtime.slab_pipeline import pipeline
 from portatile.runtime.tasks import Task, left_whole, nbytes, part, prepared, whole_periods
 from portatile.workload import Cut
 

@@ -21,10 +21,10 @@ from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.runtime import batches, forecast, perform
+from portatile.runtime.device_threads import Part, together
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.splits import Share, Split, keep
-from portatile.runtime.together import Part, together
 from portatile.wavelets.batch import back
 from portatile.wavelets.flow import Flow, Into, Place
 

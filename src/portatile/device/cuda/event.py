@@ -7,7 +7,7 @@ from typing import Any
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.event import Event
-from portatile.device.gate import inside
+from portatile.device.exit_gate import inside
 from portatile.errors import ArgumentError
 
 

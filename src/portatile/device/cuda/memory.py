@@ -14,7 +14,7 @@ from portatile.device.copies import address
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, relaxed, running
 from portatile.device.cuda.image import LinearTexture
-from portatile.device.gate import inside
+from portatile.device.exit_gate import inside
 from portatile.device.module import PageLock
 from portatile.device.side_by_side import side_by_side, threads
 from portatile.errors import PortatileError

@@ -19,7 +19,7 @@ from portatile.device.cuda.graph_memory import CapturedMemory
 from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.device.event import Event
-from portatile.device.gate import inside
+from portatile.device.exit_gate import inside
 from portatile.device.module import Kernel
 from portatile.errors import ArgumentError
 from portatile.records import Size3

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from portatile.device import ptx, ptxas, x86
-from portatile.device.opencl import build_warnings, declarations, later
+from portatile.device.opencl import build_warnings, declarations, sm90a
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
@@ -126,7 +126,7 @@ class ClTarget(Target):
         if not kernels:  # some drivers build such a text all the same
             raise CompileError(f"{source.file}: there is no kernel in it", log)
         declared = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
-        if device.nvidia and later.MARK in text:
+        if device.nvidia and sm90a.MARK in text:
             program = self._again(program, f"{source.file} does not build for {device.info.name} with instructions of sm_90a")
             kernels, log = program.all_kernels(), log_of(program, device)
         reported = ptxas.parse(log)
@@ -152,7 +152,7 @@ class ClTarget(Target):
         """The program of the PTX of ``program``, with the instructions that were comments in it."""
         device = self._device
         try:
-            text = later.instructions(binary_of(program).rstrip(b"\0").decode())
+            text = sm90a.instructions(binary_of(program).rstrip(b"\0").decode())
             made = cl.Program(device.context, [device.cl_device], [text.encode()])
         except (cl.Error, UnicodeDecodeError) as error:
             raise CompileError(message, str(error)) from None

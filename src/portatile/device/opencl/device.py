@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Image, Memory, Queue, ReadyLaunch, VendorBlas
 from portatile.device.copies import address
 from portatile.device.module import Kernel, Module, Repeat
-from portatile.device.opencl.borrow import Borrowed
 from portatile.device.opencl.compiler import ClTarget, Programs
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
+from portatile.device.opencl.host_buffers import Borrowed
 from portatile.device.opencl.image import description, pixel
 from portatile.device.opencl.kernel import ClModule
 from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned

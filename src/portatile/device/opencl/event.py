@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portatile.device.event import Event
-from portatile.device.gate import inside
+from portatile.device.exit_gate import inside
 from portatile.device.opencl.driver import cl, failure
 from portatile.errors import ArgumentError
 

@@ -12,7 +12,7 @@ from portatile.device.opencl.driver import cl
 from portatile.device.opencl.probe import promising, survives
 from portatile.records import DeviceInfo
 
-_LATER_PTX = 570  # the release of NVIDIA's driver, of CUDA 12.8, from which on it takes the PTX that later.py writes
+_LATER_PTX = 570  # the release of NVIDIA's driver, of CUDA 12.8, from which on it takes the PTX that sm90a.py writes
 _DOTS = ("bfloat16", "int8")  # operands of which processors add up products of neighbours
 
 

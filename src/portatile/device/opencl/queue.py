@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Argument, Image, Memory, Queue, Rows
 from portatile.device.copies import check_fill, contiguous, fits
 from portatile.device.event import Event
-from portatile.device.gate import inside
+from portatile.device.exit_gate import inside
 from portatile.device.module import Kernel
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure

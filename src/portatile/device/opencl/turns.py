@@ -16,7 +16,7 @@ from threading import RLock
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from portatile.device.gate import inside
+from portatile.device.exit_gate import inside
 from portatile.errors import PortatileError
 
 _RIGHT_SINCE = 6  # the version of PoCL that gives back what it took

@@ -10,7 +10,7 @@ import pytest
 
 from portatile import dialect, workloads
 from portatile.capabilities import of_nvidia, with_warp_groups
-from portatile.device.opencl import later
+from portatile.device.opencl import sm90a
 from portatile.device.opencl.info import _capabilities
 from portatile.records import Launch
 from portatile.workloads.gemm.forms.hopper import point as hopper
@@ -36,7 +36,7 @@ GIVEN = """.version {version}
 @pytest.mark.parametrize(("version", "expected"), [("7.8", "8.6"), ("8.6", "8.6"), ("9.0", "9.0")])
 def test_comments_become_instructions_of_sm_90a(version: str, expected: str) -> None:
     """Strides of tensor maps count bytes since version 8.5; registers pass between sub-groups where one group is enough."""
-    lines = later.instructions(GIVEN.format(version=version)).splitlines()
+    lines = sm90a.instructions(GIVEN.format(version=version)).splitlines()
     assert lines[:2] == [f".version {expected}", ".target sm_90a, texmode_independent"]
     assert lines[lines.index(".reqntid 384, 1, 1") + 1] == ".minnctapersm 1"
     assert "\twgmma.fence.sync.aligned;" in lines
@@ -47,7 +47,7 @@ def test_parameters_are_found_by_their_place() -> None:
     maps = ",\n".join(f"\t.param .align 128 .b8 gemm_param_{place}[128]" for place in (1, 2))
     text = GIVEN.format(version="9.0").replace("gemm_param_0\n", f"gemm_param_0,\n{maps}\n")
     text = text.replace("wgmma.fence.sync.aligned;", "parameter 1 %rd7;")
-    assert "\tcvta.param.u64 %rd7, gemm_param_2;" in later.instructions(text).splitlines()
+    assert "\tcvta.param.u64 %rd7, gemm_param_2;" in sm90a.instructions(text).splitlines()
 
 
 @pytest.mark.parametrize(("driver", "takes"), [("580.159.04", True), ("570.86", True), ("550.54", False), ("unknown", False)])
@@ -58,12 +58,12 @@ def test_drivers_that_are_too_old_for_the_text_have_no_warp_groups(driver: str, 
 
 
 def test_other_texts_stay_as_they_are() -> None:
-    text = GIVEN.format(version="7.8").replace(later.MARK, "// ")
-    assert later.instructions(text) == text
+    text = GIVEN.format(version="7.8").replace(sm90a.MARK, "// ")
+    assert sm90a.instructions(text) == text
 
 
 def test_only_texts_for_warp_groups_have_the_header() -> None:
-    assert later.MARK not in dialect.opencl("__kernel void f(void) { }", "f.cl")
+    assert sm90a.MARK not in dialect.opencl("__kernel void f(void) { }", "f.cl")
 
 
 @pytest.mark.parametrize("maps", [0, 1])
@@ -75,7 +75,7 @@ def test_a_product_by_warp_groups_leaves_no_such_instruction_to_the_compiler(map
     text = dialect.opencl(step.source.text, step.source.file)
     assembled = re.findall(r"asm(?: volatile)?\(([^;]*?)\"([^\"]*)\"", text)
     newer = [before for before, words in assembled if re.search(r"wgmma\.|mbarrier\.|tensor|setmaxnreg|stmatrix|fence\.", words)]
-    assert later.MARK in text
+    assert sm90a.MARK in text
     assert len(newer) > 10
     assert all("PORTATILE_LATER" in before for before in newer)
     used = set(re.findall(r"\b(?:mbarrier|tensor|wgmma|warp_registers|store_fragment)\w*(?=\()", step.source.text))
