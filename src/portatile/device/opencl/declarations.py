@@ -48,18 +48,19 @@ def _header() -> tuple[tuple[str, str], ...]:
 
 def _parts(lines: Iterable[str]) -> Iterator[str]:
     """Each directive, and each statement with all of its lines."""
-    begun: list[str] = []
+    part = ""
     for line in filter(None, map(str.rstrip, lines)):
-        begun.append(line)
-        if not line.endswith("\\") if begun[0][0] == "#" else line.endswith((";", "}")):
-            yield "\n".join(begun)
-            begun = []
+        part = f"{part}\n{line}" if part else line
+        if line[-1] != "\\" if part[0] == "#" else line[-1] in ";}":
+            yield part
+            part = ""
 
 
 def _function(part: str) -> str:
     """The function that a part of the headers declares, and no more."""
-    if part[0].isalpha() and part.endswith(");") and part.count("(") == part.count(")") and "{" not in part:
-        return part[: part.index("(")].split()[-1]
+    head, _, rest = part.partition("(")
+    if rest[-2:] == ");" and head[:1].isalpha() and ("(" not in rest or (part.count("(") == part.count(")") and "{" not in rest)):
+        return head.rsplit(None, 1)[-1]
     return ""
 
 
