@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +13,8 @@ import pytest
 from portatile.reports import page, tables
 from portatile.reports.groups import Group, gather
 from support import reporting
+from support.browsers import Tabs
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: apt install chromium")
-
-_ARGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
-_PATIENCE = 120_000.0  # milliseconds
 _BOXES = "all => all.map(one => { const box = one.getBoundingClientRect(); return [box.width, box.height]; })"
 _FOCUS = """() => {
     const one = document.activeElement, style = getComputedStyle(one);
@@ -42,35 +36,24 @@ def path(groups: list[Group], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=[*_ARGS.split(), "--disable-sync"], timeout=_PATIENCE)
-        yield chromium
-        chromium.close()
-
-
 @contextmanager
-def opened(browser: Any, path: Path, **options: Any) -> Iterator[Any]:
+def opened(tabs: Tabs, path: Path, **options: Any) -> Iterator[Any]:
     """A tab that shows the page, and fails the test if anything is said on the console or asked of a server."""
-    context = browser.new_context(**options)
-    context.set_default_timeout(_PATIENCE)
-    tab = context.new_page()
     asked: list[str] = []
     said: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url))
-    tab.on("console", lambda message: said.append(message.text))
-    tab.on("pageerror", lambda error: said.append(str(error)))
-    tab.goto(path.as_uri())
-    yield tab
+    with tabs(**options) as tab:
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.goto(path.as_uri())
+        yield tab
     assert [url for url in asked if not url.startswith((path.as_uri(), "data:"))] == []
     assert said == []
-    context.close()
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["script", "no-script"])
-def test_charts_draw(browser: Any, path: Path, scripts: bool) -> None:
-    with opened(browser, path, java_script_enabled=scripts) as tab:
+def test_charts_draw(tabs: Tabs, path: Path, scripts: bool) -> None:
+    with opened(tabs, path, java_script_enabled=scripts) as tab:
         shown = tab.locator("svg.chart:visible")
         assert shown.count() >= 12
         assert all(width > 100 and height > 20 for width, height in shown.evaluate_all(_BOXES))
@@ -80,9 +63,9 @@ def test_charts_draw(browser: Any, path: Path, scripts: bool) -> None:
         assert tab.title() == "Tuning report"  # no text became markup
 
 
-def test_figures_keep_the_scale(browser: Any, path: Path, groups: list[Group]) -> None:
+def test_figures_keep_the_scale(tabs: Tabs, path: Path, groups: list[Group]) -> None:
     """The bars' lengths are in proportion to the counts."""
-    with opened(browser, path) as tab:
+    with opened(tabs, path) as tab:
         tab.locator("#problem-1 details.failures > summary").click()
         boxes = tab.locator("#problem-1 svg[aria-labelledby$=failures-t] .mark").evaluate_all(_BOXES)
         counts = [len(groups[0].trials) - groups[0].failed, *(failure.count for failure in groups[0].failures)]
@@ -91,8 +74,8 @@ def test_figures_keep_the_scale(browser: Any, path: Path, groups: list[Group]) -
         assert [width for width, _ in boxes] == pytest.approx([unit * count for count in counts], abs=2)
 
 
-def test_downloads_hold_the_data(browser: Any, path: Path, groups: list[Group], tmp_path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_downloads_hold_the_data(tabs: Tabs, path: Path, groups: list[Group], tmp_path: Path) -> None:
+    with opened(tabs, path) as tab:
         with tab.expect_download() as waiting:
             tab.locator("#problem-1 figure a[download$=trials\\.csv]").first.click()
         waiting.value.save_as(tmp_path / "trials.csv")
@@ -107,23 +90,23 @@ def test_downloads_hold_the_data(browser: Any, path: Path, groups: list[Group], 
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
-def test_nothing_is_wider_than_the_screen(browser: Any, path: Path, width: int) -> None:
-    with opened(browser, path, viewport={"width": width, "height": 844}) as tab:
+def test_nothing_is_wider_than_the_screen(tabs: Tabs, path: Path, width: int) -> None:
+    with opened(tabs, path, viewport={"width": width, "height": 844}) as tab:
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_colour_scheme_is_followed(browser: Any, path: Path) -> None:
+def test_the_colour_scheme_is_followed(tabs: Tabs, path: Path) -> None:
     seen = {}
     for scheme in ("light", "dark"):
-        with opened(browser, path, color_scheme=scheme) as tab:
+        with opened(tabs, path, color_scheme=scheme) as tab:
             seen[scheme] = tab.evaluate("[document.body, document.querySelector('.chart .label')].map((one, place) => "
                                         "getComputedStyle(one)[place ? 'fill' : 'backgroundColor'])")  # fmt: skip
     assert seen == {"light": ["rgb(252, 252, 250)", "rgb(29, 32, 35)"], "dark": ["rgb(21, 23, 26)", "rgb(231, 232, 233)"]}
 
 
-def test_print_is_light_and_without_links_to_data(browser: Any, path: Path) -> None:
-    with opened(browser, path, color_scheme="dark") as tab:
+def test_print_is_light_and_without_links_to_data(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path, color_scheme="dark") as tab:
         tab.emulate_media(media="print", color_scheme="dark")
         assert tab.locator("a[download]:visible").count() == 0
         assert tab.evaluate("getComputedStyle(document.body).color") == "rgb(29, 32, 35)"
@@ -131,8 +114,8 @@ def test_print_is_light_and_without_links_to_data(browser: Any, path: Path) -> N
         assert tab.locator("details.plain[open]").count() == 0  # opened for the print and closed again
 
 
-def test_every_stop_of_the_keyboard_is_seen(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_every_stop_of_the_keyboard_is_seen(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         stops = []
         for _ in range(400):
             tab.keyboard.press("Tab")
@@ -149,8 +132,8 @@ def test_every_stop_of_the_keyboard_is_seen(browser: Any, path: Path) -> None:
         assert len(charts) == len(set(charts)) == tab.locator("svg.chart:visible:has(.mark)").count()  # one stop each
 
 
-def test_arrow_keys_move_inside_a_chart(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_arrow_keys_move_inside_a_chart(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         marks = tab.locator("#problem-1 svg[aria-labelledby$=importance-t] .mark")
         labels = marks.evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
         assert len(labels) > 1
@@ -167,29 +150,29 @@ def test_arrow_keys_move_inside_a_chart(browser: Any, path: Path) -> None:
         assert tab.locator("#tip").is_hidden()
 
 
-def test_the_pointer_is_told_values(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_the_pointer_is_told_values(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         tab.locator("#problem-1 svg[aria-labelledby$=trials-t] .mark").last.hover()
         assert tab.locator("#tip").is_visible()
         assert "trial " in (tab.locator("#tip").text_content() or "")
 
 
-def test_without_a_script_every_value_is_a_stop(browser: Any, path: Path) -> None:
-    with opened(browser, path, java_script_enabled=False) as tab:
+def test_without_a_script_every_value_is_a_stop(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path, java_script_enabled=False) as tab:
         marks = tab.locator("svg.chart .mark")
         assert marks.evaluate_all("all => all.every(one => one.tabIndex === 0 && one.querySelector('title'))")
 
 
-def test_the_skip_link_skips(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_the_skip_link_skips(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         tab.keyboard.press("Tab")
         assert tab.evaluate("document.activeElement.getBoundingClientRect().top") >= 0
         tab.keyboard.press("Enter")
         assert tab.evaluate("document.activeElement.id") == "content"
 
 
-def test_kernel_text_unfolds(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_kernel_text_unfolds(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         fold = tab.locator("#problem-1 summary", has_text="Configuration 1").first
         text = fold.locator("xpath=..").locator("pre").first
         assert text.is_hidden()
@@ -199,23 +182,23 @@ def test_kernel_text_unfolds(browser: Any, path: Path) -> None:
         assert "__kernel" in (text.text_content() or "")
 
 
-def test_an_empty_report(browser: Any, tmp_path: Path) -> None:
+def test_an_empty_report(tabs: Tabs, tmp_path: Path) -> None:
     (tmp_path / "empty.html").write_text(page.render([], lambda workload: []), encoding="utf-8")
-    with opened(browser, tmp_path / "empty.html", viewport={"width": 390, "height": 844}) as tab:
+    with opened(tabs, tmp_path / "empty.html", viewport={"width": 390, "height": 844}) as tab:
         assert tab.locator("main").inner_text().count("portatile tune") == 1
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_failures_are_folded(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_failures_are_folded(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         failed = tab.locator("#problem-1 details.failures")
         assert "trials failed" in failed.locator("> summary").inner_text()
         assert failed.locator("svg").is_hidden()
 
 
-def test_problems_are_chosen(browser: Any, path: Path) -> None:
+def test_problems_are_chosen(tabs: Tabs, path: Path) -> None:
     """By workload, state and words: sections, rows and the contents agree; the others' marks fade."""
-    with opened(browser, path) as tab:
+    with opened(tabs, path) as tab:
         rows, sections, entries = (
             tab.locator(at) for at in (".summary tbody tr:visible", "section.problem:visible", ".problems li:visible")
         )
@@ -233,8 +216,8 @@ def test_problems_are_chosen(browser: Any, path: Path) -> None:
         assert sections.count() == 0
 
 
-def test_the_summary_is_sorted_by_its_headings(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_the_summary_is_sorted_by_its_headings(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         first = tab.locator(".summary tbody tr").first
         button = tab.get_by_role("button", name="Trials")
         button.focus()
@@ -250,16 +233,16 @@ def test_the_summary_is_sorted_by_its_headings(browser: Any, path: Path) -> None
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_contents_stay_in_sight(browser: Any, path: Path, width: int) -> None:
-    with opened(browser, path, viewport={"width": width, "height": 800}) as tab:
+def test_the_contents_stay_in_sight(tabs: Tabs, path: Path, width: int) -> None:
+    with opened(tabs, path, viewport={"width": width, "height": 800}) as tab:
         tab.locator(".contents a", has_text="Devices").click()
         tab.wait_for_function("scrollY > 500")
         assert tab.locator(".contents .chapters").evaluate("one => one.getBoundingClientRect().top") >= 0
         tab.wait_for_function("document.querySelector('.contents a[aria-current]')?.hash === '#devices'")
 
 
-def test_a_mark_of_the_overview_leads_to_its_problem(browser: Any, path: Path) -> None:
-    with opened(browser, path) as tab:
+def test_a_mark_of_the_overview_leads_to_its_problem(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
         mark = tab.locator(".overview a.mark").first
         mark.hover()
         assert "the default" in (tab.locator("#tip").text_content() or "")
@@ -269,8 +252,8 @@ def test_a_mark_of_the_overview_leads_to_its_problem(browser: Any, path: Path) -
 
 
 @pytest.mark.parametrize("width", [320, 768, 1280])
-def test_no_table_is_wider_than_its_column(browser: Any, path: Path, width: int) -> None:
-    with opened(browser, path, viewport={"width": width, "height": 800}) as tab:
+def test_no_table_is_wider_than_its_column(tabs: Tabs, path: Path, width: int) -> None:
+    with opened(tabs, path, viewport={"width": width, "height": 800}) as tab:
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
         wide = "all => all.filter(one => one.scrollWidth > one.parentElement.clientWidth + 1).map(one => one.caption.textContent)"
         assert tab.locator("table").evaluate_all(wide) == []
