@@ -148,7 +148,13 @@ class FastNumpy:
 
 def test_a_device_has_to_be_clearly_faster() -> None:
     """Where both take about the same time NumPy computes, whose time varies less."""
-    for on_device, by_numpy, numpy_wins in ((50e-6, 52e-6, True), (50e-6, 56e-6, False), (0.97, 1.0, True), (0.9, 1.0, False), (2.0, 1.0, True)):
+    for on_device, by_numpy, numpy_wins in (
+        (50e-6, 52e-6, True),
+        (50e-6, 56e-6, False),
+        (0.97, 1.0, True),
+        (0.9, 1.0, False),
+        (2.0, 1.0, True),
+    ):
         assert host_race.Held(on_device, by_numpy, None).numpy_wins == numpy_wins
 
 

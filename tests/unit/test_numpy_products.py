@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import portatile
+from portatile import dtypes
 from portatile.errors import ArgumentError
-from portatile.runtime import numpy_products, numpy_speed, perform
+from portatile.runtime import numpy_converted, numpy_products, numpy_speed, perform
 from support.seeds import new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -242,3 +243,49 @@ def test_overflows_are_silent_in_every_thread() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint64", "bool", ">f8", ">i4"])
+def test_small_products_of_other_types_are_converted_for_numpy(dtype: str) -> None:
+    """With the types and rounding of the routine: integers in float64, floats of 16 and 8 bits with sums in float32."""
+    rng = np.random.default_rng(new_seed(dtype))
+    kind = dtypes.ELEMENTS[dtype].numpy if dtype in dtypes.ELEMENTS else np.dtype(dtype)
+    whole = (4 * rng.random((9, 9))).astype(kind)
+    wide = np.float32 if kind.itemsize < 4 and kind.kind not in "biu" else np.float64
+    for a, b in (
+        (whole[:5, :7], whole[:7, :3]),
+        (whole[0], whole),
+        (whole, whole[:, 1]),
+        (whole[1], whole[2]),
+        (whole[::2, ::-3], whole.T[:3]),
+    ):
+        expected = (a.astype(wide) @ b.astype(wide)).astype(kind if kind.itemsize == 2 and wide is np.float32 else wide)
+        result = portatile.matmul(a, b)
+        assert np.array_equal(result, expected)
+        assert result.dtype == expected.dtype
+        if expected.ndim:
+            out = np.full(expected.shape, np.nan, expected.dtype)
+            assert portatile.matmul(a, b, out=out) is out
+            assert np.array_equal(out, expected)
+            assert numpy_converted.product(a, b, np.empty(expected.shape, np.complex128)) is None
+    with pytest.raises(ArgumentError):
+        portatile.matmul(whole[:, :4], whole)
+    with pytest.raises(ArgumentError):
+        portatile.matmul(whole, whole, out=np.empty((9, 8), np.float64))
+    assert numpy_converted.product(np.ones((3, 2, 2), kind), np.ones((2, 2), kind), None) is None
+
+
+def test_lists_and_mixed_types_are_numpys_too() -> None:
+    numbers = [[1, 2], [3, 4]]
+    for a, b in ((numbers, numbers), (numbers, [1.0, 2.0]), ((1, 2), numbers), (numbers, np.ones((2, 2), np.float32)), (numbers, [1j, 2])):
+        expected = np.matmul(a, b)
+        result = portatile.matmul(a, b)
+        assert np.array_equal(result, expected)
+        assert result.dtype == np.result_type(expected, np.float64)
+    for wrong in ([[1, 2], [3]], ["a", "b"], [None, 1], 3, [], [[[1]]] * 2):
+        with pytest.raises((ArgumentError, NoDevice)):
+            portatile.matmul(numbers, wrong)
+    assert numpy_converted.product([[0.0] * 300], [[0.0]] * 300, None) is None
+    a = np.ones((2, 2), np.float16)
+    assert portatile.matmul(a, a, out=a) is a
+    assert np.array_equal(a, np.full((2, 2), 2.0))

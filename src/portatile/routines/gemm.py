@@ -22,6 +22,7 @@ from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
+from portatile.runtime import numpy_converted
 from portatile.runtime.numpy_products import product as numpy_product
 from portatile.runtime.numpy_products import scaled as numpy_scaled
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
@@ -75,6 +76,10 @@ def matmul(
     """
     if type(a) is ndarray and type(b) is ndarray and device is None and dtype is None and precision is None:
         product: Array | None = numpy_product(a, b, out)
+        if product is not None:
+            return product
+    if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST and device is None and dtype is None and precision is None:
+        product = numpy_converted.product(a, b, out)
         if product is not None:
             return product
     options: tuple[Any, ...] = ("N", "N")
