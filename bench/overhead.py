@@ -1,7 +1,7 @@
 """What a call costs the host when it comes again, through every array library that is here, beside those libraries' own calls.
 
-Small matrices, of which the device has little to do. A round is a batch of calls, timed without waiting for the device, which is waited for
-between rounds; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
+Small matrices, of which the device has little to do. A round is a batch of calls of each case, timed without waiting for the device, which
+is waited for between them; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
 
     python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy,launches] [--json FILE] [--save]
 """
@@ -13,7 +13,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import count as count_up
@@ -183,18 +183,23 @@ def _run(ready: Ready, queue: Queue, values: Iterator[tuple[int, float]]) -> Non
 LIBRARIES = {"torch": torch_cases, "cupy": cupy_cases, "buffer": buffer_cases, "numpy": numpy_cases, "launches": launch_cases}
 
 
-def measured(case: Case, rounds: int) -> list[float]:
-    """Microseconds of the host for a call, one for each round."""
-    for _ in range(WARM):
-        case.call()
-    case.finish()
-    samples = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(BATCH):
+def measured(cases: Sequence[Case], rounds: int) -> list[list[float]]:
+    """Microseconds of the host for a call of each case, one for each round. All have a turn in every round, so that what else the machine
+    does for a while disturbs all alike.
+    """
+    samples: list[list[float]] = [[] for _ in cases]
+    for case in cases:
+        for _ in range(WARM):
             case.call()
-        samples.append((time.perf_counter() - start) / BATCH * 1e6)
         case.finish()
+    for _ in range(rounds):
+        for case, taken in zip(cases, samples, strict=True):
+            case.call()  # by which the caches know it again
+            start = time.perf_counter()
+            for _ in range(BATCH):
+                case.call()
+            taken.append((time.perf_counter() - start) / BATCH * 1e6)
+            case.finish()
     return samples
 
 
@@ -219,8 +224,7 @@ def main() -> None:
         except (ImportError, RuntimeError, AssertionError) as error:  # not installed, or without this device
             print(f"  {library}: left out, {str(error).splitlines()[0]}")
             continue
-        for case in cases:
-            samples = measured(case, options.rounds)
+        for case, samples in zip(cases, measured(cases, options.rounds), strict=True):
             median, least = statistics.median(samples), min(samples)
             print(f"  {library:9}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
             rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})

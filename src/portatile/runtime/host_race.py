@@ -61,8 +61,8 @@ class Race(NamedTuple):
     def held(self, on_device: Sequence[float] = ()) -> Held:
         """Both ways timed by turns; ``on_device`` are seconds on the device that are known already. What is close runs more often.
 
-        NumPy is last each time, because idle threads of a BLAS go on to spin. Medians count: where processors are shared, launches vary more
-        than a BLAS that needs no other thread, and their least says little of the next one.
+        NumPy is last each time, because idle threads of a BLAS go on to spin. Medians count: where processors are shared, launches vary
+        more than a BLAS that needs no other thread, and their least says little of the next one.
         """
         device = list(on_device) or self.run(self.device)[1]
         runs, more = next(counts for seconds, *counts in _RUNS if min(device) <= seconds)

@@ -79,7 +79,7 @@ def _kinds(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _Kinds | None:
 
 
 def _found(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _Kinds | None:
-    multiplied = multiplied_in(dtype_a, dtype_b)
+    multiplied = multiplied_in(dtype_a.newbyteorder("="), dtype_b.newbyteorder("="))
     if multiplied is None:
         return None
     name = name_of(multiplied)
