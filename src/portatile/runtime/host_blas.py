@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.records import Problem
-from portatile.runtime import numpy_products
+from portatile.runtime import numpy_level3, numpy_products
 from portatile.runtime.host_race import Again, Held, Race, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
@@ -166,15 +166,17 @@ def follow(call: Any, converted: Any) -> None:
 
 
 def note(problem: Problem, on_processor: bool) -> str:
-    """A sentence for ``explain`` about the race between NumPy and a device for a product; empty where there is none."""
-    if problem.workload != "gemm" or problem.dtype not in map(str, DTYPES):
+    """A sentence for ``explain`` about what is left to NumPy, and about the race for a product; empty where there is none."""
+    if problem.workload != "gemm":
+        return numpy_level3.note(problem)
+    if problem.dtype not in map(str, DTYPES):
         return ""
     m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))
     long = 2 * m * n * k > _LARGEST
     if m * n * k == 0 or (long and not on_processor):
         return ""
     if numpy_products.at_once(m, n, k, np.dtype(problem.dtype)):
-        return "NumPy arrays of this size are left to NumPy's BLAS where no device is named: it takes no longer than a launch"
+        return f"NumPy arrays of this size are left to {numpy_products.BY_NUMPY}"
     held = _raced.get((m, n, k, problem.dtype))
     if held is None:
         when = "second" if long else "first"

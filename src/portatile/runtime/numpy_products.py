@@ -1,6 +1,6 @@
 """Products of host arrays that NumPy computes, without a look at devices: by how many multiply-adds they have, or by their sizes.
 
-A product that NumPy computes in about the time that a device needs for a launch is left to it from the first call on, with nothing compiled.
+A product that NumPy computes in about the time that a device needs for a launch is left to it from the first call on: nothing is compiled.
 Of larger ones those come here that NumPy won in a race (``host_blas``). Little is looked up for either: after a product of some hundred
 kilobytes the processor's caches hold nothing of Python's, and every object that a look-up touches is fetched anew.
 """
@@ -22,6 +22,7 @@ from portatile.runtime.numpy_speed import multiply_adds_per_second
 
 LEAST_LAUNCH = 40e-6
 """Seconds: hardly a driver takes two host arrays, launches a kernel, waits for it and has its result on the host in less."""
+BY_NUMPY = "NumPy's BLAS where no device is named: it takes no longer than a launch"
 _EACH = 4000  # multiply-adds that take as long as what NumPy does beside them for each matrix of a stack
 _MOST = 4096  # entries of each table below
 _TINY = 1 << 14  # multiply-adds

@@ -18,7 +18,7 @@ from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.strides import span
-from portatile.runtime import host_blas, memory_limit, numpy_products
+from portatile.runtime import host_blas, memory_limit, numpy_level3, numpy_products
 from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import faster
 from portatile.runtime.host_race import Again
@@ -66,11 +66,12 @@ class Recorder:
     """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``Call.factors``.
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
-    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it. Safe to call from several threads.
+    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it, as it may small arrays of the routine ``level3``.
+    Safe to call from several threads.
     """
 
-    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False) -> None:
-        self._factors, self._product = factors, product
+    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, level3: str = "") -> None:
+        self._factors, self._product, self._level3 = factors, product, level3
         self._known: dict[tuple[object, ...], Again] = {}
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
@@ -135,6 +136,8 @@ class Recorder:
                 host_blas.follow(call, planned.call)
             return result
         result, requests = planned
+        if self._level3 and self._by_numpy(call, result, library, key):
+            return result
         bounds = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
@@ -148,6 +151,21 @@ class Recorder:
                 else:
                     self._known[key] = recorded
         return result
+
+    def _by_numpy(self, call: Call, result: Any, library: Library | None, key: tuple[object, ...] | None) -> bool:
+        """Whether NumPy computed a planned call of level 3, because it is small and no device is named; records it then."""
+        arrays, factors, options, out, device = call
+        if library is None or key is None or not library.on_host or device is not None or options[-1]:
+            return False
+        if settings.selection() != (None, None) or not numpy_level3.small(self._level3, arrays, options):
+            return False
+        if not numpy_level3.compute(self._level3, arrays, factors, options, result, out is None):
+            return False
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._last = [], None
+        self._known[key] = numpy_level3.ByNumpy(self._level3, options, library.maker(result, None))
+        return True
 
 
 def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]:
