@@ -117,11 +117,41 @@ def torch_cases(size: int, device: Device) -> Iterator[Case]:
     yield from own("torch", given, size, device, torch.cuda.synchronize)
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b, out, triangle, stacks, *_ = given
+    yield from torch_kinds(given, size, device)
     yield Case("torch", "torch.mm, out", lambda: torch.mm(a, b, out=out), torch.cuda.synchronize)
     yield Case("torch", "torch.mm, new result", lambda: torch.mm(a, b), torch.cuda.synchronize)
     yield Case("torch", "torch.bmm, stack of 8, out", lambda: torch.bmm(stacks[0], stacks[1], out=stacks[2]), torch.cuda.synchronize)
     solve = torch.linalg.solve_triangular
     yield Case("torch", "solve_triangular", lambda: solve(triangle, b, upper=False), torch.cuda.synchronize)
+
+
+def torch_kinds(given: Operands, size: int, device: Device) -> Iterator[Case]:
+    """Other kinds of calls: other types, odd sizes, a stream of the caller's own, and the operators of ``portatile.torch``."""
+    import torch
+
+    import portatile.torch
+
+    selected, finish, stream = device.info.id, torch.cuda.synchronize, torch.cuda.Stream(given.a.device)
+
+    def product(a: Any, b: Any) -> Callable[[], object]:
+        out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
+        return lambda: portatile.matmul(a, b, out=out, device=selected)
+
+    def on_stream() -> None:
+        with torch.cuda.stream(stream):
+            portatile.matmul(given.a, given.b, out=given.out, device=selected)
+
+    def empty_stream() -> None:
+        with torch.cuda.stream(stream):
+            pass
+
+    for name in ("float64", "float16", "bfloat16"):
+        kind = getattr(torch, name)
+        yield Case("torch", f"matmul, out, {name}", product(given.a.to(kind), given.b.to(kind)), finish)
+    yield Case("torch", "matmul, out, odd sizes", product(given.a[1:, 1:], given.b[1:, 1:]), finish)
+    yield Case("torch", "matmul, out, on a stream", on_stream, finish)
+    yield Case("torch", "entering a stream alone", empty_stream, finish)
+    yield Case("torch", "portatile.torch.matmul", lambda: portatile.torch.matmul(given.a, given.b), finish)
 
 
 def cupy_cases(size: int, device: Device) -> Iterator[Case]:

@@ -18,7 +18,8 @@ from portatile.runtime import numpy_products
 HOST = frozenset((np.ndarray, list, tuple))
 """The types of operands that are looked at here."""
 _MOST = 256  # pairs of dtypes that are remembered; entries along a dimension of lists
-_CONVERTING = 16  # multiply-adds that take as long as converting an element
+_CONVERTING = 8  # multiply-adds that take as long as converting an element
+_LAUNCHES = 2  # launches whose time it takes a device to do better: kernels for these types are slower than BLAS, or arrays are converted too
 
 _Array = NDArray[Any]
 
@@ -47,7 +48,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
     if kinds is None or (out is not None and out.dtype != kinds.result):
         return None
     work = a.size * b.size // max(len(b), 1) + _CONVERTING * (a.size + b.size)
-    if not numpy_products.at_once(work, 1, 1, kinds.multiplied):
+    if not numpy_products.at_once(work // _LAUNCHES, 1, 1, kinds.multiplied):
         return None
     try:
         return numpy_products.silently(_converted, a, b, kinds, out)

@@ -1,6 +1,6 @@
 """Level-3 routines on small NumPy arrays, computed by NumPy's own BLAS and LAPACK where that takes less time than a few launches.
 
-A triangle is mirrored, or filled with zeros, and multiplied as a matrix. A triangular system is solved by LAPACK's general solver as an upper
+A triangle is mirrored, or filled with zeros, and multiplied as a matrix. A triangular system is solved by LAPACK as a general one with an upper
 triangle, of which the LU factors are the identity and the triangle itself: so the solution is that of a substitution.
 """
 
