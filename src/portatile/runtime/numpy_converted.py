@@ -19,7 +19,7 @@ HOST = frozenset((np.ndarray, list, tuple))
 """The types of operands that are looked at here."""
 _MOST = 256  # pairs of dtypes that are remembered; entries along a dimension of lists
 _CONVERTING = 8  # multiply-adds that take as long as converting an element
-_LAUNCHES = 2  # launches whose time it takes a device to do better: kernels for these types are slower than BLAS, or arrays are converted too
+_LAUNCHES = 2  # launches in whose time a device does no better: it converts too, or its kernels for these types are slower than BLAS
 
 _Array = NDArray[Any]
 
