@@ -1,7 +1,7 @@
 """Level-3 routines on small NumPy arrays, computed by NumPy's own BLAS and LAPACK where that takes less time than a few launches.
 
-A triangle is mirrored, or filled with zeros, and multiplied as a matrix. LAPACK solves a triangular system as a general one: the LU factors of
-an upper triangle are the identity and the triangle itself, so that the solution is that of a substitution.
+A triangle is mirrored, or filled with zeros, and multiplied as a matrix. LAPACK solves a triangular system as a general one: the LU factors
+of an upper triangle are the identity and the triangle itself, so that the solution is that of a substitution.
 """
 
 from __future__ import annotations
