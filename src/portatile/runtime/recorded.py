@@ -251,7 +251,10 @@ def _types(request: Request) -> _Types:
 
 def _moderate(factors: tuple[Any, ...]) -> bool:
     """Whether all factors are finite in float32, the narrowest type that a kernel may take them in."""
-    return all(-_LARGEST < factor < _LARGEST for factor in factors)
+    try:
+        return all(-_LARGEST < factor < _LARGEST for factor in factors)
+    except TypeError:  # a complex one, which a plan refuses
+        return False
 
 
 def _moderate_complex(factors: tuple[Any, ...]) -> bool:
