@@ -239,7 +239,7 @@ def product_form(a: _Array, b: _Array, out: _Array | None) -> tuple[object, ...]
 
 def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tuple[str, ...], out: _Array | None) -> tuple[object, ...]:
     """What decides how ``scaled`` multiplies arrays."""
-    form = trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype
+    form: tuple[object, ...] = trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype
     if out is not None and out is not c:
         form += out.shape, out.strides, out.dtype
     return form if c is None else (*form, c is out, reads_c, c.shape, c.strides, c.dtype)
