@@ -18,6 +18,7 @@ from portatile.records import Problem
 from portatile.runtime import numpy_products
 
 _LAUNCHES = 2  # launches, at least, that the work of these routines takes on a device
+_BLOCK = 32  # the order from which on a triangle is halved
 _BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
 
 _Array = NDArray[Any]
@@ -114,24 +115,51 @@ def _scaled(values: _Array, alpha: Any) -> _Array:
 
 
 def _trmm(call: _Call) -> None:
-    (a, b), (alpha,), (side, *letters, _) = call.arrays, call.factors, call.options
-    if alpha == 0:
-        call.result[...] = 0
-        return
-    triangle = _triangle(a, *letters)
-    call.result[...] = _scaled(triangle @ b if side == "L" else b @ triangle, alpha)
+    _apply(_multiply, call)
 
 
 def _trsm(call: _Call) -> None:
+    _apply(_solve, call)
+
+
+def _apply(operation: Callable[[_Array, _Array, bool], None], call: _Call) -> None:
+    """``alpha op(a) b``, or that with the inverse of ``op(a)``; of side R the transpose of it all."""
     (a, b), (alpha,), (side, *letters, _) = call.arrays, call.factors, call.options
     if alpha == 0:
         call.result[...] = 0
         return
-    triangle, right, upper = _triangle(a, *letters), _scaled(b, alpha), (letters[0] == "U") == (letters[1] == "N")
+    triangle, lower = _triangle(a, *letters), (letters[0] == "L") == (letters[1] == "N")
     if side == "R":
-        triangle, right, upper = triangle.T, right.T, not upper
-    solution = np.linalg.solve(triangle, right) if upper else np.linalg.solve(triangle[::-1, ::-1], right[::-1])[::-1]
-    call.result[...] = solution if side == "L" else solution.T
+        triangle, b, lower = triangle.T, b.T, not lower
+    values = np.multiply(b, b.dtype.type(alpha), order="C")
+    operation(triangle, values, lower)
+    call.result[...] = values if side == "L" else values.T
+
+
+def _multiply(triangle: _Array, x: _Array, lower: bool) -> None:
+    """Multiply x by a triangle, in place: halves of it, and what lies beside them."""
+    half = len(triangle) // 2
+    if half < _BLOCK:
+        x[...] = triangle @ x
+        return
+    first, last = slice(half), slice(half, None)
+    changed, other = (last, first) if lower else (first, last)
+    _multiply(triangle[changed, changed], x[changed], lower)
+    x[changed] += triangle[changed, other] @ x[other]
+    _multiply(triangle[other, other], x[other], lower)
+
+
+def _solve(triangle: _Array, x: _Array, lower: bool) -> None:
+    """Solve for x, in place; raises LinAlgError where there is a zero on the diagonal."""
+    half = len(triangle) // 2
+    if half < _BLOCK:
+        x[...] = np.linalg.solve(triangle[::-1, ::-1], x[::-1])[::-1] if lower else np.linalg.solve(triangle, x)
+        return
+    first, last = slice(half), slice(half, None)
+    solved, other = (first, last) if lower else (last, first)
+    _solve(triangle[solved, solved], x[solved], lower)
+    x[other] -= triangle[other, solved] @ x[solved]
+    _solve(triangle[other, other], x[other], lower)
 
 
 def _symm(call: _Call) -> None:
