@@ -7,7 +7,7 @@ of an upper triangle are the identity and the triangle itself, so that the solut
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,9 @@ from portatile.arguments.described import Library, Maker
 from portatile.records import Problem
 from portatile.runtime import numpy_products
 
-_LAUNCHES = 2  # launches, at least, that the work of these routines takes on a device
-_BLOCK = 32  # the order from which on a triangle is halved
+_LAUNCHES = 2  # launches, at least, that these routines take on a device
+_COMPLEX = 10  # the same of complex matrices, whose kernels are slower beside BLAS
+_SOLVING = 16  # multiply-adds that take as long as one of those by which LAPACK factors a small matrix
 _BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
 
 _Array = NDArray[Any]
@@ -47,12 +48,12 @@ def small(routine: str, arrays: Sequence[Any], options: tuple[Any, ...]) -> bool
 
 def _work(routine: str, order: int, elements: int) -> tuple[int, int]:
     """Multiply-adds, and elements, of a triangle or a symmetric matrix times so many elements."""
-    return order * elements + (order**3 if routine == "trsm" else 0), order * order + elements
+    return order * elements + (_SOLVING * order**3 if routine == "trsm" else 0), order * order + elements
 
 
 def _brief(multiply_adds: int, elements: int, dtype: np.dtype[Any]) -> bool:
-    work = multiply_adds + _BESIDE * elements
-    return multiply_adds > 0 and numpy_products.at_once(-(-work // _LAUNCHES), 1, 1, dtype)
+    work, launches = multiply_adds + _BESIDE * elements, _COMPLEX if dtype.kind == "c" else _LAUNCHES
+    return multiply_adds > 0 and numpy_products.at_once(-(-work // launches), 1, 1, dtype)
 
 
 def note(problem: Problem) -> str:
@@ -104,10 +105,24 @@ class ByNumpy:
 
 def _triangle(a: _Array, uplo: str, trans: str, diag: str) -> _Array:
     """op of a triangle, with zeros beside it."""
-    triangle = np.tril(a) if uplo == "L" else np.triu(a)
+    triangle = _half(a, uplo)
     if diag == "U":
         np.fill_diagonal(triangle, 1)
     return numpy_products.transposed(triangle, trans)
+
+
+def _half(a: _Array, uplo: str, strict: bool = False) -> _Array:
+    """A copy with one triangle of a matrix, without its diagonal if that is ``strict``, and zeros beside it."""
+    copy = a.copy()
+    np.copyto(copy, 0, where=_mask(len(a), "U" if uplo == "L" else "L", not strict))
+    return copy
+
+
+@lru_cache(maxsize=32)
+def _mask(order: int, uplo: str, strict: bool = False) -> _Array:
+    """Which elements of a square belong to a triangle. ``numpy.tril`` makes it in each call, for most of its time."""
+    lower = np.tri(order, k=-1 if strict else 0, dtype=bool)
+    return lower if uplo == "L" else lower.T
 
 
 def _scaled(values: _Array, alpha: Any) -> _Array:
@@ -115,59 +130,38 @@ def _scaled(values: _Array, alpha: Any) -> _Array:
 
 
 def _trmm(call: _Call) -> None:
-    _apply(_multiply, call)
+    _apply(lambda triangle, right, lower: triangle @ right, call)
 
 
 def _trsm(call: _Call) -> None:
-    _apply(_solve, call)
+    _apply(_solution, call)
 
 
-def _apply(operation: Callable[[_Array, _Array, bool], None], call: _Call) -> None:
-    """``alpha op(a) b``, or that with the inverse of ``op(a)``; of side R the transpose of it all."""
+def _apply(operation: Callable[[_Array, _Array, bool], _Array], call: _Call) -> None:
+    """``alpha op(a) b``, or that with the inverse of ``op(a)``; of side R the transpose of it all. ``operation`` is told of lower triangles."""
     (a, b), (alpha,), (side, *letters, _) = call.arrays, call.factors, call.options
     if alpha == 0:
         call.result[...] = 0
         return
-    triangle, lower = _triangle(a, *letters), (letters[0] == "L") == (letters[1] == "N")
-    if side == "R":
-        triangle, b, lower = triangle.T, b.T, not lower
-    values = np.multiply(b, b.dtype.type(alpha), order="C")
-    operation(triangle, values, lower)
-    call.result[...] = values if side == "L" else values.T
+    triangle, right = _triangle(a, *letters), _scaled(b, alpha)
+    lower = (letters[0] == "L") == (letters[1] == "N")
+    if side == "L":
+        call.result[...] = operation(triangle, right, lower)
+    else:
+        call.result[...] = operation(triangle.T, right.T, not lower).T
 
 
-def _multiply(triangle: _Array, x: _Array, lower: bool) -> None:
-    """Multiply x by a triangle, in place: halves of it, and what lies beside them."""
-    half = len(triangle) // 2
-    if half < _BLOCK:
-        x[...] = triangle @ x
-        return
-    first, last = slice(half), slice(half, None)
-    changed, other = (last, first) if lower else (first, last)
-    _multiply(triangle[changed, changed], x[changed], lower)
-    x[changed] += triangle[changed, other] @ x[other]
-    _multiply(triangle[other, other], x[other], lower)
-
-
-def _solve(triangle: _Array, x: _Array, lower: bool) -> None:
-    """Solve for x, in place; raises LinAlgError where there is a zero on the diagonal."""
-    half = len(triangle) // 2
-    if half < _BLOCK:
-        x[...] = np.linalg.solve(triangle[::-1, ::-1], x[::-1])[::-1] if lower else np.linalg.solve(triangle, x)
-        return
-    first, last = slice(half), slice(half, None)
-    solved, other = (first, last) if lower else (last, first)
-    _solve(triangle[solved, solved], x[solved], lower)
-    x[other] -= triangle[other, solved] @ x[solved]
-    _solve(triangle[other, other], x[other], lower)
+def _solution(triangle: _Array, right: _Array, lower: bool) -> _Array:
+    """The solution of a triangular system; raises LinAlgError where there is a zero on the diagonal."""
+    solution: _Array = np.linalg.solve(triangle[::-1, ::-1], right[::-1])[::-1] if lower else np.linalg.solve(triangle, right)
+    return solution
 
 
 def _symm(call: _Call) -> None:
     (a, b, *_), (alpha, beta), (side, uplo, mirror, _) = call.arrays, call.factors, call.options
     values: Any = 0
     if alpha != 0:
-        half, strict = (np.tril(a), np.tril(a, -1)) if uplo == "L" else (np.triu(a), np.triu(a, 1))
-        whole = half + numpy_products.transposed(strict, mirror)
+        whole = _half(a, uplo) + numpy_products.transposed(_half(a, uplo, True), mirror)
         if mirror == "C":
             _make_real(whole)
         values = _scaled(whole @ b if side == "L" else b @ whole, alpha)
@@ -189,8 +183,7 @@ def _update(call: _Call, count: int) -> None:
         _make_real(values)
     if call.fresh:
         result[...] = 0 if beta == 0 else call.arrays[count]
-    lower = np.tri(len(result), dtype=bool)
-    np.copyto(result, values, where=lower if uplo == "L" else lower.T)
+    np.copyto(result, values, where=_mask(len(result), uplo))
 
 
 def _make_real(matrix: _Array) -> None:
