@@ -138,7 +138,7 @@ def _trsm(call: _Call) -> None:
 
 
 def _apply(operation: Callable[[_Array, _Array, bool], _Array], call: _Call) -> None:
-    """``alpha op(a) b``, or that with the inverse of ``op(a)``; of side R the transpose of it all. ``operation`` is told of lower triangles."""
+    """``alpha op(a) b``, or that with the inverse of ``op(a)``; of side R the transpose of it all. ``operation`` knows what is lower."""
     (a, b), (alpha,), (side, *letters, _) = call.arrays, call.factors, call.options
     if alpha == 0:
         call.result[...] = 0
