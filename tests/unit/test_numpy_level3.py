@@ -186,6 +186,6 @@ def test_large_ones_are_left_to_devices(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(numpy_products, "at_once", lambda m, n, k, dtype: m * n * k <= 4000)
     small, large = np.eye(8), np.eye(32)
     for routine in (portatile.trmm, portatile.symm, portatile.syr2k):
-        routine(small, small)  # type: ignore[operator]
+        routine(small, small)
         with pytest.raises(NoDevice):
-            routine(large, large)  # type: ignore[operator]
+            routine(large, large)

@@ -276,8 +276,9 @@ def test_small_products_of_other_types_are_converted_for_numpy(dtype: str) -> No
 
 
 def test_lists_and_mixed_types_are_numpys_too() -> None:
-    numbers = [[1, 2], [3, 4]]
-    for a, b in ((numbers, numbers), (numbers, [1.0, 2.0]), ((1, 2), numbers), (numbers, np.ones((2, 2), np.float32)), (numbers, [1j, 2])):
+    numbers: Any = [[1, 2], [3, 4]]
+    others: list[Any] = [numbers, [1.0, 2.0], (1, 2), np.ones((2, 2), np.float32), [1j, 2]]
+    for a, b in [(numbers, other) for other in others] + [(other, numbers) for other in others]:
         expected = np.matmul(a, b)
         result = portatile.matmul(a, b)
         assert np.array_equal(result, expected)
@@ -286,6 +287,6 @@ def test_lists_and_mixed_types_are_numpys_too() -> None:
         with pytest.raises((ArgumentError, NoDevice)):
             portatile.matmul(numbers, wrong)
     assert numpy_converted.product([[0.0] * 300], [[0.0]] * 300, None) is None
-    a = np.ones((2, 2), np.float16)
-    assert portatile.matmul(a, a, out=a) is a
-    assert np.array_equal(a, np.full((2, 2), 2.0))
+    narrow = np.ones((2, 2), np.float16)
+    assert portatile.matmul(narrow, narrow, out=narrow) is narrow
+    assert np.array_equal(narrow, np.full((2, 2), 2.0))
