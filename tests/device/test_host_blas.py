@@ -155,21 +155,28 @@ def test_a_device_has_to_be_clearly_faster() -> None:
         (0.9, 1.0, False),
         (2.0, 1.0, True),
     ):
-        assert host_race.Held(on_device, by_numpy, None).numpy_wins == numpy_wins
+        assert host_race.Held(on_device, by_numpy, on_device, by_numpy).numpy_wins == numpy_wins
 
 
-def test_one_disturbed_run_decides_no_race(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Medians count: a launch that was once quick on a processor that others use too says little of the next one."""
-    seconds = {"device": iter([1e-4, *[9e-4] * 99]), "numpy": iter([9e-3, *[6e-4] * 99])}
-    clock = [0.0]
+@pytest.mark.parametrize(
+    ("device", "numpy", "wins"),
+    [
+        ([1e-4, *[9e-4] * 99], [9e-3, *[6e-4] * 99], True),  # a launch that was once quick says little of the next one
+        ([1e-3] * 99, [2e-4, *[16e-3] * 99], True),  # and little say runs for which BLAS lacked a thread
+        ([1e-4, *[3e-4] * 99], [2e-4, *[6e-4] * 99], False),
+    ],
+)
+def test_a_disturbed_run_decides_no_race(monkeypatch: pytest.MonkeyPatch, device: list[float], numpy: list[float], wins: bool) -> None:
+    seconds, clock = {"device": iter(device), "numpy": iter(numpy)}, [0.0]
 
     def way(name: str) -> None:
         clock[0] += next(seconds[name])
 
     monkeypatch.setattr(host_race, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     held = host_race.Race(lambda: way("device"), lambda: way("numpy")).held()
-    assert (held.on_device, held.by_numpy) == pytest.approx((9e-4, 6e-4))
-    assert held.numpy_wins
+    assert held.on_device == pytest.approx(device[1])
+    assert held.by_numpy == pytest.approx(numpy[1])
+    assert held.numpy_wins == wins
 
 
 @pytest.mark.parametrize("wins", [True, False])

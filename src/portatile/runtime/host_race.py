@@ -27,16 +27,25 @@ class Again(Protocol):
 
 
 class Held(NamedTuple):
-    """What a race told: the seconds of a run each way, and NumPy's result."""
+    """What a race told: the seconds of a run each way, the median and the least, and NumPy's result."""
 
     on_device: float
     by_numpy: float
-    numpys: Any
+    least_on_device: float
+    least_by_numpy: float
+    numpys: Any = None
 
     @property
     def numpy_wins(self) -> bool:
-        """Whether NumPy computes such products from now on: unless the device is clearly faster."""
-        return self.on_device > _CLEARLY * self.by_numpy - _CALL
+        """Whether NumPy computes such products from now on: unless the device is clearly faster, in most runs and at best.
+
+        Where processors are shared, a single quick launch says little of the next ones, and so do runs for which BLAS lacked a thread.
+        """
+        return not (_clearly(self.on_device, self.by_numpy) and _clearly(self.least_on_device, self.least_by_numpy))
+
+
+def _clearly(on_device: float, by_numpy: float) -> bool:
+    return on_device <= _CLEARLY * by_numpy - _CALL
 
 
 class Race(NamedTuple):
@@ -61,8 +70,7 @@ class Race(NamedTuple):
     def held(self, on_device: Sequence[float] = ()) -> Held:
         """Both ways timed by turns; ``on_device`` are seconds on the device that are known already. What is close runs more often.
 
-        NumPy is last each time, because idle threads of a BLAS go on to spin. Medians count: where processors are shared, launches vary
-        more than a BLAS that needs no other thread, and their least says little of the next one.
+        NumPy is last each time, because idle threads of a BLAS go on to spin.
         """
         device = list(on_device) or self.run(self.device)[1]
         runs, more = next(counts for seconds, *counts in _RUNS if min(device) <= seconds)
@@ -73,7 +81,7 @@ class Race(NamedTuple):
             device += self.run(self.device, more)[1]
             result, again = self.run(self.numpy, more)
             numpy += again
-        return Held(median_low(device), median_low(numpy), result)
+        return Held(median_low(device), median_low(numpy), min(device), min(numpy), result)
 
 
 def seconds_to_find(library: Any, arrays: tuple[Any, ...]) -> float:

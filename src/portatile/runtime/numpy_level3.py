@@ -1,7 +1,7 @@
-"""Level-3 routines on small NumPy arrays, computed by NumPy's own BLAS and LAPACK where that takes less time than a few launches.
+"""Products of level 3 on small NumPy arrays, computed by NumPy's own BLAS where that takes less time than a few launches.
 
-A triangle is mirrored, or filled with zeros, and multiplied as a matrix. LAPACK solves a triangular system as a general one: the LU factors
-of an upper triangle are the identity and the triangle itself, so that the solution is that of a substitution.
+A triangle is mirrored, or filled with zeros, and multiplied as a matrix. NumPy has no BLAS for triangular systems: LAPACK's general solver
+takes longer than a launch of ``trsm``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from portatile.runtime import numpy_products
 
 _LAUNCHES = 2  # launches, at least, that these routines take on a device
 _COMPLEX = 10  # the same of complex matrices, whose kernels are slower beside BLAS
-_SOLVING = 16  # multiply-adds that take as long as one of those by which LAPACK factors a small matrix
 _BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
 
 _Array = NDArray[Any]
@@ -43,12 +42,7 @@ def small(routine: str, arrays: Sequence[Any], options: tuple[Any, ...]) -> bool
     if routine in _UPDATES:
         n, k = a.shape if options[1] == "N" else a.shape[::-1]
         return _brief(n * n * k, n * n + a.size, a.dtype)
-    return _brief(*_work(routine, len(a), arrays[1].size), a.dtype)
-
-
-def _work(routine: str, order: int, elements: int) -> tuple[int, int]:
-    """Multiply-adds, and elements, of a triangle or a symmetric matrix times so many elements."""
-    return order * elements + (_SOLVING * order**3 if routine == "trsm" else 0), order * order + elements
+    return _brief(len(a) * arrays[1].size, a.size + arrays[1].size, a.dtype)
 
 
 def _brief(multiply_adds: int, elements: int, dtype: np.dtype[Any]) -> bool:
@@ -58,25 +52,21 @@ def _brief(multiply_adds: int, elements: int, dtype: np.dtype[Any]) -> bool:
 
 def note(problem: Problem) -> str:
     """A sentence for ``explain`` about NumPy arrays of a problem's size; empty where a device computes."""
-    routine = {"triangular": "trsm"}.get(problem.workload, problem.workload)
+    routine, sizes = problem.workload, problem.sizes
     if routine not in _COMPUTING or problem.dtype not in map(str, numpy_products.DTYPES):
         return ""
-    sizes, dtype = problem.sizes, np.dtype(problem.dtype)
     if routine in _UPDATES:
-        brief = _brief(sizes["n"] ** 2 * sizes["k"], sizes["n"] * (sizes["n"] + sizes["k"]), dtype)
+        n, k = sizes["n"], sizes["k"]
+        brief = _brief(n * n * k, n * (n + k), np.dtype(problem.dtype))
     else:
-        order = sizes["m"] if problem.options["side"] == "L" else sizes["n"]
-        brief = _brief(*_work(routine, order, sizes["m"] * sizes["n"]), dtype)
+        order, elements = sizes["m" if problem.options["side"] == "L" else "n"], sizes["m"] * sizes["n"]
+        brief = _brief(order * elements, order * order + elements, np.dtype(problem.dtype))
     return f"NumPy arrays of this size are left to {numpy_products.BY_NUMPY}" if brief else ""
 
 
-def compute(routine: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool) -> bool:
-    """Compute a call into ``result``, which is known to fit; False, with nothing written, where a triangle is singular."""
-    try:
-        numpy_products.silently(_COMPUTING[routine], _Call(arrays, factors, options, result, fresh))
-    except np.linalg.LinAlgError:  # with zeros on the diagonal there are infinities in the solution, which kernels give
-        return False
-    return True
+def compute(routine: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool) -> None:
+    """Compute a call into ``result``, which is known to fit; ``fresh`` as in ``_Call``."""
+    numpy_products.silently(_COMPUTING[routine], _Call(arrays, factors, options, result, fresh))
 
 
 class ByNumpy:
@@ -100,7 +90,8 @@ class ByNumpy:
             result, arrays = out, arrays[:-1]
             if any(array is not out and np.may_share_memory(array, out) for array in arrays):
                 return None
-        return result if compute(self._routine, arrays, factors, self._options, result, fresh) else None
+        compute(self._routine, arrays, factors, self._options, result, fresh)
+        return result
 
 
 def _triangle(a: _Array, uplo: str, trans: str, diag: str) -> _Array:
@@ -130,31 +121,12 @@ def _scaled(values: _Array, alpha: Any) -> _Array:
 
 
 def _trmm(call: _Call) -> None:
-    _apply(lambda triangle, right, lower: triangle @ right, call)
-
-
-def _trsm(call: _Call) -> None:
-    _apply(_solution, call)
-
-
-def _apply(operation: Callable[[_Array, _Array, bool], _Array], call: _Call) -> None:
-    """``alpha op(a) b``, or that with the inverse of ``op(a)``; of side R the transpose of it all. ``operation`` knows what is lower."""
     (a, b), (alpha,), (side, *letters, _) = call.arrays, call.factors, call.options
     if alpha == 0:
         call.result[...] = 0
         return
-    triangle, right = _triangle(a, *letters), _scaled(b, alpha)
-    lower = (letters[0] == "L") == (letters[1] == "N")
-    if side == "L":
-        call.result[...] = operation(triangle, right, lower)
-    else:
-        call.result[...] = operation(triangle.T, right.T, not lower).T
-
-
-def _solution(triangle: _Array, right: _Array, lower: bool) -> _Array:
-    """The solution of a triangular system; raises LinAlgError where there is a zero on the diagonal."""
-    solution: _Array = np.linalg.solve(triangle[::-1, ::-1], right[::-1])[::-1] if lower else np.linalg.solve(triangle, right)
-    return solution
+    triangle = _triangle(a, *letters)
+    call.result[...] = _scaled(triangle @ b if side == "L" else b @ triangle, alpha)
 
 
 def _symm(call: _Call) -> None:
@@ -196,7 +168,6 @@ _UPDATES: Mapping[str, int] = {"syrk": 1, "syr2k": 2}
 """The routines of one triangle, and how many factors each has."""
 _COMPUTING: Mapping[str, Callable[[_Call], None]] = {
     "trmm": _trmm,
-    "trsm": _trsm,
     "symm": _symm,
     **{name: partial(_update, count=count) for name, count in _UPDATES.items()},
 }
