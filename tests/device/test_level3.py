@@ -183,6 +183,11 @@ def test_a_complex_factor_of_real_matrices_is_refused_in_repeated_calls_too(devi
         assert np.array_equal(call(alpha=0.5), 0.5 * square)
         with pytest.raises(ArgumentError, match="alpha=1j is no real number"):
             call(alpha=1j)
+    narrow = (square + 1j * square).astype(np.complex64)
+    for device_id in (device.info.id, None):  # of small ones without a device NumPy may take care
+        assert np.allclose(np.diag(portatile.herk(narrow, alpha=0.5, device=device_id)), 1.0)
+        with pytest.raises(ArgumentError, match="alpha=1j is no real number"):
+            portatile.herk(narrow, alpha=1j, device=device_id)
 
 
 @pytest.mark.parametrize("mistake", list(MISTAKES))

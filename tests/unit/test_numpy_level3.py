@@ -152,6 +152,7 @@ def test_what_is_wrong_or_unusual_is_the_routines() -> None:
         lambda: portatile.herk(a.astype(complex), alpha=1j),  # type: ignore[arg-type]
     ]
     portatile.trmm(a, memory[:6], out=memory[10:16])
+    portatile.herk(a.astype(complex))
     for call in refused:
         for _ in range(2):
             with pytest.raises(ArgumentError):

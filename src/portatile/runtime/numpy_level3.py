@@ -72,8 +72,9 @@ def compute(routine: str, arrays: Sequence[Any], factors: tuple[Any, ...], optio
 class ByNumpy:
     """A call of a ``routine`` that NumPy computes again on other arrays like those of a first one, which were checked."""
 
-    def __init__(self, routine: str, options: tuple[Any, ...], make: Maker) -> None:
+    def __init__(self, routine: str, options: tuple[Any, ...], factors: tuple[Any, ...], make: Maker) -> None:
         self._routine, self._options, self._make = routine, options, make
+        self._kinds = kinds(factors)
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Not known from addresses alone."""
@@ -81,7 +82,7 @@ class ByNumpy:
 
     def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, with nothing done, where the call has to be planned anew."""
-        if arrays[0].dtype.kind != "c" and not all(type(factor) is float for factor in factors):
+        if kinds(factors) != self._kinds:
             return None
         fresh = out is None
         if fresh:
@@ -92,6 +93,11 @@ class ByNumpy:
                 return None
         compute(self._routine, arrays, factors, self._options, result, fresh)
         return result
+
+
+def kinds(factors: tuple[Any, ...]) -> tuple[type, ...]:
+    """The types of factors: some routines, and all of real matrices, refuse complex ones."""
+    return tuple(map(type, factors))
 
 
 def _triangle(a: _Array, uplo: str, trans: str, diag: str) -> _Array:

@@ -163,7 +163,7 @@ class Recorder:
         if len(self._known) >= _MOST:
             self._known.clear()
         self._last = [], None
-        self._known[key] = numpy_level3.ByNumpy(self._level3, options, library.maker(result, None))
+        self._known[key] = numpy_level3.ByNumpy(self._level3, options, factors, library.maker(result, None))
         return True
 
 
@@ -241,19 +241,19 @@ _Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
 """The dtype of a new result, None for that of the first array; and a check of factors that other calls bring."""
 
 
-def _types(request: Request) -> _Types:
-    """The result's dtype and the check of factors for repetitions of a request."""
+def _types(request: Request, factors: tuple[Any, ...]) -> _Types:
+    """The result's dtype and the check of factors for repetitions of a request with these ``factors``: of the same types, and no larger
+    than kernels take.
+    """
     first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
+    kinds = numpy_level3.kinds(factors)
     fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
-    return None if first == last else last, fits
+    return None if first == last else last, lambda given: numpy_level3.kinds(given) == kinds and fits(given)
 
 
 def _moderate(factors: tuple[Any, ...]) -> bool:
     """Whether all factors are finite in float32, the narrowest type that a kernel may take them in."""
-    try:
-        return all(-_LARGEST < factor < _LARGEST for factor in factors)
-    except TypeError:  # a complex one, which a plan refuses
-        return False
+    return all(-_LARGEST < factor < _LARGEST for factor in factors)
 
 
 def _moderate_complex(factors: tuple[Any, ...]) -> bool:
@@ -287,7 +287,7 @@ def _record(
             return None
         steps += request_steps
     assert engine is not None
-    recorded = _Recorded(engine, library, steps, result, places, _types(performed[0][0]))
+    recorded = _Recorded(engine, library, steps, result, places, _types(performed[0][0], call.factors))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
