@@ -1,7 +1,7 @@
 """What a call costs the host when it comes again, through every array library that is here, beside those libraries' own calls.
 
-Small matrices, of which the device has little to do. A round is a batch of calls, timed without waiting for the device, which is waited for
-between rounds; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
+Small matrices, of which the device has little to do. A round is a batch of calls of each case, timed without waiting for the device, which
+is waited for between them; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
 
     python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy,launches] [--json FILE] [--save]
 """
@@ -13,7 +13,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import count as count_up
@@ -117,11 +117,41 @@ def torch_cases(size: int, device: Device) -> Iterator[Case]:
     yield from own("torch", given, size, device, torch.cuda.synchronize)
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b, out, triangle, stacks, *_ = given
+    yield from torch_kinds(given, size, device)
     yield Case("torch", "torch.mm, out", lambda: torch.mm(a, b, out=out), torch.cuda.synchronize)
     yield Case("torch", "torch.mm, new result", lambda: torch.mm(a, b), torch.cuda.synchronize)
     yield Case("torch", "torch.bmm, stack of 8, out", lambda: torch.bmm(stacks[0], stacks[1], out=stacks[2]), torch.cuda.synchronize)
     solve = torch.linalg.solve_triangular
     yield Case("torch", "solve_triangular", lambda: solve(triangle, b, upper=False), torch.cuda.synchronize)
+
+
+def torch_kinds(given: Operands, size: int, device: Device) -> Iterator[Case]:
+    """Other kinds of calls: other types, odd sizes, a stream of the caller's own, and the operators of ``portatile.torch``."""
+    import torch
+
+    import portatile.torch
+
+    selected, finish, stream = device.info.id, torch.cuda.synchronize, torch.cuda.Stream(given.a.device)
+
+    def product(a: Any, b: Any) -> Callable[[], object]:
+        out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
+        return lambda: portatile.matmul(a, b, out=out, device=selected)
+
+    def on_stream() -> None:
+        with torch.cuda.stream(stream):
+            portatile.matmul(given.a, given.b, out=given.out, device=selected)
+
+    def empty_stream() -> None:
+        with torch.cuda.stream(stream):
+            pass
+
+    for name in ("float64", "float16", "bfloat16"):
+        kind = getattr(torch, name)
+        yield Case("torch", f"matmul, out, {name}", product(given.a.to(kind), given.b.to(kind)), finish)
+    yield Case("torch", "matmul, out, odd sizes", product(given.a[1:, 1:], given.b[1:, 1:]), finish)
+    yield Case("torch", "matmul, out, on a stream", on_stream, finish)
+    yield Case("torch", "entering a stream alone", empty_stream, finish)
+    yield Case("torch", "portatile.torch.matmul", lambda: portatile.torch.matmul(given.a, given.b), finish)
 
 
 def cupy_cases(size: int, device: Device) -> Iterator[Case]:
@@ -183,18 +213,23 @@ def _run(ready: Ready, queue: Queue, values: Iterator[tuple[int, float]]) -> Non
 LIBRARIES = {"torch": torch_cases, "cupy": cupy_cases, "buffer": buffer_cases, "numpy": numpy_cases, "launches": launch_cases}
 
 
-def measured(case: Case, rounds: int) -> list[float]:
-    """Microseconds of the host for a call, one for each round."""
-    for _ in range(WARM):
-        case.call()
-    case.finish()
-    samples = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(BATCH):
+def measured(cases: Sequence[Case], rounds: int) -> list[list[float]]:
+    """Microseconds of the host for a call of each case, one for each round. All have a turn in every round, so that what else the machine
+    does for a while disturbs all alike.
+    """
+    samples: list[list[float]] = [[] for _ in cases]
+    for case in cases:
+        for _ in range(WARM):
             case.call()
-        samples.append((time.perf_counter() - start) / BATCH * 1e6)
         case.finish()
+    for _ in range(rounds):
+        for case, taken in zip(cases, samples, strict=True):
+            case.call()  # by which the caches know it again
+            start = time.perf_counter()
+            for _ in range(BATCH):
+                case.call()
+            taken.append((time.perf_counter() - start) / BATCH * 1e6)
+            case.finish()
     return samples
 
 
@@ -219,8 +254,7 @@ def main() -> None:
         except (ImportError, RuntimeError, AssertionError) as error:  # not installed, or without this device
             print(f"  {library}: left out, {str(error).splitlines()[0]}")
             continue
-        for case in cases:
-            samples = measured(case, options.rounds)
+        for case, samples in zip(cases, measured(cases, options.rounds), strict=True):
             median, least = statistics.median(samples), min(samples)
             print(f"  {library:9}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
             rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})

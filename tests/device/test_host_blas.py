@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,8 @@ def test_an_output_that_overlaps_is_written_last(monkeypatch: pytest.MonkeyPatch
         portatile.gemm(memory[:16], b, out=memory[8:24])
 
 
-def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the race a plain product goes straight to NumPy, under the rules of the routine."""
+def test_plain_products_are_found_by_their_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the race plain products of its sizes go straight to NumPy, under the rules of the routine."""
     rng = np.random.default_rng(new_seed("form"))
     whole = rng.random((64, 16))
     a, b, out = whole[:16], rng.random((16, 16)), np.empty((16, 16))
@@ -87,9 +88,21 @@ def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.Monkey
         portatile.matmul(a, b, out=out)
     assert numpy_products.product(a, b, out) is out
     assert np.allclose(out, a @ b)
-    assert numpy_products.product(a, b, None) is None, "another kind of call"
-    assert numpy_products.product(a[:, ::-1], b, out) is None, "another form"
     expected = a @ b
+    for result in (numpy_products.product(a, b, None), numpy_products.product(a[:, ::-1], b[::-1], np.empty((16, 32))[:, ::2])):
+        assert np.allclose(result, expected)
+    for first, second, into in (
+        (a[:15], b, None),
+        (a, b[:, :15], None),
+        (a, b.astype(np.float32), None),
+        (a, b, np.empty((16, 16), np.float32)),
+        (a, b, np.empty((16, 15))),
+        (a, b, [0.0]),
+        (a, np.array(1.0), None),
+        (np.array(1.0), b, None),
+        (a[:, :15], b, None),
+    ):
+        assert numpy_products.product(first, second, into) is None, "other sizes or types, or what does not fit"
     assert np.allclose(portatile.matmul(a, b, out=whole[8:24]), expected), "it overlaps"
     out.flags.writeable = False
     with pytest.raises(ArgumentError, match="read-only"):
@@ -133,6 +146,39 @@ class FastNumpy:
         return self.now
 
 
+def test_a_device_has_to_be_clearly_faster() -> None:
+    """Where both take about the same time NumPy computes, whose time varies less."""
+    for on_device, by_numpy, numpy_wins in (
+        (50e-6, 52e-6, True),
+        (50e-6, 56e-6, False),
+        (0.97, 1.0, True),
+        (0.9, 1.0, False),
+        (2.0, 1.0, True),
+    ):
+        assert host_race.Held(on_device, by_numpy, on_device, by_numpy).numpy_wins == numpy_wins
+
+
+@pytest.mark.parametrize(
+    ("device", "numpy", "wins"),
+    [
+        ([1e-4, *[9e-4] * 99], [9e-3, *[6e-4] * 99], True),  # a launch that was once quick says little of the next one
+        ([1e-3] * 99, [2e-4, *[16e-3] * 99], True),  # and little say runs for which BLAS lacked a thread
+        ([1e-4, *[3e-4] * 99], [2e-4, *[6e-4] * 99], False),
+    ],
+)
+def test_a_disturbed_run_decides_no_race(monkeypatch: pytest.MonkeyPatch, device: list[float], numpy: list[float], wins: bool) -> None:
+    seconds, clock = {"device": iter(device), "numpy": iter(numpy)}, [0.0]
+
+    def way(name: str) -> None:
+        clock[0] += next(seconds[name])
+
+    monkeypatch.setattr(host_race, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    held = host_race.Race(lambda: way("device"), lambda: way("numpy")).held()
+    assert held.on_device == pytest.approx(device[1])
+    assert held.by_numpy == pytest.approx(numpy[1])
+    assert held.numpy_wins == wins
+
+
 @pytest.mark.parametrize("wins", [True, False])
 def test_a_race_of_sums_leaves_an_operand_that_is_the_result_as_the_call_has_it(monkeypatch: pytest.MonkeyPatch, wins: bool) -> None:
     rng = np.random.default_rng(new_seed("in place"))
@@ -163,14 +209,14 @@ def test_a_device_that_is_named_computes(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_explain_tells_of_products_too_small_for_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 1.0)
     a = np.random.default_rng(1).random((24, 24), np.float32)
-    assert "are left to NumPy's BLAS if that takes less than 1000000 us" in portatile.explain("gemm", m=24, n=24, k=24).explanation
-    portatile.matmul(a, a)
-    assert "less than a launch takes" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+    assert "it takes no longer than a launch" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+    assert np.array_equal(portatile.matmul(a, a), a @ a)
+    assert "it takes no longer than a launch" not in portatile.explain("gemm", m=24, n=24, k=24, dtype="float16").explanation
 
 
 def test_explain_tells_of_the_race() -> None:
     a = np.random.default_rng(1).random((24, 24), np.float32)
-    assert "else raced against NumPy's BLAS" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+    assert "are raced against NumPy's BLAS at their first call" in portatile.explain("gemm", m=24, n=24, k=24).explanation
     first = portatile.matmul(a, a)
     assert np.array_equal(first, portatile.matmul(a, a)), "the first result is the winner's too"
     assert "where the device takes" in portatile.explain("gemm", m=24, n=24, k=24).explanation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,21 @@ MISTAKES = {
     "c is b": (lambda: portatile.syr2k(np.eye(4, dtype=F), SQUARE, out=SQUARE), "overlaps b"),
     "aliased": (lambda: portatile.symm(SQUARE, np.eye(4, dtype=F), out=SQUARE), "overlaps a"),
 }
+
+
+def test_a_complex_factor_of_real_matrices_is_refused_in_repeated_calls_too(device: Device) -> None:
+    square = np.eye(9, dtype=np.float32)
+    for routine in (portatile.trsm, portatile.trmm, portatile.symm, portatile.gemm):
+        call = partial(routine, square, square, device=device.info.id)
+        call(alpha=2.0)
+        assert np.array_equal(call(alpha=0.5), 0.5 * square)
+        with pytest.raises(ArgumentError, match="alpha=1j is no real number"):
+            call(alpha=1j)
+    narrow = (square + 1j * square).astype(np.complex64)
+    for device_id in (device.info.id, None):  # of small ones without a device NumPy may take care
+        assert np.allclose(np.diag(portatile.herk(narrow, alpha=0.5, device=device_id)), 1.0)
+        with pytest.raises(ArgumentError, match="alpha=1j is no real number"):
+            portatile.herk(narrow, alpha=1j, device=device_id)
 
 
 @pytest.mark.parametrize("mistake", list(MISTAKES))

@@ -117,6 +117,41 @@ def test_a_compiled_function_traces_them(place: tuple[str, str | None]) -> None:
         torch.testing.assert_close(one, other)
 
 
+def test_operators_are_dispatched_only_for_who_looks_on(place: tuple[str, str | None]) -> None:
+    """Plain tensors without gradients go straight to the routine; modes, transformations and gradients see the operator."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen: list[str] = []
+
+    class Seen(TorchDispatchMode):  # type: ignore[misc,no-any-unimported]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    a, b, square = drawn(4, 5, place=place, gradient=False), drawn(5, 3, place=place, gradient=False), triangle(4, place).detach()
+    expected = a @ b, torch.linalg.solve_triangular(square.tril(), a, upper=False)
+
+    def computed() -> tuple[Any, Any]:
+        return portatile_torch.matmul(a, b, device=place[1]), portatile_torch.trsm(square, a, device=place[1])
+
+    assert portatile_torch._eager(a, b, None)
+    for one, other in zip(computed(), expected, strict=True):
+        torch.testing.assert_close(one, other)
+    with Seen():
+        for one, other in zip(computed(), expected, strict=True):
+            torch.testing.assert_close(one, other)
+    assert {name for name in seen if "portatile" in name} == {"portatile.gemm.default", "portatile.trsm.default"}
+    wanted = a.clone().requires_grad_()
+    assert not portatile_torch._eager(wanted, b)
+    with torch.no_grad():
+        assert portatile_torch._eager(wanted, b)
+    inside: list[bool] = []
+    torch.func.grad(lambda x: inside.append(portatile_torch._eager(x)) or x.sum())(a)
+    with torch.autograd.forward_ad.dual_level():
+        inside.append(portatile_torch._eager(a))
+    assert inside == [False, False]
+
+
 def test_mistakes_are_told(place: tuple[str, str | None]) -> None:
     a = drawn(4, 5, place=place, gradient=False)
     with pytest.raises(ArgumentError, match="beta is not 0 and c is missing"):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import portatile
+from portatile import dtypes
 from portatile.errors import ArgumentError
-from portatile.runtime import numpy_products, perform
+from portatile.runtime import numpy_converted, numpy_products, numpy_speed, perform
 from support.seeds import new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -164,25 +166,40 @@ def test_what_is_converted_first_is_left_to_numpy_too() -> None:
         portatile.matmul(a.tolist(), a[:3])
 
 
-def test_a_product_that_takes_longer_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, timed = np.ones((4, 4)), list[int]()
-
-    def never_again(*given: object) -> float:
-        timed.append(1)
-        return 1.0
-
-    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 0.0)
-    monkeypatch.setattr(numpy_products, "_seconds", never_again)
-    for _ in range(3):
+def test_what_takes_longer_than_a_launch_is_left_to_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the multiply-adds that NumPy does in that time on this machine; what it does beside them counts for each matrix of a stack."""
+    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 1e-6)
+    monkeypatch.setattr(numpy_products, "multiply_adds_per_second", lambda dtype: 1e9 * (60.0 if dtype == np.float32 else 27.0))
+    perform.forget()
+    small, large = np.ones((30, 30)), np.ones((31, 30))
+    for product in (portatile.matmul, portatile.gemm):
+        assert product(small, small)[0, 0] == 30.0
         with pytest.raises(NoDevice):
-            portatile.matmul(a, a)
+            product(large, small)
+        assert product(large.astype(np.float32), small.astype(np.float32))[0, 0] == 30.0
+    assert portatile.matmul(np.ones((5, 2, 2)), np.ones((2, 2))).shape == (5, 2, 2)
+    for stack in (np.ones((9, 2, 2)), np.ones((3, 3, 2, 2))):
         with pytest.raises(NoDevice):
-            portatile.gemm(a, a)
-    assert len(timed) == 2 * numpy_products._TRIES
-    large = np.ones((200, 200))
-    with pytest.raises(NoDevice):
-        portatile.matmul(large, large)
-    assert len(timed) == 2 * numpy_products._TRIES
+            portatile.matmul(stack, np.ones((2, 2)))
+    assert numpy_products.at_once(30, 30, 30, np.dtype("float64"))
+    assert not numpy_products.at_once(31, 30, 30, np.dtype("float64"))
+    assert not numpy_products.at_once(1, 1, 1, np.dtype("float16"))
+
+
+def test_the_speed_of_numpys_products_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = itertools.count()
+    monkeypatch.setattr(numpy_speed, "_per_second", {})
+    monkeypatch.setattr(numpy_speed, "time", SimpleNamespace(perf_counter=lambda: next(times) / 1000))
+    found = [numpy_speed.multiply_adds_per_second(np.dtype("complex64")) for _ in range(3)]
+    assert found == pytest.approx([64**3 * 1000] * 3)
+    assert next(times) == 2 * numpy_speed._RUNS
+
+
+def test_products_of_nothing_are_left_to_numpy_only_of_its_types() -> None:
+    empty = np.empty((3, 0))
+    assert np.array_equal(portatile.matmul(empty, empty.T), np.zeros((3, 3)))
+    assert numpy_products.product(empty.astype(np.int32), empty.T.astype(np.int32), None) is None
+    assert numpy_products.product(empty.astype(np.float16), empty.T.astype(np.float16), None) is None
 
 
 @pytest.mark.parametrize("letter", ["X", "t", "", 5, None])
@@ -226,3 +243,50 @@ def test_overflows_are_silent_in_every_thread() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint64", "bool", ">f8", ">i4"])
+def test_small_products_of_other_types_are_converted_for_numpy(dtype: str) -> None:
+    """With the types and rounding of the routine: integers in float64, floats of 16 and 8 bits with sums in float32."""
+    rng = np.random.default_rng(new_seed(dtype))
+    kind = dtypes.ELEMENTS[dtype].numpy if dtype in dtypes.ELEMENTS else np.dtype(dtype)
+    whole = (4 * rng.random((9, 9))).astype(kind)
+    wide = np.float32 if kind.itemsize < 4 and kind.kind not in "biu" else np.float64
+    for a, b in (
+        (whole[:5, :7], whole[:7, :3]),
+        (whole[0], whole),
+        (whole, whole[:, 1]),
+        (whole[1], whole[2]),
+        (whole[::2, ::-3], whole.T[:3]),
+    ):
+        expected = (a.astype(wide) @ b.astype(wide)).astype(kind if kind.itemsize == 2 and wide is np.float32 else wide)
+        result = portatile.matmul(a, b)
+        assert np.array_equal(result, expected)
+        assert result.dtype == expected.dtype
+        if expected.ndim:
+            out = np.full(expected.shape, np.nan, expected.dtype)
+            assert portatile.matmul(a, b, out=out) is out
+            assert np.array_equal(out, expected)
+            assert numpy_converted.product(a, b, np.empty(expected.shape, np.complex128)) is None
+    with pytest.raises(ArgumentError):
+        portatile.matmul(whole[:, :4], whole)
+    with pytest.raises(ArgumentError):
+        portatile.matmul(whole, whole, out=np.empty((9, 8), np.float64))
+    assert numpy_converted.product(np.ones((3, 2, 2), kind), np.ones((2, 2), kind), None) is None
+
+
+def test_lists_and_mixed_types_are_numpys_too() -> None:
+    numbers: Any = [[1, 2], [3, 4]]
+    others: list[Any] = [numbers, [1.0, 2.0], (1, 2), np.ones((2, 2), np.float32), [1j, 2]]
+    for a, b in [(numbers, other) for other in others] + [(other, numbers) for other in others]:
+        expected = np.matmul(a, b)
+        result = portatile.matmul(a, b)
+        assert np.array_equal(result, expected)
+        assert result.dtype == np.result_type(expected, np.float64)
+    for wrong in ([[1, 2], [3]], ["a", "b"], [None, 1], 3, [], [[[1]]] * 2):
+        with pytest.raises((ArgumentError, NoDevice)):
+            portatile.matmul(numbers, wrong)
+    assert numpy_converted.product([[0.0] * 300], [[0.0]] * 300, None) is None
+    narrow = np.ones((2, 2), np.float16)
+    assert portatile.matmul(narrow, narrow, out=narrow) is narrow
+    assert np.array_equal(narrow, np.full((2, 2), 2.0))

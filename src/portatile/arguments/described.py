@@ -196,6 +196,15 @@ class Cupy(Library):
     def place(self, array: Any) -> int:
         return array.data.ptr  # type: ignore[no-any-return]
 
+    def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
+        create, shape, dtype = self.kind, tuple(made.shape), made.dtype
+
+        def make(model: Any) -> tuple[Any, int]:
+            array: Any = create(shape, dtype)
+            return array, array.data.ptr
+
+        return make
+
     def stream(self, array: Any) -> int:
         if self._alone:
             return int(self._stream().ptr) or LEGACY_STREAM

@@ -11,7 +11,7 @@ from functools import partial
 from math import prod
 from typing import Any, Literal, cast
 
-import numpy as np
+from numpy import ndarray
 
 from portatile import dtypes
 from portatile.arguments import checks, letters, numpy_rules, outputs, stacks
@@ -22,7 +22,9 @@ from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
-from portatile.runtime import numpy_products
+from portatile.runtime import numpy_converted
+from portatile.runtime.numpy_products import product as numpy_product
+from portatile.runtime.numpy_products import scaled as numpy_scaled
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 from portatile.workloads import precisions
@@ -72,8 +74,12 @@ def matmul(
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
-    if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
-        product: Array | None = numpy_products.product(a, b, out)
+    if type(a) is ndarray and type(b) is ndarray and device is None and dtype is None and precision is None:
+        product: Array | None = numpy_product(a, b, out)
+        if product is not None:
+            return product
+    if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST and device is None and dtype is None and precision is None:
+        product = numpy_converted.product(a, b, out)
         if product is not None:
             return product
     options: tuple[Any, ...] = ("N", "N")
@@ -126,8 +132,8 @@ def gemm(
         result_type = None if dtype is None else named(dtype)
         epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))
         return cast(Array, fused.gemm((a, b) if c is None else (a, b, c), factors, (trans_a, trans_b), epilogue, out, device))
-    if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
-        product: Array | None = numpy_products.scaled(a, b, c, factors, (trans_a, trans_b), out)
+    if type(a) is ndarray and type(b) is ndarray and device is None and dtype is None and precision is None:
+        product: Array | None = numpy_scaled(a, b, c, factors, (trans_a, trans_b), out)
         if product is not None:
             return product
     arrays = (a, b) if c is None else (a, b, c)

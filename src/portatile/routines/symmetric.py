@@ -368,4 +368,4 @@ def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, 
 
 _plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))
 _CONJUGATE = {"T": "T", "C": "R", "R": "C"}
-_SYMM, _SYRK, _SYR2K, _HEMM, _HERK, _HER2K = (Recorder(("alpha", "beta")) for _ in range(6))
+_SYMM, _SYRK, _SYR2K, _HEMM, _HERK, _HER2K = (Recorder(("alpha", "beta"), level3=name) for name in 2 * ("symm", "syrk", "syr2k"))

@@ -164,4 +164,4 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
 
 
 _plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")
-_TRMM, _TRSM = Recorder(("alpha",)), Recorder(("alpha",))
+_TRMM, _TRSM = Recorder(("alpha",), level3="trmm"), Recorder(("alpha",))

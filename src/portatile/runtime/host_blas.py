@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.records import Problem
-from portatile.runtime import numpy_products
-from portatile.runtime.host_race import Again, Race, seconds_to_find
-from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, product_form, scaled_form, silently, transposed
+from portatile.runtime import numpy_level3, numpy_products
+from portatile.runtime.host_race import Again, Held, Race, seconds_to_find
+from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
 _TOO_LONG = 3.0  # seconds of a product that nobody waits for twice more
 _MOST = 4096  # entries of the table below
-_raced: dict[tuple[int, ...], tuple[float, float]] = {}
-"""m, n, k and bytes of an element -> seconds by NumPy, and on the device."""
+_raced: dict[tuple[int, int, int, str], Held] = {}
+"""m, n, k and dtype -> what the race told."""
 
 
 def takes(call: Any, result: Any) -> bool:
@@ -90,15 +90,15 @@ class Contested:
         if result is None:
             return None
         self._chosen = self._recorded
-        if on_device > _TOO_LONG:
+        if max(on_device) > _TOO_LONG:
             return result
-        on_device, by_numpy, by_numpys = race.held(on_device)
+        held = race.held(on_device)
         if not reads_c:
-            _note(result, arrays[0].shape[-1 if self._trans[0] == "N" else -2], by_numpy, on_device)
-        if by_numpy < on_device:
+            _note(result, arrays[0].shape[-1 if self._trans[0] == "N" else -2], held)
+        if held.numpy_wins:
             self._chosen = rival
             _remember(arrays if out is None else arrays[:-1], out, self._trans, reads_c)
-            return by_numpys
+            return held.numpys
         return result if out is None else race.run(race.device)[0]
 
 
@@ -116,25 +116,26 @@ def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], pl
     kept = result.copy() if reads_c and result is call.arrays[2] else None
     arrays, factors = (*call.arrays, result), call.factors
     race = Race(lambda: recorded.again(library, arrays, factors, result, list(places)), lambda: rival.computed(arrays, factors, result))
-    on_device, by_numpy, _ = race.held()
-    on_device += seconds_to_find(library, arrays)
+    held = race.held()
+    finding = seconds_to_find(library, arrays)
+    held = held._replace(on_device=held.on_device + finding, least_on_device=held.least_on_device + finding)
     if not reads_c:
-        _note(result, k, by_numpy, on_device)
-    if by_numpy < on_device:
+        _note(result, k, held)
+    if held.numpy_wins:
         _remember(call.arrays, call.out, trans[:2], reads_c)
     elif kept is None:
         race.device()
     if kept is not None:
         np.copyto(result, kept)
-    return rival if by_numpy < on_device else recorded
+    return rival if held.numpy_wins else recorded
 
 
-def _note(result: NDArray[Any], k: int, by_numpy: float, on_device: float) -> None:
+def _note(result: NDArray[Any], k: int, held: Held) -> None:
     """Keep how long a product took each way, for ``note``."""
     if result.ndim == 2:
         if len(_raced) >= _MOST:
             _raced.clear()
-        _raced[(*result.shape, k, result.itemsize)] = by_numpy, on_device
+        _raced[(*result.shape, k, str(result.dtype))] = held._replace(numpys=None)
 
 
 def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c: bool) -> None:
@@ -142,7 +143,7 @@ def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c
     a, b, c = arrays if len(arrays) == 3 else (*arrays, None)
     op_a, op_b = transposed(a, trans[0]), transposed(b, trans[1])
     if trans == ("N", "N") and c is None:
-        numpy_products.remember(product_form(a, b, out), computing(a, b, out))
+        numpy_products.remember(a, b, out)
     plain = computing(op_a, op_b, None if reads_c else out)
     scaled = of_transposed(plain, trans, a.ndim == b.ndim == 2)
     numpy_products.remember_scaled(scaled_form(a, b, c, reads_c, trans, out), scaled)
@@ -161,30 +162,26 @@ def follow(call: Any, converted: Any) -> None:
     for array, as_read in zip(arrays, converted_arrays, strict=True):
         if (array is not None or as_read is not None) and (type(array) is not np.ndarray or getattr(as_read, "dtype", None) != array.dtype):
             return
-    if numpy_products.computes(product_form(*converted_arrays)):
-        numpy_products.remember(product_form(*arrays), computing(*arrays))
+    if numpy_products.computes(*converted_arrays):
+        numpy_products.remember(*arrays)
 
 
 def note(problem: Problem, on_processor: bool) -> str:
-    """A sentence for ``explain`` about the race between NumPy and a device for a product; empty where there is none."""
-    if problem.workload != "gemm" or problem.dtype not in map(str, DTYPES):
+    """A sentence for ``explain`` about what is left to NumPy, and about the race for a product; empty where there is none."""
+    if problem.workload != "gemm":
+        return numpy_level3.note(problem)
+    if problem.dtype not in map(str, DTYPES):
         return ""
     m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))
     long = 2 * m * n * k > _LARGEST
     if m * n * k == 0 or (long and not on_processor):
         return ""
-    times = _raced.get((m, n, k, problem.itemsize))
-    alone = numpy_products.seconds_of(m, n, k, problem.itemsize)
-    if alone is not None:
-        return (
-            f"NumPy arrays of this size are left to NumPy's BLAS where no device is named: {1e6 * alone:.0f} us, less than a launch takes"
-        )
-    if times is None and long:
-        return "NumPy arrays of this size are raced against NumPy's BLAS at their second call where no device is named"
-    if times is None:
-        brief = f"less than {1e6 * numpy_products.LEAST_LAUNCH:.0f} us"
-        tried = f"left to NumPy's BLAS if that takes {brief}, else " if 2 * m * n * k <= numpy_products.LARGEST_TRIED else ""
-        return f"NumPy arrays of this size are {tried}raced against NumPy's BLAS at their first call where no device is named"
-    rates = f"{1e6 * times[0]:.0f} us, where the device takes {1e6 * times[1]:.0f}"
-    how = "are left to NumPy's BLAS where no device is named" if times[0] < times[1] else "were raced against NumPy's BLAS"
+    if numpy_products.at_once(m, n, k, np.dtype(problem.dtype)):
+        return f"NumPy arrays of this size are left to {numpy_products.BY_NUMPY}"
+    held = _raced.get((m, n, k, problem.dtype))
+    if held is None:
+        when = "second" if long else "first"
+        return f"NumPy arrays of this size are raced against NumPy's BLAS at their {when} call where no device is named"
+    rates = f"{1e6 * held.by_numpy:.0f} us, where the device takes {1e6 * held.on_device:.0f}"
+    how = "are left to NumPy's BLAS where no device is named" if held.numpy_wins else "were raced against NumPy's BLAS"
     return f"NumPy arrays of this size {how}: {rates}"

@@ -6,12 +6,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import median_low
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 _RUNS = ((1e-3, 4, 12), (0.02, 4, 6), (0.1, 2, 3), (math.inf, 1, 1))  # for products of up to so many seconds: at first, and where close
 _CLOSE = 1.5  # times of which one is less than so many of the other: a disturbed run could have decided
+_CLEARLY, _CALL = 0.95, 3e-6  # a device is clearly faster if it takes less than this share of NumPy's time, and so many seconds less
 
 
 class Again(Protocol):
@@ -24,6 +26,28 @@ class Again(Protocol):
         """Whether an output, the last, overlaps none of the arrays."""
 
 
+class Held(NamedTuple):
+    """What a race told: the seconds of a run each way, the median and the least, and NumPy's result."""
+
+    on_device: float
+    by_numpy: float
+    least_on_device: float
+    least_by_numpy: float
+    numpys: Any = None
+
+    @property
+    def numpy_wins(self) -> bool:
+        """Whether NumPy computes such products from now on: unless the device is clearly faster, in most runs and at best.
+
+        Where processors are shared, a single quick launch says little of the next ones, and so do runs for which BLAS lacked a thread.
+        """
+        return not (_clearly(self.on_device, self.by_numpy) and _clearly(self.least_on_device, self.least_by_numpy))
+
+
+def _clearly(on_device: float, by_numpy: float) -> bool:
+    return on_device <= _CLEARLY * by_numpy - _CALL
+
+
 class Race(NamedTuple):
     """Two ways to compute a product into the same memory; ``kept`` are the values of an output that is an operand too, else None."""
 
@@ -32,35 +56,35 @@ class Race(NamedTuple):
     out: Any = None
     kept: Any = None
 
-    def run(self, way: Callable[[], Any], runs: int = 1) -> tuple[Any, float]:
-        """The last result of some runs, and the least seconds."""
-        result, least = None, math.inf
+    def run(self, way: Callable[[], Any], runs: int = 1) -> tuple[Any, list[float]]:
+        """The last result of some runs, and the seconds of each."""
+        result, seconds = None, []
         for _ in range(runs):
             if self.kept is not None:
                 np.copyto(self.out, self.kept)
             start = time.perf_counter()
             result = way()
-            least = min(least, time.perf_counter() - start)
-        return result, least
+            seconds.append(time.perf_counter() - start)
+        return result, seconds
 
-    def held(self, on_device: float = math.inf) -> tuple[float, float, Any]:
-        """Seconds on the device, of which ``on_device`` are known, and by NumPy, and NumPy's result. What is close runs more often.
+    def held(self, on_device: Sequence[float] = ()) -> Held:
+        """Both ways timed by turns; ``on_device`` are seconds on the device that are known already. What is close runs more often.
 
         NumPy is last each time, because idle threads of a BLAS go on to spin.
         """
-        if math.isinf(on_device):
-            on_device = self.run(self.device)[1]
-        runs, more = next(counts for seconds, *counts in _RUNS if on_device <= seconds)
-        on_device = min(on_device, self.run(self.device, runs - 1)[1])
-        result, by_numpy = self.run(self.numpy, runs)
-        if max(on_device, by_numpy) < _CLOSE * min(on_device, by_numpy):
-            on_device = min(on_device, self.run(self.device, more)[1])
+        device = list(on_device) or self.run(self.device)[1]
+        runs, more = next(counts for seconds, *counts in _RUNS if min(device) <= seconds)
+        device += self.run(self.device, runs - len(device))[1]
+        result, numpy = self.run(self.numpy, runs)
+        first, other = sorted((median_low(device), median_low(numpy)))
+        if other < _CLOSE * first:
+            device += self.run(self.device, more)[1]
             result, again = self.run(self.numpy, more)
-            by_numpy = min(by_numpy, again)
-        return on_device, by_numpy, result
+            numpy += again
+        return Held(median_low(device), median_low(numpy), min(device), min(numpy), result)
 
 
 def seconds_to_find(library: Any, arrays: tuple[Any, ...]) -> float:
     """Seconds that it takes to find a recorded call by what its arrays say; NumPy's products are found in less."""
     find = partial(library.describe, arrays, [])
-    return Race(find, find).run(find, 3)[1]
+    return min(Race(find, find).run(find, 3)[1])

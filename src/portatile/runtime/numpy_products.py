@@ -1,29 +1,31 @@
-"""Products of host arrays that NumPy computes, without a look at devices: found by the shapes, strides and dtypes of the arrays.
+"""Products of host arrays that NumPy computes, without a look at devices: by how many multiply-adds they have, or by their sizes.
 
-A product that NumPy computes in less time than any device needs for a launch is left to it from the first call on, with nothing compiled.
-Of larger ones those come here that NumPy won in a race (``host_blas``).
+A product that NumPy computes in about the time that a device needs for a launch is left to it from the first call on: nothing is compiled.
+Of larger ones those come here that NumPy won in a race (``host_blas``). Little is looked up for either: after a product of some hundred
+kilobytes the processor's caches hold nothing of Python's, and every object that a look-up touches is fetched anew.
 """
 
 from __future__ import annotations
 
 import contextvars
 import threading
-import time
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy import matmul, ndarray
 from numpy.typing import NDArray
 
 from portatile import settings
+from portatile.runtime.numpy_speed import multiply_adds_per_second
 
-LEAST_LAUNCH = 20e-6
-"""Seconds: no driver copies two host arrays, launches a kernel, waits for it and copies its result in less."""
-LARGEST_TRIED = 1 << 20
-"""Operations of a product that NumPy is timed on: a millisecond even by plain loops."""
-_TRIES = 3
+LEAST_LAUNCH = 40e-6
+"""Seconds: hardly a driver takes two host arrays, launches a kernel, waits for it and has its result on the host in less."""
+BY_NUMPY = "NumPy's BLAS where no device is named: it takes no longer than a launch"
+_EACH = 4000  # multiply-adds that take as long as what NumPy does beside them for each matrix of a stack
 _MOST = 4096  # entries of each table below
-_LARGEST_OF_DOT = 1 << 15  # bytes of a result
+_TINY = 1 << 14  # multiply-adds
 _LETTERS = ("N", "T", "C")
 _PLAIN = (1.0, 0.0)  # factors of a product
 _MODERATE = float(np.finfo(np.float32).max)  # factors beyond it are left to the routine, as kernels take them in the type of the matrices
@@ -34,15 +36,19 @@ DTYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128
 _Array = NDArray[Any]
 Computing = Callable[[_Array, _Array, "_Array | None"], Any]
 """Computes a product of two arrays, into the third one if that is not None."""
+Sizes = tuple[int, int, int]
+"""The lengths of a and of b, and the elements of b. They are m, k and n k of two matrices; with vectors others may share them, which
+does no harm: NumPy is right whatever it is given."""
+_known: dict[np.dtype[Any], tuple[int, set[Sizes]]] = {}
+"""Dtype -> the multiply-adds that NumPy does in the time of a launch; and the sizes of larger products that it computes."""
 _by_form: dict[tuple[object, ...], Computing | None] = {}
-"""What describes the arrays of a product -> what computes it; None where the routine has to look further."""
+"""What describes stacks of matrices -> what multiplies them; None where the routine has to look further."""
 _by_scaled_form: dict[tuple[object, ...], Computing | None] = {}
 """The same of products with factors and transpositions."""
 _numbers: dict[tuple[complex, np.dtype[Any]], _Array] = {}
 """Factors as arrays without dimensions."""
 _UNSEEN = object()
-_seconds_at_first: dict[tuple[int, ...], float] = {}
-"""m, n, k and bytes of an element -> seconds by NumPy, of products that are left to it from the first call on."""
+_ANY = (None, None)  # no device is selected
 
 
 class _Silent(threading.local):
@@ -77,18 +83,46 @@ def product(a: Any, b: Any, out: Any) -> Any:
 
     For calls that name no device.
     """
-    if out is None:  # as ``product_form``, without a call: this is most of what a small product costs beyond NumPy
-        form: tuple[object, ...] = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
-    elif type(out) is np.ndarray:
-        form = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype)
-    else:
+    dtype = a.dtype
+    known = _known.get(dtype) or _measured(dtype)
+    if known is None or b.dtype is not dtype or not (out is None or (type(out) is ndarray and out.dtype is dtype)):
         return None
+    if settings.selection() != _ANY:
+        return None
+    if b.ndim > 2 or not 0 < a.ndim < 3 or b.ndim == 0:
+        return _of_stacks(a, b, out)
+    k, times = len(b), a.size * b.size
+    if times > known[0] * k and (len(a), k, b.size) not in known[1]:
+        return None
+    try:
+        return _silent.run(a.dot, b, out) if times <= _TINY * k else _silent.run(matmul, a, b, out)
+    except ValueError:  # shapes that do not fit, or an output that cannot be written, by dot at least
+        return _by(matmul, a, b, out) if times <= _TINY * k else None
+
+
+def _measured(dtype: np.dtype[Any]) -> tuple[int, set[Sizes]] | None:
+    """The entry of a dtype in ``_known``; None for those that NumPy does not leave to its BLAS."""
+    if dtype not in DTYPES:
+        return None
+    return _known.setdefault(dtype, (int(LEAST_LAUNCH * multiply_adds_per_second(dtype)), set()))
+
+
+def _by(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> Any:
+    """A product; None, with nothing written, where the arrays or the output do not fit."""
+    try:
+        return _silent.run(compute, a, b, out)
+    except ValueError:
+        return None
+
+
+def _of_stacks(a: _Array, b: _Array, out: _Array | None) -> Any:
+    """``product`` of stacks of matrices."""
+    form = product_form(a, b, out)
     compute: Any = _by_form.get(form, _UNSEEN)
-    if compute is None or settings.selection() != (None, None) or (out is not None and not out.flags.behaved):
-        return None
-    if compute is _dot:
-        return _silent.run(a.dot, b, out)
-    return _first(form, a, b, out) if compute is _UNSEEN else silently(compute, a, b, out)
+    if compute is _UNSEEN:
+        compute = _if_brief(a, b, out)
+        _keep(_by_form, form, compute)
+    return None if compute is None else _by(compute, a, b, out)
 
 
 def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tuple[str, str], out: Any) -> Any:
@@ -96,22 +130,14 @@ def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tupl
 
     For calls that name no device.
     """
-    if c is None and out is None:  # as ``scaled_form``, without a call
-        form: tuple[object, ...] = (trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
-    elif c is None and type(out) is np.ndarray:
-        form = (trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype)
-    elif type(c) is np.ndarray and (out is None or out is c):
-        same, reads = out is c, factors[1] != 0
-        form = (trans, same, reads, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, c.shape, c.strides, c.dtype)
-    elif type(c) is np.ndarray and type(out) is np.ndarray:
-        form = scaled_form(a, b, c, factors[1] != 0, trans, out)
-    else:
+    if not (type(c) is ndarray or (c is None and factors[1] == 0)) or not (out is None or type(out) is ndarray):
         return None
+    form = scaled_form(a, b, c, factors[1] != 0, trans, out)
     try:
         compute: Any = _by_scaled_form.get(form, _UNSEEN)
     except TypeError:  # letters of which no hash can be made
         return None
-    if compute is None or settings.selection() != (None, None):
+    if compute is None or settings.selection() != _ANY:
         return None
     if not (a.flags.aligned and b.flags.aligned if out is None else _usable(a, b, out)) or not (c is None or _usable_sum(c, out)):
         return None
@@ -155,7 +181,7 @@ def _first_scaled(
     op_a, op_b = transposed(a, trans[0]), transposed(b, trans[1])
     if not _fits(op_a, op_b, c, out):
         return None
-    plain = _tried(op_a, op_b, out if factors[1] == 0 else None)
+    plain = _if_brief(op_a, op_b, out if factors[1] == 0 else None)
     _keep(_by_scaled_form, form, None if plain is None else of_transposed(plain, trans, True))
     return None if plain is None else scaled(*arrays, factors, trans, out)
 
@@ -207,17 +233,16 @@ def transposed(array: _Array, trans: str) -> _Array:
 
 
 def product_form(a: _Array, b: _Array, out: _Array | None) -> tuple[object, ...]:
-    """What decides how ``product`` multiplies arrays: all but their addresses and values."""
-    if out is None:
-        return a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype
-    return a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out.shape, out.strides, out.dtype
+    """What decides how ``product`` multiplies arrays of one dtype: all but their addresses and values."""
+    return a.shape, a.strides, b.shape, b.strides, a.dtype, None if out is None else out.strides
 
 
 def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tuple[str, ...], out: _Array | None) -> tuple[object, ...]:
-    """The same of ``scaled``."""
-    if c is None:
-        return (trans, *product_form(a, b, out))
-    return (trans, c is out, reads_c, *product_form(a, b, None if out is c else out), c.shape, c.strides, c.dtype)
+    """What decides how ``scaled`` multiplies arrays."""
+    form: tuple[object, ...] = trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype
+    if out is not None and out is not c:
+        form += out.shape, out.strides, out.dtype
+    return form if c is None else (*form, c is out, reads_c, c.shape, c.strides, c.dtype)
 
 
 def computing(a: _Array, b: _Array, out: _Array | None) -> Computing:
@@ -226,75 +251,64 @@ def computing(a: _Array, b: _Array, out: _Array | None) -> Computing:
     It fills the result with zeros first, which takes longer than that where the result is large.
     """
     if a.ndim > 2 or b.ndim > 2 or not (out is None or out.flags.c_contiguous):
-        return np.matmul
-    elements = (a.shape[0] if a.ndim == 2 else 1) * (b.shape[1] if b.ndim == 2 else 1)
-    return _dot if elements * a.itemsize <= _LARGEST_OF_DOT else np.matmul
+        return matmul
+    return _dot if a.size * b.size <= _TINY * a.shape[-1] else matmul
 
 
-def remember(form: tuple[object, ...], compute: Computing) -> None:
-    """Let NumPy compute products of a form from now on."""
-    _keep(_by_form, form, compute)
+def remember(a: _Array, b: _Array, out: _Array | None) -> None:
+    """Let NumPy compute products of arrays like these from now on."""
+    if a.ndim > 2 or b.ndim > 2:
+        _keep(_by_form, product_form(a, b, out), matmul)
+        return
+    known = _measured(a.dtype)
+    if known is not None:
+        if len(known[1]) >= _MOST:
+            known[1].clear()
+        known[1].add((len(a), len(b), b.size))
 
 
 def remember_scaled(form: tuple[object, ...], compute: Computing) -> None:
-    """The same for products with factors and transpositions."""
+    """Let NumPy compute products of a form with factors and transpositions."""
     _keep(_by_scaled_form, form, compute)
 
 
-def computes(form: tuple[object, ...]) -> bool:
-    """Whether NumPy computes products of a form."""
-    return _by_form.get(form) is not None
+def computes(a: _Array, b: _Array, out: _Array | None) -> bool:
+    """Whether NumPy computes products of arrays like these."""
+    if a.ndim > 2 or b.ndim > 2:
+        return _by_form.get(product_form(a, b, out)) is not None
+    known = _measured(a.dtype)
+    return known is not None and (a.size * b.size <= known[0] * len(b) or (len(a), len(b), b.size) in known[1])
 
 
 def forget() -> None:
     """Forget which products NumPy computes, so that they are timed again."""
     _by_form.clear()
     _by_scaled_form.clear()
-    _seconds_at_first.clear()
+    _known.clear()
 
 
-def seconds_of(m: int, n: int, k: int, itemsize: int) -> float | None:
-    """The seconds that NumPy took for a product that is left to it from the first call on; None for any other."""
-    return _seconds_at_first.get((m, n, k, itemsize))
+def at_once(m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+    """Whether a product of two matrices of a dtype is left to NumPy from the first call on."""
+    known = _measured(dtype)
+    return known is not None and m * n * k <= known[0]
 
 
 def _dot(a: _Array, b: _Array, out: _Array | None) -> Any:
     return a.dot(b, out)
 
 
-def _first(form: tuple[object, ...], a: _Array, b: _Array, out: _Array | None) -> Any:
-    """The first product of a form, if NumPy has it for its BLAS and takes less time for it than a launch; else None."""
-    compute = _tried(a, b, out)
-    _keep(_by_form, form, compute)
-    return None if compute is None else silently(compute, a, b, out)
-
-
-def _tried(a: _Array, b: _Array, out: _Array | None) -> Computing | None:
-    """NumPy's function for a product, if it takes less time than a launch; ``out`` is not written."""
-    if a.dtype not in DTYPES or b.dtype != a.dtype or (out is not None and out.dtype != a.dtype):
+def _if_brief(a: _Array, b: _Array, out: _Array | None) -> Computing | None:
+    """NumPy's function for a product, if it takes no more time than a launch."""
+    known = _measured(a.dtype) if b.dtype == a.dtype and (out is None or out.dtype == a.dtype) else None
+    if known is None or not (a.ndim and b.ndim):
         return None
-    k = a.shape[-1] if a.ndim and b.ndim else 0  # of numbers, which dot would multiply, the routine knows nothing
-    if not 0 < 2 * a.size * b.size <= LARGEST_TRIED * k:
-        return None
-    compute = computing(a, b, out)
-    scratch = None if out is None else np.empty_like(out)  # the output may be an operand too
+    k = a.shape[-1]
     try:
-        seconds = min(silently(_seconds, compute, a, b, scratch) for _ in range(_TRIES))
+        matrices = prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except ValueError:  # the routine says what does not fit
         return None
-    if seconds >= LEAST_LAUNCH:
-        return None
-    if a.ndim == b.ndim == 2:
-        if len(_seconds_at_first) >= _MOST:
-            _seconds_at_first.clear()
-        _seconds_at_first[a.shape[0], b.shape[1], k, a.itemsize] = seconds
-    return compute
-
-
-def _seconds(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> float:
-    start = time.perf_counter()
-    compute(a, b, out)
-    return time.perf_counter() - start
+    times = prod(a.shape[-2:]) * prod(b.shape[-2:])
+    return computing(a, b, out) if matrices * (times + _EACH * k) <= (known[0] + _EACH) * k else None
 
 
 def _keep(known: dict[tuple[object, ...], Any], form: tuple[object, ...], compute: Any) -> None:

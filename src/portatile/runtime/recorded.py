@@ -18,7 +18,7 @@ from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.strides import span
-from portatile.runtime import host_blas, memory_limit, numpy_products
+from portatile.runtime import host_blas, memory_limit, numpy_level3, numpy_products
 from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import faster
 from portatile.runtime.host_race import Again
@@ -66,11 +66,12 @@ class Recorder:
     """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``Call.factors``.
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
-    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it. Safe to call from several threads.
+    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it, as it may small arrays of the routine ``level3``.
+    Safe to call from several threads.
     """
 
-    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False) -> None:
-        self._factors, self._product = factors, product
+    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, level3: str = "") -> None:
+        self._factors, self._product, self._level3 = factors, product, level3
         self._known: dict[tuple[object, ...], Again] = {}
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
@@ -135,6 +136,8 @@ class Recorder:
                 host_blas.follow(call, planned.call)
             return result
         result, requests = planned
+        if self._level3 and self._by_numpy(call, result, library, key):
+            return result
         bounds = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
@@ -148,6 +151,20 @@ class Recorder:
                 else:
                     self._known[key] = recorded
         return result
+
+    def _by_numpy(self, call: Call, result: Any, library: Library | None, key: tuple[object, ...] | None) -> bool:
+        """Whether NumPy computed a planned call of level 3, because it is small and no device is named; records it then."""
+        arrays, factors, options, out, device = call
+        if library is None or key is None or not library.on_host or device is not None or options[-1]:
+            return False
+        if settings.selection() != (None, None) or not numpy_level3.small(self._level3, arrays, options):
+            return False
+        numpy_level3.compute(self._level3, arrays, factors, options, result, out is None)
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._last = [], None
+        self._known[key] = numpy_level3.ByNumpy(self._level3, options, factors, library.maker(result, None))
+        return True
 
 
 def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]:
@@ -224,11 +241,14 @@ _Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
 """The dtype of a new result, None for that of the first array; and a check of factors that other calls bring."""
 
 
-def _types(request: Request) -> _Types:
-    """The result's dtype and the check of factors for repetitions of a request."""
+def _types(request: Request, factors: tuple[Any, ...]) -> _Types:
+    """The result's dtype and the check of factors for repetitions of a request with these ``factors``: of the same types, and no larger
+    than kernels take.
+    """
     first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
+    kinds = numpy_level3.kinds(factors)
     fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
-    return None if first == last else last, fits
+    return None if first == last else last, lambda given: numpy_level3.kinds(given) == kinds and fits(given)
 
 
 def _moderate(factors: tuple[Any, ...]) -> bool:
@@ -267,7 +287,7 @@ def _record(
             return None
         steps += request_steps
     assert engine is not None
-    recorded = _Recorded(engine, library, steps, result, places, _types(performed[0][0]))
+    recorded = _Recorded(engine, library, steps, result, places, _types(performed[0][0], call.factors))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
