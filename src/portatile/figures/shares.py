@@ -39,7 +39,7 @@ class ShareChart:
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
-        left = 14 + svg.LETTER * max((len(row) for row, _ in self.rows), default=0) * 0.92
+        left = 14 + max((svg.width_of(row) for row, _ in self.rows), default=0.0)
         keys, top = svg.legend(self.series, 8, 4, _WIDTH - 16, symbols=True) if len(self.series) > 1 else ([], 6.0)
         most = max([1.0, *(dot.share for _, dots in self.rows for dot in dots)])
         x = Scale(0.0, (min(most, _MOST) if self.unit == "%" else most) * 1.02, left, _WIDTH - _RIGHT)

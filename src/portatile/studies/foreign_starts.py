@@ -187,7 +187,8 @@ def answer(rows: Sequence[StartsRow]) -> str:
     for row in (row for row in shown(rows) if row.search == WITH):
         plain = before.get((row.recording, row.known))
         if row.to_95 is not None and plain is not None:
-            parts.append(f"{row.recording}: 95 % of the optimum after {row.to_95:g} trials in place of {plain:g}, knowing {row.known}")
+            trials = "1 trial" if row.to_95 == 1 else f"{row.to_95:g} trials"
+            parts.append(f"{row.recording}: 95 % of the optimum after {trials} in place of {plain:g}, knowing {row.known}")
     return ". ".join(parts)
 
 

@@ -165,7 +165,8 @@ def answer(rows: Sequence[ScalingRow]) -> str:
         return ""
     largest = max(row.size for row in valid)
     best = min((row for row in valid if row.size == largest), key=lambda row: row.kernel or 0.0)
-    text = f"Fastest at {largest}: {best.algorithm} memory on {best.device}, {duration(best.kernel or 0.0)}"
+    how = "one work-item" if best.algorithm == "sequential" else f"{best.algorithm} memory"
+    text = f"Fastest at {largest}: {how} on {best.device}, {duration(best.kernel or 0.0)}"
     slow = max((row for row in valid if row.algorithm == "sequential"), key=lambda row: row.size, default=None)
     if slow is None:
         return text
