@@ -26,7 +26,8 @@ _ASTRAY = """() => [...document.querySelectorAll('figure svg')].flatMap(chart =>
     const words = [...chart.querySelectorAll('text')].map(one => [one.textContent, one.getBoundingClientRect()]);
     const touch = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
     const outside = words.filter(([, box]) => box.left < edge.left - 1 || box.right > edge.right + 1);
-    return [...outside, ...words.filter(([, box], place) => words.slice(place + 1).some(([, other]) => touch(box, other)))].map(([said]) => said)
+    const covered = words.filter(([, box], place) => words.slice(place + 1).some(([, other]) => touch(box, other)));
+    return [...outside, ...covered].map(([said]) => said)
 })"""
 _CUT = """() => {
     document.querySelectorAll('details').forEach(one => one.open = true);

@@ -91,7 +91,11 @@ def starts_of(recording: Recording, paths: Sequence[Path], count: int) -> tuple[
     names, table = set(recording.trials[0].config), recording.table()
     space, configs = recording.space(), dict[str, Config]()
     default = recording.default() or recording.trials[0].config
-    for whole in foreign_starts.agreed([group for path in paths for group in _groups(recording, path, names)])[:_LOOKED_AT]:
+    groups = [group for path in paths for group in _groups(recording, path, names)]
+    ordered: list[Config] = []
+    for same in (True, False):  # in another text of the kernel, with other parameters, their values mean less
+        ordered += foreign_starts.agreed([known for text, known in groups if (text == names) is same])
+    for whole in ordered[:_LOOKED_AT]:
         config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)
         if config is not None and canonical(config) in table:
             configs.setdefault(canonical(config), dict(config))
@@ -100,8 +104,11 @@ def starts_of(recording: Recording, paths: Sequence[Path], count: int) -> tuple[
     return foreign_starts.spread_out(list(configs.values()), count)
 
 
-def _groups(recording: Recording, path: Path, names: set[str]) -> list[list[tuple[Config, float]]]:
-    """A file's fastest configurations, in the recording's parameters, with their seconds: a group for each problem and device."""
+def _groups(recording: Recording, path: Path, names: set[str]) -> list[tuple[set[str], list[tuple[Config, float]]]]:
+    """A file's fastest configurations with their seconds, in the recording's parameters: a group for each problem and device.
+
+    With each group stand the parameters of its kernel text.
+    """
     groups: dict[str, list[tuple[Mapping[str, Value], float]]] = {}
     problem = recording.problem
     if problem.workload in workloads.names():
@@ -115,8 +122,13 @@ def _groups(recording: Recording, path: Path, names: set[str]) -> list[list[tupl
             if _one_kernel(names, set(other.trials[0].config)) and not same:  # itself is no other
                 valid = [(trial.config, trial.median) for trial in other.trials if math.isfinite(trial.median)]
                 groups |= {str(place): list(valid)} if valid else {}
-    fastest = (sorted(group, key=itemgetter(1))[:_LOOKED_AT] for group in groups.values())
-    return [[({name: config[name] for name in config if name in names}, seconds) for config, seconds in group] for group in fastest]
+    return [(set(group[0][0]), _fastest(group, names)) for group in groups.values()]
+
+
+def _fastest(group: Sequence[tuple[Mapping[str, Value], float]], names: set[str]) -> list[tuple[Config, float]]:
+    """The fastest few, with the parameters of these names."""
+    kept = sorted(group, key=itemgetter(1))[:_LOOKED_AT]
+    return [({name: config[name] for name in config if name in names}, seconds) for config, seconds in kept]
 
 
 def _one_kernel(names: set[str], others: set[str]) -> bool:
