@@ -58,7 +58,7 @@ class ScalingOptions:
     block: int = option(16, Option("Edge of work-group and tile.", least=1))
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
     sequential: int = option(512, Option("The largest size for one work-item, on processors only.", least=0))
-    repeat: int = option(3, Option("Runs of each kernel after the first.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first; of slow ones fewer.", least=0))
 
 
 def points(device: Device, options: ScalingOptions) -> list[tuple[int, Config]]:
