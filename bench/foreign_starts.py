@@ -72,7 +72,7 @@ def main() -> None:
             for known in [*([other] for other in others), *([others] if len(others) > 1 else [])]:
                 starts = foreign_starts.starts_of(recording, known, options.starts)
                 shares = [optimum / table[canonical(config)].median for config in starts]
-                row = {
+                row: dict[str, Any] = {
                     "recording": name(file),
                     "known": [name(other) for other in known],
                     "configurations": len(table),

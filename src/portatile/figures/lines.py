@@ -53,9 +53,10 @@ class LineChart:
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
-        keys, top = svg.legend([series.name for series in self.series], _LEFT, 4, _WIDTH - _LEFT - _RIGHT, symbols=True)
-        top += _UP
         shown = [(series, _visible(series.points, self.x, self.y)) for series in self.series]
+        symbols = any(len(points) <= _MANY for _, points in shown)
+        keys, top = svg.legend([series.name for series in self.series], _LEFT, 4, _WIDTH - _LEFT - _RIGHT, symbols)
+        top += _UP
         bands = [value for series in self.series for _, low, high in series.band for value in (low, high)]
         xs = [x for _, points in shown for x, _ in points]
         ys = [y for _, points in shown for _, y in points] + [value for value in bands if value > 0 or not self.y.log]
