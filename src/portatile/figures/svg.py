@@ -130,7 +130,7 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
         parts.append(f'<text class="heading" x="{_MARGIN:.0f}" y="{top + 16:.0f}">{escape(figure.title)}</text>')
         place = f'x="{_MARGIN:.0f}" y="{top + _TITLE:.0f}" width="{wide:.0f}" height="{high:.0f}"'
         parts.append(str(made).replace("<svg ", f"<svg {place} ", 1))
-        words, top = _said(figure.text, width, top + _TITLE + high + 4)
+        words, top = _said(figure.text, width, top + _TITLE + high + 8)
         parts += words
         top += _MARGIN
     words, top = _said(note, width, top)

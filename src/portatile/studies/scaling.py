@@ -168,7 +168,7 @@ def answer(rows: Sequence[ScalingRow]) -> str:
     how = "one work-item" if best.algorithm == "sequential" else f"{best.algorithm} memory"
     text = f"Fastest at {largest}: {how} on {best.device}, {duration(best.kernel or 0.0)}"
     slow = max((row for row in valid if row.algorithm == "sequential"), key=lambda row: row.size, default=None)
-    if slow is None:
+    if slow is None or slow is best:
         return text
     beside = (row for row in valid if row.size == slow.size and row.algorithm != "sequential")
     same = min(beside, key=lambda row: row.kernel or 0.0, default=None)
