@@ -2,8 +2,8 @@
 
     python bench/foreign_starts.py convolution-A100.json convolution-A4000.json dedispersion-A100.json ... --repeats 20
 
-Every recording is searched without and with suggestions from each of the others that has its parameters, as ``portatile study
-foreign-starts`` does. Nothing is run on a device. The result is written anew after each pair.
+Every recording is searched without and with suggestions from each of the others that has its parameters, then from all of these together,
+as ``portatile study foreign-starts`` does. Nothing is run on a device. The result is written anew after each search.
 """
 
 from __future__ import annotations
@@ -33,6 +33,17 @@ def mean_of(counts: Sequence[float | None], budget: int) -> float:
     return fmean(budget + 1 if count is None else count for count in counts)
 
 
+def name(file: Path) -> str:
+    """What the recording of a file is called."""
+    return file.name.partition(".")[0]
+
+
+def told(row: dict[str, Any]) -> str:
+    """Whose results were known; results of older runs name one."""
+    known = row["known"]
+    return known if isinstance(known, str) else known[0] if len(known) == 1 else f"all {len(known)}"
+
+
 def main() -> None:
     """Search every recording without and with what each other one knows."""
     commands = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -56,21 +67,25 @@ def main() -> None:
             (recording,) = replay.recordings(file)
             table = recording.table()
             optimum = min(trial.median for trial in recording.trials)
-            plain: dict[str, Any] | None = None
-            for other in (path for path in options.files if path != file):
-                starts = foreign_starts.starts_of(recording, other, options.starts)
-                if not starts:
-                    continue
-                plain = plain or searched(recording, (), options)
-                names = {"recording": file.name.partition(".")[0], "known": other.name.partition(".")[0], "configurations": len(table)}
+            others = [path for path in options.files if path != file and foreign_starts.starts_of(recording, [path], 1)]
+            plain = searched(recording, (), options) if others else {}
+            for known in [*([other] for other in others), *([others] if len(others) > 1 else [])]:
+                starts = foreign_starts.starts_of(recording, known, options.starts)
                 shares = [optimum / table[canonical(config)].median for config in starts]
-                row = {**names, "shares": shares, "without": plain, "with": searched(recording, starts, options)}
+                row: dict[str, Any] = {
+                    "recording": name(file),
+                    "known": [name(other) for other in known],
+                    "configurations": len(table),
+                    "shares": shares,
+                    "without": plain,
+                    "with": searched(recording, starts, options),
+                }
                 rows.append(row)
                 rewrite(result, json.dumps(document, indent=1) + "\n")
                 means = [f"{mean_of(row[kind]['to_95'], options.budget):.1f}" for kind in ("without", "with")]
-                print(f"{row['recording']} after {row['known']}: {means[0]} trials to 95 %, with suggestions {means[1]}", flush=True)
+                print(f"{row['recording']} after {told(row)}: {means[0]} trials to 95 %, with suggestions {means[1]}", flush=True)
     counted = [[mean_of(row[kind]["to_95"], options.budget) for kind in ("without", "with")] for row in rows]
-    cells = [[row["recording"], row["known"], f"{a:.1f}", f"{b:.1f}", f"{a - b:+.1f}"] for row, (a, b) in zip(rows, counted, strict=True)]
+    cells = [[row["recording"], told(row), f"{a:.1f}", f"{b:.1f}", f"{a - b:+.1f}"] for row, (a, b) in zip(rows, counted, strict=True)]
     print_table(["searched", "known", "without", "with", "saved"], cells)
     print(f"written to {result}")
 

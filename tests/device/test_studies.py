@@ -66,7 +66,7 @@ def test_tuning_can_reach_what_is_swept(device: Device) -> None:
     """Every group of 1024 or less is in the workload's space."""
     for workload in ("coulomb", "mri"):
         asked = request(workload)
-        space = workloads.get(workload).space(asked.problem, device.info)
+        space = workloads.get(workload).space(asked.problem(device.info), device.info)
         for _, items, config in work_group.sizes(device, asked):
             assert items > 1024 or space.violated(config) is None, config
 

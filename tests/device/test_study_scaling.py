@@ -47,3 +47,12 @@ def test_back_ends_of_the_same_hardware() -> None:
     chart = scaling.figures(rows)[-1]
     assert chart.title == "Back ends of the same hardware"
     assert [curve.name for curve in chart.series] == ["a:0 local", "b:0 local"]
+
+
+def test_the_answer_names_the_fastest_and_compares_it_with_one_work_item() -> None:
+    row = scaling.ScalingRow(
+        "a:0", "Chip", "1", "cpu", "OpenCL C", "", "local", 64, "float32", 0.0, 3e-3, 0.0, 3e-3, 1.0, None, "ok", 1, ""
+    )
+    one = replace(row, algorithm="sequential", kernel=6e-3)
+    assert scaling.answer([row, one]) == "Fastest at 64: local memory on a:0, 3 ms. At 64 a:0 is 2 times as fast as one work-item on a:0"
+    assert scaling.answer([row, replace(one, kernel=2e-3)]) == "Fastest at 64: one work-item on a:0, 2 ms"

@@ -124,3 +124,8 @@ def test_the_table() -> None:
     shares, per_flop = counters.figures([row, bytes_read, refused])
     assert (shares.values, per_flop.values) == (((0.5,),), ((0.5,),))
     assert counters.notes([row, refused]) == ["x: not allowed"]
+    timed = replace(bytes_read, counter="processor time", value=865_624.0, unit="ns")
+    assert (
+        counters.answer([timed, replace(timed, counter="barriers", value=12.0, unit="")])
+        == "matmul on x: processor time 866 us, 12 barriers"
+    )

@@ -109,6 +109,25 @@ def test_a_document_needs_no_style_sheet_variables() -> None:
     assert float(root.attrib["height"]) >= sum(float(part.attrib["height"]) for part in root.findall(f"{SVG}svg"))
 
 
+def test_a_document_says_below_each_figure_what_it_shows() -> None:
+    figure = lines()
+    drawn = svg.document([figure, figure], "Timed: nothing else")
+    assert drawn.count(f">{figure.text}</text>") == 2
+    assert drawn.index(f">{figure.text}</text>") < drawn.rindex('class="heading"') < drawn.index("Timed")
+
+
+def test_labels_have_room_in_wide_faces() -> None:
+    """DejaVu Sans, the widest that systems use, draws these words as wide at eleven pixels."""
+    for words, pixels in (("gemm m=4096 n=4096 k=4096, H200 CUDA cached", 295.7), ("MMMM", 38.0), ("fill it", 23.9)):
+        assert pixels <= svg.width_of(words) <= 1.15 * pixels
+
+
+def test_many_points_have_no_symbols() -> None:
+    points = tuple((float(x), float(x)) for x in range(1, 100))
+    chart = LineChart("t", "s", Axis("x"), Axis("y"), (Series("many", points), Series("few", points[:9])))
+    assert str(chart.draw("f")).count('class="mark') == 9
+
+
 def test_shades_are_ordered() -> None:
     assert sum(colour(1.0)) < sum(colour(0.5)) < sum(colour(0.0))
     assert colour(2.0) == colour(1.0)

@@ -125,3 +125,14 @@ def test_suggestions_differ_among_the_fastest() -> None:
     assert foreign_starts.spread_out(configs, 3) == (configs[0], configs[2], configs[1])
     assert foreign_starts.spread_out(configs[:2], 4) == (configs[0], configs[1])
     assert foreign_starts.spread_out([], 4) == ()
+
+
+def test_what_is_fast_on_all_devices_goes_first() -> None:
+    """By the mean logarithm over each device's least; what a device does not know counts as its slowest; one device keeps its order."""
+    a, b, c = ({"x": x} for x in (1, 2, 3))
+    fast, slow = [(a, 1.0), (b, 1.2), (c, 9.0)], [(a, 90.0), (b, 11.0), (c, 10.0)]
+    assert foreign_starts.agreed([fast, slow]) == [b, a, c]
+    assert foreign_starts.agreed([fast]) == [a, b, c]
+    assert foreign_starts.agreed([fast, [(c, 5.0)]]) == [a, b, c], "one device that knows one configuration prefers none"
+    assert foreign_starts.agreed([[(a, 2.0), (a, 1.0), (b, 1.5)]]) == [a, b], "of two times the least counts"
+    assert foreign_starts.agreed([]) == []

@@ -59,7 +59,7 @@ def test_what_the_table_says() -> None:
     done = ladder.finish([library, numpy, refused, row])
     assert [(one.by, one.of_library) for one in done] == [("rung 1", 0.25), ("rung 8", None), ("library", 1.0), ("NumPy", None)]
     (figure,) = ladder.figures(done)
-    assert figure.groups == ("rung 1", "cuBLAS", "NumPy")
+    assert figure.groups == ("1: naive", "cuBLAS", "NumPy")
     assert ladder.notes(done)[-1] == "rung 8 on x: not legal here: why; runs on sm_90"
 
 

@@ -6,12 +6,15 @@ import gzip
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from portatile.formats import other_tuners
 
 BENCH = Path(__file__).parents[2] / "bench"
 MODULES = ("measure", "recorded", "pages", "results", "tables", "convergence")
@@ -21,7 +24,7 @@ MODULES = ("measure", "recorded", "pages", "results", "tables", "convergence")
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The modules of bench/ that make pages; they are scripts beside each other, not a package."""
     monkeypatch.syspath_prepend(BENCH)
-    made = [f"tables.{name}" for name in ("gemm", "workloads", "convergence", "precisions", "foreign_starts")]
+    made = [f"tables.{name}" for name in ("gemm", "workloads", "convergence", "precisions", "foreign_starts", "experiments")]
     names = ("recorded", "pages", "results", *made)
     yield SimpleNamespace(**{name.rpartition(".")[2]: import_module(name) for name in names})
     for name in [name for name in sys.modules if name.partition(".")[0] in MODULES]:
@@ -282,12 +285,36 @@ def test_precisions_are_compared_with_cublas_and_the_newest_stands(bench: Simple
 
 def test_trials_that_suggestions_save(bench: SimpleNamespace, tmp_path: Path) -> None:
     """Means; a search that does not get there counts with one trial more than it has. The newest run stands."""
-    one = {"recording": "a_b-X_1", "known": "a_b-Y", "configurations": 90, "shares": [0.5, 0.98]}
-    rows = [{**one, "without": {"to_95": [10, None]}, "with": {"to_95": [3, 4]}}]
+    one = {"recording": "a_b-X_1", "known": ["a_b-Y"], "configurations": 90, "shares": [0.5, 0.98]}
+    one |= {"without": {"to_95": [10, None]}, "with": {"to_95": [3, 4]}}
+    rows = [one, {**one, "known": ["c-Y"], "with": {"to_95": [12, None]}}, {**one, "known": ["a_b-Y", "c-Y"], "with": {"to_95": [1, 1]}}]
     for hour, listed in ((1, []), (2, rows)):
         said = {"bench": "foreign_starts", "time": f"2026-01-01T0{hour}", "commit": "1234567", "device": "none", "budget": 19}
         write(tmp_path, f"foreign_starts-{hour}", {**said, "rows": listed})
     (text,) = texts(bench.foreign_starts, tmp_path).values()
-    assert "| a b, X 1, 90 | a b-Y | 0.50, 0.98 | 15.0 | 3.5 | +11.5 |" in text
-    assert "| all 1 |  |  | 15.0 | 3.5 | +11.5 |" in text
+    assert "| a b, X 1, 90 | 15.0 | +11.5 | -1.0 | +14.0 | 0.50, 0.98 |" in text
+    assert "| mean | 15.0 | +11.5 | -1.0 | +14.0 |  |" in text
     assert "Means of 2 searches of 19 trials; commit 1234567." in text
+
+
+def _gap(seconds: float, ended: str) -> dict[str, Any]:
+    shares = {"all orders": {"cuda:0: compiler": 1.0}, "until equal": {"a over b: unrolling": 0.9, "a over b: what then remains": 0.1}}
+    sides = {"cuda:0": {"none": 1.0, "all": 2e-3}, "opencl:0:0": {"none": 1.0, "all": 1e-3}}
+    row = {"ids": "D3.2", "words": "study gap matmul", "command": "portatile study gap matmul --between cuda:0 opencl:0:0"}
+    row |= {"seconds": seconds, "figures": 1, "rows": 3, "code": 0, "ended": ended, "error": "", "prints": ""}
+    return {**row, "notes": "what remains, 10 %, is nothing", "gap": {"sides": sides, **shares, "code or driver": {}}}
+
+
+def test_experiments_stand_with_a_complete_run_of_each_kind_of_device(bench: SimpleNamespace, tmp_path: Path) -> None:
+    """A newer run that was cut off takes no complete one's place, on whichever GPU; a difference is told once, with what explains it."""
+    runs = ((1, "NVIDIA H100", "gpu", 20.0, ""), (2, "NVIDIA H200", "gpu", 9.0, "out of time"), (3, "pthread-AMD EPYC", "cpu", 5.0, "late"))
+    for hour, name, kind, seconds, ended in runs:
+        info = replace(other_tuners.device(name), backend="cuda", kind=kind)
+        devices = [asdict(replace(info, id=device)) for device in ("cuda:0", "opencl:0:0")]
+        said = {"bench": "experiments", "time": f"2026-01-01T0{hour}", "commit": "1234567", "devices": devices}
+        write(tmp_path, f"experiments-{hour}", {**said, "rows": [_gap(seconds, ended)]})
+    told = texts(bench.experiments, tmp_path)
+    assert "| 20: H100 CUDA | 5*: EPYC CUDA |" in told["experiments"]
+    assert told["gaps"].count("| matmul |") == 1
+    assert "| matmul | H100 | CUDA 2 ms, CUDA 1 ms: 2 |  | unrolling 90% | 10 %: nothing |" in told["gaps"]
+    assert told["speed-ups"].count("| compiler 100% |") == 3

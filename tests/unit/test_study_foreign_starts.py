@@ -12,6 +12,7 @@ from portatile.cli import main
 from portatile.records import canonical, to_json
 from portatile.studies import foreign_starts
 from portatile.studies.foreign_starts import WITH, WITHOUT
+from portatile.trials import Trial
 from support.recordings import recorded, recording
 from support.trials import DEVICE
 
@@ -42,13 +43,34 @@ def test_starts_are_recorded_configurations_near_the_fastest(tmp_path: Path) -> 
     path = tmp_path / "known.json"
     fast = [replace(trial, config={**trial.config, "WIDTH": 64}) for trial in recorded(device=ELSEWHERE) if trial.config["WIDTH"] == 32]
     path.write_bytes(to_json(fast))
-    result = foreign_starts.starts_of(mine, path, 3)
+    result = foreign_starts.starts_of(mine, [path], 3)
     assert len(result) == 0 or all(canonical(config) in mine.table() for config in result)
     path.write_bytes(to_json(recorded(device=ELSEWHERE)))
-    result = foreign_starts.starts_of(mine, path, 3)
+    result = foreign_starts.starts_of(mine, [path], 3)
     assert len({canonical(config) for config in result}) == 3
     path.write_bytes(to_json(recorded()))
-    assert foreign_starts.starts_of(mine, path, 3) == ()
+    assert foreign_starts.starts_of(mine, [path], 3) == ()
     another = [replace(trial, config={"WIDTH": 32, "A": 1, "B": 2, "C": 3}) for trial in recorded(device=ELSEWHERE)[:2]]
     path.write_bytes(to_json(another))
-    assert foreign_starts.starts_of(mine, path, 3) == (), "another kernel's with one name in common"
+    assert foreign_starts.starts_of(mine, [path], 3) == (), "another kernel's with one name in common"
+
+
+def test_of_several_files_what_is_fast_in_all_goes_first(tmp_path: Path) -> None:
+    """Two devices with their own favourites agree on a third: neither's fastest is suggested first."""
+    mine, everything = recording(), recorded()
+    paths = []
+    for place, favourite in enumerate(("6-8", "2-1")):
+        path = tmp_path / f"{place}.json"
+        device = replace(ELSEWHERE, id=f"recorded:{place}", name=f"device {place}")
+        times = {favourite: 1e-3, "6-4": 1.1e-3}
+        paths.append(path)
+        path.write_bytes(to_json([_timed(replace(trial, device=device), times) for trial in everything]))
+    first, *_ = foreign_starts.starts_of(mine, paths, 3)
+    assert (first["TILE"], first["WIDTH"]) == (6, 4)
+    alone, *_ = foreign_starts.starts_of(mine, paths[1:], 3)
+    assert (alone["TILE"], alone["WIDTH"]) == (2, 1)
+
+
+def _timed(trial: Trial, times: dict[str, float]) -> Trial:
+    seconds = times.get(f"{trial.config['TILE']}-{trial.config['WIDTH']}", 9e-3)
+    return replace(trial, status="ok", samples=(seconds, seconds, seconds))

@@ -146,7 +146,9 @@ def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
     """Ids stay in the command and in the data; chapters of two machines whose ids are equal name their own devices."""
     cuda = replace(DEVICES["gpu"], id="cuda:0", name="NVIDIA H100 80GB HBM3")
     other = replace(cuda, name="NVIDIA H200", id="cuda:0")
-    told = replace(STUDY, answer=lambda rows: "cuda:0 wins", notes=lambda rows: ["cuda:0: it wins; cuda:01 and cuda:0:1 are others"])
+    told = replace(
+        STUDY, answer=lambda rows: "cuda:0 wins", notes=lambda rows: ["cuda:0: it wins; cuda:01 and cuda:0:1 are others", "31.9 us"]
+    )
     chapters = [
         StudyOutcome(
             told,
@@ -163,9 +165,12 @@ def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
     assert text.count("H100 CUDA wins") == 2  # on the card too
     assert "H100 CUDA: it wins; cuda:01 and cuda:0:1 are others" in text
     assert '<td class="text">H200 CUDA</td>' in text
-    assert "<code>portatile study invented a --of 1 --device cuda:0</code>" in text
+    assert "<li>31.9 µs</li>" in text
+    assert "<code>portatile study invented a <span>--of</span> 1 <span>--device</span> cuda:0</code>" in text, (
+        "no word breaks at its hyphens"
+    )
     assert "Devices: H100 CUDA: NVIDIA H100 80GB HBM3." in text
-    assert "<strong>invented a --of 2</strong>" in text
+    assert "<strong>invented a <span>--of</span> 2</strong>" in text
     assert 'id="invented-2"' in text
 
 

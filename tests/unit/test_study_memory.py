@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import pytest
+
+from portatile.measure import phases
 from portatile.studies import memory
 from portatile.studies.memory import MemoryRow
 
@@ -33,3 +37,13 @@ def test_without_a_common_size_each_is_shown_at_its_largest() -> None:
     assert memory.compared_sizes(done) == {"a": 128, "b": 32}
     assert "at the largest size of each device" in memory.figures(done)[0].text
     assert memory.compared_sizes([]) == {}
+
+
+@pytest.mark.parametrize(("took", "count"), [(0.1, 3), (1.5, 2), (30.0, 1)])
+def test_slow_kernels_run_again_less_often(took: float, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as asked, until these runs took long enough: a third one of half a minute would tell nothing new."""
+    nothing = SimpleNamespace(finish=lambda: None, release=lambda: None, run=lambda *_: None)
+    monkeypatch.setattr(phases, "_again", lambda *_: took)
+    seconds = dict.fromkeys(phases.PHASES, 0.0)
+    _, again = phases._run(nothing, nothing, SimpleNamespace(operands={}, scalars={}), {}, 3, seconds)  # type: ignore[arg-type]
+    assert again == (took,) * count

@@ -34,7 +34,7 @@ class BarChart:
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
-        left = 14 + svg.LETTER * max((len(_short(group)) for group in self.groups), default=0) * 0.9
+        left = 14 + max((svg.width_of(_short(group)) for group in self.groups), default=0.0)
         keys, top = svg.legend(self.series, 8, 4, _WIDTH - 16) if len(self.series) > 1 else ([], 4.0)
         x = self._scale(left)
         parts, marks = [*keys], []

@@ -39,9 +39,9 @@ class Heat:
 
     def draw(self, name: str) -> Markup:
         """The table as an ``svg`` element; ``name`` is unique on its page."""
-        left = 16 + svg.LETTER * max(len(word) for word in (self.down, *self.rows))
-        widest = max(len(word) for word in (*self.columns, *(cell.text for line in self.cells for cell in line)))
-        step = max(_CELL, 12 + svg.LETTER * widest)
+        left = 16 + max(svg.width_of(word) for word in (self.down, *self.rows))
+        widest = max(svg.width_of(word) for word in (*self.columns, *(cell.text for line in self.cells for cell in line)))
+        step = max(_CELL, 14 + widest)
         parts = [svg.text(left - 8, _TOP - 8, self.down, "end", "note"), svg.text(left, 16, self.across, "start", "note")]
         parts += [svg.text(left + step * (place + 0.5), _TOP - 8, word, "middle", "label") for place, word in enumerate(self.columns)]
         marks = []

@@ -14,7 +14,8 @@ from portatile.figures.scales import Scale
 
 _WIDTH, _PLOT = 640.0, 270.0
 _LEFT, _RIGHT, _BOTTOM = 74.0, 18.0, 44.0
-_MANY = 60  # points of a series beyond which it has no symbols
+_UP = 18.0  # height of the line that names what goes up
+_MANY = 24  # points of a series beyond which its symbols would touch: it has none
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,10 @@ class LineChart:
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
-        keys, top = svg.legend([series.name for series in self.series], _LEFT, 4, _WIDTH - _LEFT - _RIGHT, symbols=True)
         shown = [(series, _visible(series.points, self.x, self.y)) for series in self.series]
+        symbols = any(len(points) <= _MANY for _, points in shown)
+        keys, top = svg.legend([series.name for series in self.series], _LEFT, 4, _WIDTH - _LEFT - _RIGHT, symbols)
+        top += _UP
         bands = [value for series in self.series for _, low, high in series.band for value in (low, high)]
         xs = [x for _, points in shown for x, _ in points]
         ys = [y for _, points in shown for _, y in points] + [value for value in bands if value > 0 or not self.y.log]
@@ -77,12 +80,12 @@ class LineChart:
         last = -math.inf
         for value in self.ticks or across.ticks(8):
             place, words = across.at(value), written(value, self.x.unit)
-            wide = svg.LETTER * len(words)
+            wide = svg.width_of(words)
             if place - wide / 2 > last:  # names do not run into one another
                 parts.append(svg.text(place, bottom + 15, words, "middle", "tick"))
                 last = place + wide / 2
         parts.append(svg.text(_WIDTH - _RIGHT, bottom + 34, _spelled(self.x), "end", "note"))
-        return [*parts, svg.text(_LEFT, bottom + 34, f"up: {_spelled(self.y)}", "start", "note")]
+        return [*parts, svg.text(8, top - 4, _spelled(self.y), "start", "note")]
 
     def _say(self, series: Series, x: float, y: float) -> str:
         return f"{series.name}: {self.y.name} {written(y, self.y.unit)} at {self.x.name} {written(x, self.x.unit)}"

@@ -18,6 +18,7 @@ from portatile.figures.scales import Scale
 
 _WIDTH, _PLOT = 500.0, 270.0
 _LEFT, _RIGHT, _BOTTOM = 50.0, 112.0, 40.0
+_UP = 14.0  # height of the line that names what goes up
 _SLOPE = 24.0  # the least ratio of operations a byte that a slope spans, so that its name has a place
 _APART = 13.0  # between names of roofs, in the picture
 
@@ -54,7 +55,8 @@ class Roofline:
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
         names = [roof.device for roof in self.roofs]
-        keys, top = svg.legend(names, 8, 4, _WIDTH - 16, symbols=True) if len(names) > 1 else ([], 6.0)
+        keys, top = svg.legend(names, 8, 4, _WIDTH - 16, symbols=True) if len(names) > 1 else ([], 4.0)
+        top += _UP
         x, y = self._scales(top)
         parts = [*keys, *_axes(x, y, top)]
         heights_used: list[float] = []
@@ -117,7 +119,7 @@ def _axes(x: Scale, y: Scale, top: float) -> list[str]:
     parts.append(f'<path class="axis" d="M{_LEFT:.0f} {bottom:.1f}H{_WIDTH - _RIGHT:.0f}"/>')
     parts += [svg.text(x.at(value), bottom + 15, f"{value:g}", "middle", "tick") for value in x.ticks(6)]
     parts.append(svg.text(_WIDTH - _RIGHT, bottom + 32, "operations for each byte of least traffic", "end", "note"))
-    return [*parts, svg.text(8, bottom + 32, "up: flop/s", "start", "note")]
+    return [*parts, svg.text(8, top - 2, "flop/s", "start", "note")]
 
 
 def _rate(value: float, unit: str) -> str:

@@ -12,6 +12,7 @@ from portatile.figures.scales import Scale
 
 _WIDTH, _RIGHT, _BOTTOM = 500.0, 18.0, 38.0
 _DOT, _LANE, _LANES, _AIR = 9.0, 9.0, 12, 9.0
+_ROOM = 1.12  # of names, which phones write larger
 _MOST = 1.25  # a share of a ceiling beyond this is drawn at the edge
 
 
@@ -39,7 +40,7 @@ class ShareChart:
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
-        left = 14 + svg.LETTER * max((len(row) for row, _ in self.rows), default=0) * 0.92
+        left = 14 + _ROOM * max((svg.width_of(row) for row, _ in self.rows), default=0.0)
         keys, top = svg.legend(self.series, 8, 4, _WIDTH - 16, symbols=True) if len(self.series) > 1 else ([], 6.0)
         most = max([1.0, *(dot.share for _, dots in self.rows for dot in dots)])
         x = Scale(0.0, (min(most, _MOST) if self.unit == "%" else most) * 1.02, left, _WIDTH - _RIGHT)

@@ -13,12 +13,15 @@ from typing import Protocol
 
 from markupsafe import Markup
 
-LETTER = 7.4  # about the width of a capital, at the size of labels
+_SIZE = 11.2  # of labels, with a little air
+_EMS = {0.29: "ijlI", 0.34: " ,.:;/|'", 0.41: "frt()-[]", 0.56: "csz", 0.7: "ABCKRVXYZ", 0.79: "DGHNOQUw", 0.86: "M=+<>×", 0.99: "mW%…@"}
+_WIDTHS = {letter: ems for ems, letters in _EMS.items() for letter in letters}  # of a wide sans-serif face
 HUES = 9
 _NARROW = 480.0
 _TITLE = 34.0  # height of the line above each chart of a document
 _MARGIN = 16.0
 _SMALL = 6.2  # the width of a letter of a note, on average
+_LINE = 16.0  # height of a line of a note
 
 
 class Figure(Protocol):
@@ -58,6 +61,11 @@ def chart(caption: Caption, width: float, height: float, parts: Sequence[str], m
 def text(x: float, y: float, words: str, anchor: str, kind: str) -> str:
     """Words at a place; ``anchor`` is start, middle or end."""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def width_of(words: str) -> float:
+    """About the width of a label: no less than in the widest of the faces that systems have."""
+    return _SIZE * sum(_WIDTHS.get(letter, 0.64) for letter in words)
 
 
 def mark(path: str, label: str, kind: str = "") -> str:
@@ -102,7 +110,7 @@ def legend(names: Sequence[str], left: float, top: float, width: float, symbols:
     """The colour of each series, in lines of ``width``; and the height of that."""
     parts, x, y = [], left, top
     for place, name in enumerate(names):
-        wide = 26 + LETTER * len(name)
+        wide = 34 + width_of(name)
         if x > left and x + wide > left + width:
             x, y = left, y + 18
         shape = symbol(place, x + 5, y + 6) if symbols else bar(x, x + 10, y + 1, 10)
@@ -122,14 +130,23 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
         parts.append(f'<text class="heading" x="{_MARGIN:.0f}" y="{top + 16:.0f}">{escape(figure.title)}</text>')
         place = f'x="{_MARGIN:.0f}" y="{top + _TITLE:.0f}" width="{wide:.0f}" height="{high:.0f}"'
         parts.append(str(made).replace("<svg ", f"<svg {place} ", 1))
-        top += _TITLE + high + _MARGIN
-    for line in textwrap.wrap(note, int(width / _SMALL)):
-        parts.append(f'<text class="said" x="{_MARGIN:.0f}" y="{top + 4:.0f}">{escape(line)}</text>')
-        top += 16
+        words, top = _said(figure.text, width, top + _TITLE + high + 8)
+        parts += words
+        top += _MARGIN
+    words, top = _said(note, width, top)
+    parts += words
     size = f'viewBox="0 0 {width + 2 * _MARGIN:.0f} {top:.0f}" width="{width + 2 * _MARGIN:.0f}" height="{top:.0f}"'
     titles = escape("; ".join(figure.title for figure in figures), quote=True)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{titles}">'
     return f'{head}<style>{_paper_style()}</style><rect class="ground" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
+
+
+def _said(words: str, width: float, top: float) -> tuple[list[str], float]:
+    """Words in lines of a document, and where they end."""
+    lines = textwrap.wrap(words, int(width / _SMALL))
+    places = [top + 4 + _LINE * place for place in range(len(lines))]
+    said = [f'<text class="said" x="{_MARGIN:.0f}" y="{y:.0f}">{escape(line)}</text>' for line, y in zip(lines, places, strict=True)]
+    return said, top + _LINE * len(lines)
 
 
 _DOCUMENT = (

@@ -18,6 +18,7 @@ from portatile.execute import Executable
 from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source
 from portatile.workload import Inputs
 
+ENOUGH = 2.0  # seconds of more runs after which none follows: they scatter little by then
 PHASES = ("platform", "context", "queue", "build", "extract", "allocate", "transfer in", "kernel", "transfer out")
 
 
@@ -46,8 +47,9 @@ class PhaseTimes:
 class PhasesRequest:
     """The run to measure: ``choose`` gives problem and configuration once the device is known.
 
-    ``cold`` compiles without the cache of binaries; ``repeat`` adds this many runs of the kernel, each timed alone. ``options`` for the
-    compiler are added to each source's own; unless ``strict``, a result outside its error bound is told, not refused.
+    ``cold`` compiles without the cache of binaries; ``repeat`` adds this many runs of the kernel, each timed alone, and fewer once these
+    took ``ENOUGH`` seconds together. ``options`` for the compiler are added to each source's own; unless ``strict``, a result outside its
+    error bound is told, not refused.
     """
 
     choose: Callable[[Device], tuple[Problem, Config]]
@@ -106,7 +108,7 @@ def _built(request: PhasesRequest, opened: Device, plan: Plan, seconds: dict[str
 def _run(
     executable: Executable, queue: Queue, inputs: Inputs, roles: Mapping[str, str], repeat: int, seconds: dict[str, float]
 ) -> tuple[dict[str, NDArray[Any]], tuple[float, ...]]:
-    """Transfers and the kernel, once, and ``repeat`` more runs of the kernel: what the operands hold after one run, seconds of the others.
+    """Transfers and the kernel, once, and up to ``repeat`` more runs: what the operands hold after the first, seconds of the others.
 
     The executable and its operands' memory are released.
     """
@@ -129,7 +131,10 @@ def _run(
             for name, array in after.items():
                 if array.size:
                     queue.download(array, memory[name])
-        return after, tuple(_again(executable, queue, memory, inputs.scalars) for _ in range(repeat))
+        again: list[float] = []
+        while len(again) < repeat and sum(again) < ENOUGH:
+            again.append(_again(executable, queue, memory, inputs.scalars))
+        return after, tuple(again)
     finally:
         executable.release()
         for block in memory.values():

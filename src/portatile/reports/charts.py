@@ -143,7 +143,7 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
         else:
             parts.append(f'<circle class="{"dot" if kind == "dot" else "key"}" cx="{x:.1f}" cy="10" r="{2.5 if kind == "dot" else 4}"/>')
         parts.append(svg.text(x + 9, 14, text, "start", "note"))
-        x += 30 + svg.LETTER * len(text)
+        x += 38 + svg.width_of(text)
     return "".join(parts)
 
 
@@ -178,7 +178,7 @@ def _tell(effect: ValueEffect) -> str:
 
 def _room(labels: Sequence[str]) -> float:
     """Left margin for labels."""
-    return 14 + svg.LETTER * max((len(_short(label)) for label in labels), default=0)
+    return 14 + max((svg.width_of(_short(label)) for label in labels), default=0.0)
 
 
 def _short(text: str) -> str:

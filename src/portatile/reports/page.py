@@ -194,12 +194,11 @@ def _lede(groups: Sequence[Group]) -> str:
     if not groups:
         return "Nothing has been tuned yet."
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
-    devices = len({device_key(group.device) for group in groups})
     problems = len({group.problem.key for group in groups})
-    short = list(dict.fromkeys(_nicknames(groups).values()))
+    devices = {device_key(group.device): group.device for group in groups}
+    short = list(dict.fromkeys(device_names.short(list(devices.values()))))
     named = " and ".join(filter(None, (", ".join(short[:-1]), short[-1])))
-    several = named if len(short) <= _NAMED else quantities.count(devices, "device")
-    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else several
+    where = named if len(short) <= _NAMED else quantities.count(len(devices), "device")
     text = f"{quantities.count(problems, 'problem')} on {where}, {quantities.count(trials, 'trial')}"
     return f"{text}, of which {failed} failed." if failed else f"{text}, none of which failed."
 

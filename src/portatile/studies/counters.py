@@ -15,7 +15,7 @@ from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
-from portatile.formatting import percent
+from portatile.formatting import duration, percent
 from portatile.measure import processor_counters, profiler_counters, runs
 from portatile.measure.profiler_counters import CountedRun
 from portatile.records import Config, Problem, canonical
@@ -150,8 +150,14 @@ def answer(rows: Sequence[CountersRow]) -> str:
     counted = [row for row in rows if row.value is not None][:3]
     if not rows or not counted:
         return f"Nothing could be counted: {rows[0].status}" if rows else ""
-    told = ", ".join(f"{written(row.value or 0.0)} {row.counter}" for row in counted)
-    return f"{rows[0].workload} on {rows[0].device}: {told}"
+    return f"{rows[0].workload} on {rows[0].device}: {', '.join(map(_told, counted))}"
+
+
+def _told(row: CountersRow) -> str:
+    """A counter with its value: ``processor time 866 us``, ``12 barriers``."""
+    if row.unit == "ns":
+        return f"{row.counter} {duration((row.value or 0.0) / 1e9)}"
+    return f"{written(row.value or 0.0)} {row.counter}"
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 
 from portatile import workloads
@@ -26,7 +26,7 @@ from portatile.tuning.search import foreign_starts, replay
 from portatile.tuning.search.replay import Recording
 
 WITHOUT, WITH = "without", "with"
-_LOOKED_AT = 24  # of what a file knows
+_LOOKED_AT = 200  # the fastest of what a device knows
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ def measure(run: Run) -> Iterator[StartsRow]:
         raise UsageError("name recorded trials, and what others know: `portatile study foreign-starts a100.json --known a4000.json`")
     recordings = [recording for file in options.files for recording in replay.recordings(file)]
     for recording in recordings:
-        own = [(path, configs) for path in options.known if (configs := starts_of(recording, path, options.starts))]
+        own = [path for path in options.known if starts_of(recording, [path], 1)]
         if not own:
             run.say(f"{recording.name}: nothing of {', '.join(path.name for path in options.known)} says anything of its parameters")
             continue
-        chosen = _mixed([configs for _, configs in own], options.starts)
-        known = ", ".join(path.name.split(".")[0] for path, _ in own)
+        chosen = starts_of(recording, own, options.starts)
+        known = ", ".join(path.name.split(".")[0] for path in own)
         for search, starts in ((WITHOUT, ()), (WITH, chosen)):
             run.say(f"{recording.name} {search} {known}")
             limit = Budget(evaluations=min(options.budget, len(recording.trials)))
@@ -86,46 +86,54 @@ def measure(run: Run) -> Iterator[StartsRow]:
             yield from _rows(compare(asks), known, search, len(chosen))
 
 
-def starts_of(recording: Recording, path: Path, count: int) -> tuple[Config, ...]:
-    """The recorded configurations nearest to fast ones of a file that differ much; none where that knows other parameters."""
+def starts_of(recording: Recording, paths: Sequence[Path], count: int) -> tuple[Config, ...]:
+    """The recorded configurations nearest to what is fast in all these files, and differ much; none where they know other parameters."""
     names, table = set(recording.trials[0].config), recording.table()
     space, configs = recording.space(), dict[str, Config]()
     default = recording.default() or recording.trials[0].config
-    for foreign in _fastest(recording, path, names):
-        whole = {name: foreign[name] for name in foreign if name in names}
+    groups = [group for path in paths for group in _groups(recording, path, names)]
+    ordered: list[Config] = []
+    for same in (True, False):  # in another text of the kernel, with other parameters, their values mean less
+        ordered += foreign_starts.agreed([known for text, known in groups if (text == names) is same])
+    for whole in ordered[:_LOOKED_AT]:
         config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)
         if config is not None and canonical(config) in table:
             configs.setdefault(canonical(config), dict(config))
+        if len(configs) >= max(foreign_starts.AMONG, count):
+            break
     return foreign_starts.spread_out(list(configs.values()), count)
 
 
-def _fastest(recording: Recording, path: Path, names: set[str]) -> list[Mapping[str, Value]]:
-    """Of a file's configurations the fastest, in the recording's parameters; each problem's and device's by turns."""
-    groups: list[list[Mapping[str, Value]]] = []
+def _groups(recording: Recording, path: Path, names: set[str]) -> list[tuple[set[str], list[tuple[Config, float]]]]:
+    """A file's fastest configurations with their seconds, in the recording's parameters: a group for each problem and device.
+
+    With each group stand the parameters of its kernel text.
+    """
+    groups: dict[str, list[tuple[Mapping[str, Value], float]]] = {}
     problem = recording.problem
     if problem.workload in workloads.names():
         workload = workloads.get(problem.workload)
-        known = [result for result in foreign_starts.read(path) if result.dtype in ("", problem.dtype)]
-        translated = [meant for result in sorted(known, key=lambda result: result.seconds) if (meant := workload.translated(result.config))]
-        groups += [translated] if translated else []
+        for result in foreign_starts.read(path):
+            if result.dtype in ("", problem.dtype) and (meant := workload.translated(result.config)):
+                groups.setdefault(canonical([result.kernel, result.device, dict(result.sizes)]), []).append((meant, result.seconds))
     if not groups:
-        for other in replay.recordings(path):
+        for place, other in enumerate(replay.recordings(path)):
             same = (other.problem.key, other.device.name) == (problem.key, recording.device.name)
             if _one_kernel(names, set(other.trials[0].config)) and not same:  # itself is no other
-                valid = sorted((trial for trial in other.trials if math.isfinite(trial.median)), key=lambda trial: trial.median)
-                groups.append([trial.config for trial in valid[:_LOOKED_AT]])
-    return [config for turn in zip_longest(*groups) for config in turn if config is not None][:_LOOKED_AT]
+                valid = [(trial.config, trial.median) for trial in other.trials if math.isfinite(trial.median)]
+                groups |= {str(place): list(valid)} if valid else {}
+    return [(set(group[0][0]), _fastest(group, names)) for group in groups.values()]
+
+
+def _fastest(group: Sequence[tuple[Mapping[str, Value], float]], names: set[str]) -> list[tuple[Config, float]]:
+    """The fastest few, with the parameters of these names."""
+    kept = sorted(group, key=itemgetter(1))[:_LOOKED_AT]
+    return [({name: config[name] for name in config if name in names}, seconds) for config, seconds in kept]
 
 
 def _one_kernel(names: set[str], others: set[str]) -> bool:
     """Whether parameters are those of one kernel: its texts change, but most names stay; a work-group's size alone says nothing."""
     return len(names & others) > max(len(names), len(others)) / 2
-
-
-def _mixed(lists: Sequence[Sequence[Config]], count: int) -> tuple[Config, ...]:
-    """The best of each file first, then the second of each, each configuration once."""
-    turns = [config for turn in zip_longest(*lists) for config in turn if config is not None]
-    return tuple({canonical(config): config for config in turns}.values())[:count]
 
 
 def _rows(comparison: Comparison, known: str, search: str, starts: int) -> Iterator[StartsRow]:
@@ -191,7 +199,8 @@ def answer(rows: Sequence[StartsRow]) -> str:
     for row in (row for row in shown(rows) if row.search == WITH):
         plain = before.get((row.recording, row.known))
         if row.to_95 is not None and plain is not None:
-            parts.append(f"{row.recording}: 95 % of the optimum after {row.to_95:g} trials in place of {plain:g}, knowing {row.known}")
+            trials = "1 trial" if row.to_95 == 1 else f"{row.to_95:g} trials"
+            parts.append(f"{row.recording}: 95 % of the optimum after {trials} in place of {plain:g}, knowing {row.known}")
     return ". ".join(parts)
 
 

@@ -167,7 +167,7 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     fast, slow = sorted((one, other), key=lambda row: row.seconds or 0.0)
     ratio = (slow.seconds or 1.0) / (fast.seconds or 1.0)
     took = [f"{row.side} {duration(row.seconds or 0)}" for row in (slow, fast)]
-    lines = [f"THE DIFFERENCE: {' against '.join(took)}, {ratio:.3g} times as long"]
+    lines = [f"THE DIFFERENCE: {' against '.join(took)}, {ratio:#.3g} times as long"]
     last = _launches([row for row in rows if row.on == EMPTY_LAUNCH and row.seconds], complete)
     if one.families and other.families:
         last.append(f"finished code, {one.side} to {other.side}: {changes(one, other)}")

@@ -7,6 +7,7 @@ kernel: the read-only path taken away, warps that exchange values, and how much 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -263,10 +264,17 @@ def figures(rows: Sequence[LadderRow]) -> list[Figure]:
         beside = [row for row in host if row.gflops and of_device and row.size == of_device[0].size]
         if of_device:
             caption = f"{of_device[0].size} x {of_device[0].size} matrices of {of_device[0].dtype}; NumPy runs on the host's processor."
-            groups = tuple(row.title.partition(" ")[0] if row.by == "library" else row.by for row in (*of_device, *beside))
+            groups = tuple(map(_label, (*of_device, *beside)))
             values = tuple((row.gflops,) for row in (*of_device, *beside))
             charts.append(BarChart(f"The ladder on {of_device[0].name} ({place})", caption, "speed", "Gflop/s", groups, ("speed",), values))
     return charts
+
+
+def _label(row: LadderRow) -> str:
+    """A bar's name: what the rung does, in the words before the first comma or colon of its title."""
+    if row.by == "library":
+        return row.title.partition(" ")[0]
+    return f"{row.rung}: {re.split('[,:]', row.title)[0]}" if row.rung and not row.variant else row.by
 
 
 def notes(rows: Sequence[LadderRow]) -> list[str]:
@@ -294,7 +302,8 @@ def answer(rows: Sequence[LadderRow]) -> str:
         best, first = max(rungs, key=lambda row: row.gflops or 0.0, default=None), next((row for row in rungs if row.rung == 1), None)
         if best is None:
             continue
-        over = f", {(best.gflops or 0.0) / (first.gflops or 1.0):.3g} times the first" if first is not None else ""
+        times = (best.gflops or 0.0) / (first.gflops or 1.0) if first is not None and best.rung > 1 else None
+        over = "" if times is None else f", {times:.3g} times the first"
         beside = f", {percent(best.of_library)} of the library" if best.of_library else ""
         parts.append(f"{place}: {best.by}, {written(best.gflops or 0.0)} Gflop/s{over}{beside}")
     return ". ".join(parts)

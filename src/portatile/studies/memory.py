@@ -22,6 +22,7 @@ from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
+from portatile.measure import phases
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
 from portatile.records import Config, DeviceInfo, Problem
@@ -66,7 +67,7 @@ class MemoryRequest:
     sizes: tuple[int, ...] = option((128, 256, 512, 1024), "Rows and columns of the matrices.")
     blocks: tuple[int, ...] = option((2, 4, 8, 16), "Edges of work-group and tile.")
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
-    repeat: int = option(3, Option("Runs of each kernel after the first.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first; of slow ones fewer.", least=0))
 
 
 def on_the_host(request: MemoryRequest) -> list[int]:
@@ -140,7 +141,8 @@ class Timed:
     def product(self, device: Device, problem: Problem, config: Config) -> MemoryRow:
         """As ``product`` says, with the repetitions of the study."""
         kind, count = (device.info.id, str(config["ALGORITHM"]), str(config["BLOCK"])), prod(problem.sizes.values())
-        expected = self._known.get(kind, 0.0) * count * (1 + self._repeat)
+        once = self._known.get(kind, 0.0) * count
+        expected = once + min(once * self._repeat, once + phases.ENOUGH)
         if not self._run.fits(expected):
             return replace(_blank(device.info, problem, config), status=f"{LEFT_OUT}: {expected:.0f} s are too long", time=now())
         row = product(device, problem, config, self._repeat)

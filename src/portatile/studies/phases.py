@@ -134,7 +134,8 @@ def notes(rows: Sequence[PhasesRow]) -> list[str]:
             continue
         before, after = first.build + first.extract, row.build + row.extract
         lines.append(
-            f"{row.workload} on {row.device}: {before:.3g} s to build and load, {after:.3g} s from the cache: {before / after:.3g} times"
+            f"{row.workload} on {row.device}: {duration(before)} to build and load, {duration(after)} from the cache: "
+            f"{before / after:.3g} times"
         )
     return lines
 

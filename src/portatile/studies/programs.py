@@ -23,7 +23,7 @@ from portatile.formatting import spelled
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Config, Problem
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
-from portatile.studies.work_group import RELAXED, parboil, usual_problem
+from portatile.studies.work_group import ON_CPUS, RELAXED, parboil, usual_problem, usual_scale
 from portatile.trials import now
 from portatile.workloads.matmul import BASE
 
@@ -78,7 +78,7 @@ class ProgramOptions:
     """Which programs, how large and how often."""
 
     programs: tuple[str, ...] = option((), Option(f"Of {', '.join(PROGRAMS)}, repeat or separate by commas; default: all."))
-    scale: int = option(1, Option("Divides the documents' sizes: 64 suits a small CPU.", least=1))
+    scale: int = option(0, Option(f"Divides the documents' sizes; default: 1 on GPUs, {ON_CPUS} where a CPU takes part.", least=0))
     repeat: int = option(3, Option("Runs of the kernel after the first.", least=1))
     plain: bool = option(False, f"Without {RELAXED}.")
 
@@ -119,8 +119,9 @@ def measure(run: Run) -> Iterator[ProgramRow]:
     names = chosen(request.programs)
     options = (False,) if request.plain else (False, True)
     run.expect(len(names) * len(options) * len(run.devices))
+    scale = request.scale or usual_scale([device.info for device in run.devices])
     for name in names:
-        chosen_program = program(name, request.scale)
+        chosen_program = program(name, scale)
         for device in run.devices:
             for relaxed in options:
                 row = _blank(device, name, chosen_program.problem, relaxed)
@@ -236,7 +237,7 @@ def answer(rows: Sequence[ProgramRow]) -> str:
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
-    return StudyRequest(devices, ProgramOptions(scale=1 if all(device.info.kind == "gpu" for device in devices) else 64))
+    return StudyRequest(devices, ProgramOptions())
 
 
 STUDY = Study(

@@ -58,7 +58,7 @@ class ScalingOptions:
     block: int = option(16, Option("Edge of work-group and tile.", least=1))
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
     sequential: int = option(512, Option("The largest size for one work-item, on processors only.", least=0))
-    repeat: int = option(3, Option("Runs of each kernel after the first.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first; of slow ones fewer.", least=0))
 
 
 def points(device: Device, options: ScalingOptions) -> list[tuple[int, Config]]:
@@ -165,9 +165,10 @@ def answer(rows: Sequence[ScalingRow]) -> str:
         return ""
     largest = max(row.size for row in valid)
     best = min((row for row in valid if row.size == largest), key=lambda row: row.kernel or 0.0)
-    text = f"Fastest at {largest}: {best.algorithm} memory on {best.device}, {duration(best.kernel or 0.0)}"
+    how = "one work-item" if best.algorithm == "sequential" else f"{best.algorithm} memory"
+    text = f"Fastest at {largest}: {how} on {best.device}, {duration(best.kernel or 0.0)}"
     slow = max((row for row in valid if row.algorithm == "sequential"), key=lambda row: row.size, default=None)
-    if slow is None:
+    if slow is None or slow is best:
         return text
     beside = (row for row in valid if row.size == slow.size and row.algorithm != "sequential")
     same = min(beside, key=lambda row: row.kernel or 0.0, default=None)

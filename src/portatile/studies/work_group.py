@@ -18,11 +18,12 @@ from portatile.figures.svg import Figure
 from portatile.formatting import spelled
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun, Way
-from portatile.records import Config, Problem, Value
+from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 RELAXED = "-cl-fast-relaxed-math"
+ON_CPUS = 64  # what sizes meant for GPUs are divided by there
 ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
 _ACROSS = 16
 
@@ -68,17 +69,21 @@ class WorkGroupRequest:
 
     workload: str = option("coulomb", Option("coulomb: 16 x 1 to 16 x 32; mri: 16 to the most.", choices=("coulomb", "mri")))
     kind: str = option("", Option("Of mri: Q (the default) or F^H d.", choices=("q", "fhd")))
-    scale: int = option(1, Option("Divides Parboil's sizes: 64 suits a small CPU.", least=1))
+    scale: int = option(0, Option(f"Divides Parboil's sizes; default: 1 on GPUs, {ON_CPUS} on CPUs.", least=0))
     items: tuple[int, ...] = option((), "Work-items of the groups to try, separated by commas; default: all.")
     relaxed: tuple[bool, ...] = (False, True)
     length: Length = field(default_factory=Length)
 
-    @property
-    def problem(self) -> Problem:
-        """The instance; raises UsageError for a kind that the workload does not have."""
+    def problem(self, info: DeviceInfo) -> Problem:
+        """The instance for a device; raises UsageError for a kind that the workload does not have."""
         if self.kind and self.workload != "mri":
             raise UsageError(f"--kind is of --workload mri; leave it out for {self.workload}")
-        return usual_problem(self.workload, self.scale, self.kind or "q")
+        return usual_problem(self.workload, self.scale or usual_scale([info]), self.kind or "q")
+
+
+def usual_scale(infos: Sequence[DeviceInfo]) -> int:
+    """What Parboil's sizes are divided by so that each of these devices needs moments: 1 for GPUs alone."""
+    return 1 if all(info.kind == "gpu" for info in infos) else ON_CPUS
 
 
 def usual_problem(workload: str, scale: int = 1, kind: str = "q") -> Problem:
@@ -115,13 +120,13 @@ def sizes(device: Device, request: WorkGroupRequest) -> list[tuple[str, int, Con
 def measure(run: Run) -> Iterator[WorkGroupRow]:
     """Every size on every device; raises UsageError where no size is left."""
     request: WorkGroupRequest = run.options
-    problem = request.problem
     count = sum(len(sizes(device, request)) * len(_ways(device, request)) for device in run.devices)
     if not count:
         shown = ",".join(map(str, request.items))
         raise UsageError(f"--items {shown!r} names no work-group that {request.workload} has; leave it out to try all")
     run.expect(count)
     for device in run.devices:
+        problem = request.problem(device.info)
         missing = [point for point in _points(device, request, problem) if not run.known(point[0])]
         if missing:
             with runs.prepared(device, problem) as ready:
@@ -190,7 +195,7 @@ def answer(rows: Sequence[WorkGroupRow]) -> str:
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
-    return StudyRequest(devices, WorkGroupRequest(scale=1 if any(device.info.kind == "gpu" for device in devices) else 64))
+    return StudyRequest(devices, WorkGroupRequest())
 
 
 STUDY = Study(

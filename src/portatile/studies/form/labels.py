@@ -1,4 +1,4 @@
-"""The short names of devices in place of their ids, in whatever a page shows of a study."""
+"""The short names of devices in place of their ids, and µ for u, in whatever a page shows of a study."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ def labels(infos: Sequence[DeviceInfo]) -> dict[str, str]:
 
 
 def naming(infos: Sequence[DeviceInfo]) -> Callable[[Any], Any]:
-    """A function that replaces ids and drivers' long names in texts, tuples of texts, and records such as figures."""
+    """A function that replaces ids and drivers' long names in texts, tuples of texts, and records such as figures.
+
+    Times in microseconds are written as in figures: a terminal may lack the letter, a page does not.
+    """
     known = labels(infos)
-    if not known:
-        return lambda shown: shown
     short = {**known, **{info.name: names.hardware(info) for info in infos}}
     short |= {f"{info.name} ({info.id})": known[info.id] for info in infos}
-    pattern = re.compile(rf"(?<![\w:])(?:{'|'.join(map(re.escape, sorted(short, key=len, reverse=True)))})(?!\w|:\w|=)")
+    pattern = re.compile(
+        rf"(?<=\d )us\b|(?<![\w:])(?:{'|'.join(map(re.escape, sorted(short, key=len, reverse=True))) or '(?!)'})(?!\w|:\w|=)"
+    )
 
     def named(shown: Any) -> Any:
         if isinstance(shown, str):
-            return pattern.sub(lambda match: short[match[0]], shown)
+            return pattern.sub(lambda match: short.get(match[0], "µs"), shown)
         if isinstance(shown, tuple | list):
             return type(shown)(named(part) for part in shown)
         if is_dataclass(shown) and not isinstance(shown, type):

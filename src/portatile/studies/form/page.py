@@ -54,9 +54,16 @@ def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) ->
         experiments=EXPERIMENTS if outcomes else "",
         skipped=skipped,
         devices=_described(list(devices.values())),
+        shorts=list(dict.fromkeys(name for infos in runs for name in names.short(infos))),
+        whole=_whole,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         machine=f"{platform.system()} {platform.machine()}",
     )
+
+
+def _whole(text: str) -> Markup:
+    """A command, of which no word is broken at its hyphens."""
+    return Markup(" ").join(Markup("<span>{}</span>").format(word) if "-" in word else Markup.escape(word) for word in text.split(" "))
 
 
 def _described(infos: Sequence[DeviceInfo]) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
+from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
@@ -20,9 +22,9 @@ from portatile.trials import Trial
 from portatile.workload import Workload
 
 _MOST = 4  # suggestions to a search
-_KEPT = 20  # the fastest of each kernel, device, element type and sizes
+_KEPT = 200  # the fastest of each kernel, device, element type and sizes: so many that what is fast on several devices is among them
 _TRIED = 24  # of them are looked at for a problem
-_AMONG = 8  # the first legal ones, among which suggestions are chosen
+AMONG = 8  # the first legal ones, among which suggestions are chosen
 _ALIKE = 0.5  # of the parameters that a foreign configuration names: a configuration with fewer is ignored
 
 
@@ -67,20 +69,52 @@ def keep(results: Iterable[Known]) -> int:
 
 
 def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = _MOST) -> tuple[Config, ...]:
-    """Legal configurations nearest to those of other tuners: on this device first, then for the nearest sizes, the fastest first."""
+    """Legal configurations nearest to those of other tuners: on this device, then for the nearest sizes; what is fast on all first."""
     known = [result for result in _all() if result.dtype in ("", problem.dtype) and workload.translated(result.config)]
     if not known:
         return ()
     space, default = workload.space(problem, info), workload.default(problem, info)
-    known.sort(key=lambda result: (result.device != info.name, _distance(result, problem), result.seconds))
     configs: dict[str, Config] = {}
-    for result in known[:_TRIED]:
-        config = nearest(space, default, workload.translated(result.config))
+    for foreign in _ordered(known, problem, info)[:_TRIED]:
+        config = nearest(space, default, workload.translated(foreign))
         if config is not None:
             configs.setdefault(canonical(config), config)
-        if len(configs) >= max(_AMONG, count):
+        if len(configs) >= max(AMONG, count):
             break
     return spread_out(list(configs.values()), count)
+
+
+def _ordered(known: Iterable[Known], problem: Problem, info: DeviceInfo) -> list[Config]:
+    """Foreign configurations: those of this device, then of the nearest sizes; of what is alike in that, what is fast on all devices."""
+    tiers: dict[tuple[bool, float], dict[str, list[tuple[Config, float]]]] = {}
+    for result in sorted(known, key=lambda result: (result.device != info.name, _distance(result, problem), result.seconds)):
+        groups = tiers.setdefault((result.device != info.name, _distance(result, problem)), {})
+        groups.setdefault(canonical([result.kernel, result.device]), []).append((result.config, result.seconds))
+    return [config for groups in tiers.values() for config in agreed(list(groups.values()))]
+
+
+def agreed(groups: Sequence[Sequence[tuple[Config, float]]]) -> list[Config]:
+    """The configurations, with seconds, of several devices: first what is fast on all of them, each once.
+
+    A configuration counts by the mean, over the groups, of the logarithm of its time over the group's least. Where a group does not have
+    it, it counts as the slowest there. Equal ones stay by turns, and one group stays in the order of its times.
+    """
+    ordered = [sorted(group, key=itemgetter(1)) for group in groups]
+    tables = [_over_the_least(group) for group in ordered]
+    worst = [max(table.values()) for table in tables]
+    by_turns = (known for turn in zip_longest(*ordered) for known in turn if known)
+    configs = {canonical(config): config for config, _ in by_turns}
+
+    def loss(key: str) -> float:
+        return fmean(table.get(key, slowest) for table, slowest in zip(tables, worst, strict=True))
+
+    return [configs[key] for key in sorted(configs, key=loss)]
+
+
+def _over_the_least(group: Sequence[tuple[Config, float]]) -> dict[str, float]:
+    """The logarithm of each configuration's time over the least, of a group in the order of its times."""
+    least = max(group[0][1], math.ulp(0.0))
+    return {canonical(config): math.log(max(seconds, least) / least) for config, seconds in reversed(group)}
 
 
 def spread_out(configs: Sequence[Config], count: int) -> tuple[Config, ...]:
@@ -88,7 +122,7 @@ def spread_out(configs: Sequence[Config], count: int) -> tuple[Config, ...]:
 
     The fastest of another device lie near to each other: where one does not hold here, its neighbours do not either.
     """
-    waiting, chosen = list(configs[: max(_AMONG, count)]), list[Config]()
+    waiting, chosen = list(configs[: max(AMONG, count)]), list[Config]()
     while waiting and len(chosen) < count:
         apart = [min((sum(one[name] != other.get(name) for name in one) for other in chosen), default=0) for one in waiting]
         chosen.append(waiting.pop(apart.index(max(apart))))

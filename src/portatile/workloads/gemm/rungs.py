@@ -21,7 +21,7 @@ TITLES: Mapping[int, str] = {
     6: "8 x 8 results in registers, tiles of 128 x 128",
     7: "the same with vectors of four",
     8: "the same through the read-only path",
-    9: "the next tiles fetched during this one's sums",
+    9: "the next tiles fetched during these sums",
     10: "10 x 10 results in registers, any size by zero padding",
 }
 
