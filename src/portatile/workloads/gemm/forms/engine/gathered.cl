@@ -1,0 +1,36 @@
+{# The groups of a cluster share a tile's k: each leaves its sums in its own local memory and then adds up, and stores, a share of the
+   tile, of which it reads every group's part in order. With JOIN several clusters share the tile's k, and leave what they added up to last.cl. #}
+{% if KG == 1 %}
+        group_wait({{ team }});  // all have read the last stage
+{% endif %}
+{{ each_slot() }}                    *(__local double2*)(tiles + ({{ number }}) * {{ team * 2 }} + item * 2) = {{ sums }};
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+#pragma unroll
+        for (int turn = 0; turn < {{ (slots + CLUSTER - 1) // CLUSTER }}; ++turn) {
+            const int slot_ = {{ rank }} + turn * {{ CLUSTER }};
+{% if slots % CLUSTER %}
+            if (slot_ >= {{ slots }})
+                break;
+{% endif %}
+            double2 one[{{ CLUSTER }}];
+#pragma unroll
+            for (int from = 0; from < {{ CLUSTER }}; ++from) {
+                uint there;
+                asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(first + (slot_ * {{ team }} + item) * 16), "r"(from));
+                asm volatile("ld.shared::cluster.v2.f64 {% raw %}{%0, %1}{% endraw %}, [%2];" : "=d"(one[from].s0), "=d"(one[from].s1) : "r"(there) : "memory");
+            }
+            double2 total = one[0];
+#pragma unroll
+            for (int from = 1; from < {{ CLUSTER }}; ++from)
+                total += one[from];
+{% if JOIN %}
+{{ leave("slot_", "total") }}
+{%- else %}
+{{ store("slot_ / %d" % (2 * ys), "slot_ / 2 %% %d" % ys, "slot_ % 2", "total") }}
+{%- endif %}
+        }
+        // the others' local memory stays until all have read it
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+{% if JOIN %}
+{% include "last.cl" %}
+{% endif %}
