@@ -5,7 +5,8 @@ from __future__ import annotations
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm.capabilities import clusters, joins, local_limit, matrix_units
 from portatile.workloads.gemm.forms import Form
-from portatile.workloads.gemm.forms.engine.point import Engine, rows_aligned
+from portatile.workloads.gemm.forms.engine import default
+from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
 
 __all__ = ["form"]
 
@@ -13,7 +14,7 @@ __all__ = ["form"]
 def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     """``engine``: whether the device has what the form needs, and rows of A and B are aligned as it needs them."""
     facts: dict[str, Value] = {"joins": joins(device), "clusters": clusters(device), "local_limit": local_limit(device)}
-    return facts | {"engine": device.can.tensor_maps and matrix_units(device) and rows_aligned(problem)}
+    return facts | {"engine": device.can.tensor_maps and matrix_units(device) and maps_of(problem) > 0}
 
 
-form = Form(Engine, rank=26, default=lambda problem, device, batch: None, facts=_facts)
+form = Form(Engine, rank=26, default=default.point, facts=_facts, contenders=default.contenders)

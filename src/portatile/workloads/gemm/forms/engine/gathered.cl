@@ -3,7 +3,7 @@
 {% if KG == 1 %}
         group_wait({{ team }});  // all have read the last stage
 {% endif %}
-{{ each_slot() }}                    *(__local double2*)(tiles + ({{ number }}) * {{ team * 2 }} + item * 2) = {{ sums }};
+{{ each_slot() }}                    *(__local {{ realv }}*)(tiles + ({{ number }}) * {{ team * vector }} + item * {{ vector }}) = {{ sums }};
         asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 #pragma unroll
         for (int turn = 0; turn < {{ (slots + CLUSTER - 1) // CLUSTER }}; ++turn) {
@@ -12,21 +12,22 @@
             if (slot_ >= {{ slots }})
                 break;
 {% endif %}
-            double2 one[{{ CLUSTER }}];
+            {{ realv }} one[{{ CLUSTER }}];
 #pragma unroll
             for (int from = 0; from < {{ CLUSTER }}; ++from) {
                 uint there;
                 asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(first + (slot_ * {{ team }} + item) * 16), "r"(from));
-                asm volatile("ld.shared::cluster.v2.f64 {% raw %}{%0, %1}{% endraw %}, [%2];" : "=d"(one[from].s0), "=d"(one[from].s1) : "r"(there) : "memory");
+                asm volatile("ld.shared::cluster.v{{ vector }}.{{ kind }} {% raw %}{{% endraw %}{% for e in range(vector) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, [%{{ vector }}];"
+                    : {% for e in range(vector) %}"={{ letter }}"(one[from].s{{ e }}){{ ", " if not loop.last }}{% endfor %} : "r"(there) : "memory");
             }
-            double2 total = one[0];
+            {{ realv }} total = one[0];
 #pragma unroll
             for (int from = 1; from < {{ CLUSTER }}; ++from)
                 total += one[from];
 {% if JOIN %}
 {{ leave("slot_", "total") }}
 {%- else %}
-{{ store("slot_ / %d" % (2 * ys), "slot_ / 2 %% %d" % ys, "slot_ % 2", "total") }}
+{{ store("slot_", "total") }}
 {%- endif %}
         }
         // the others' local memory stays until all have read it

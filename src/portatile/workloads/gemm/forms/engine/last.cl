@@ -11,17 +11,17 @@
 {% set together = 8 if mine % 8 == 0 else 4 if mine % 4 == 0 else 1 %}
 #pragma unroll 1
         for (int slot0 = {{ rank if CLUSTER > 1 else 0 }}; slot0 < {{ slots }}; slot0 += {{ together * CLUSTER }}) {
-            double2 total[{{ together }}];
+            {{ realv }} total[{{ together }}];
 #pragma unroll
             for (int s = 0; s < {{ together }}; ++s)
-                total[s] = (double2)(0);
+                total[s] = ({{ realv }})(0);
 #pragma unroll 2
             for (int from = 0; from < shared; ++from)
 #pragma unroll
                 for (int s = 0; s < {{ together }}; ++s)
-                    total[s] += *(__global const double2*)(left + from * {{ bm * bn }} + (slot0 + s * {{ CLUSTER }}) * {{ team * 2 }});
+                    total[s] += *(__global const {{ realv }}*)(left + from * {{ bm * bn }} + (slot0 + s * {{ CLUSTER }}) * {{ team * vector }});
 #pragma unroll
             for (int s = 0; s < {{ together }}; ++s) {
                 const int slot_ = slot0 + s * {{ CLUSTER }};
-{{ store("slot_ / %d" % (2 * ys), "slot_ / 2 %% %d" % ys, "slot_ % 2", "total[s]") }}            }
+{{ store("slot_", "total[s]") }}            }
         }

@@ -2,7 +2,7 @@
    and the first one adds them to its own, in order. #}
         group_wait({{ products }});
         if (part > 0) {
-{{ each_slot() }}                    *(__local double2*)(tiles + ((part - 1) * {{ slots }} + {{ number }}) * {{ team * 2 }} + item % {{ team }} * 2) = {{ sums }};
+{{ each_slot() }}                    *(__local {{ realv }}*)(tiles + ((part - 1) * {{ slots }} + {{ number }}) * {{ team * vector }} + item % {{ team }} * {{ vector }}) = {{ sums }};
         }
         group_wait({{ products }});
         if (part > 0)
@@ -10,10 +10,8 @@
 #pragma unroll
         for (int other = 0; other < {{ KG - 1 }}; ++other)
 {{ each_slot() }}                    {
-                        const double2 theirs = *(__local const double2*)(tiles + (other * {{ slots }} + {{ number }}) * {{ team * 2 }} + item * 2);
-                        acc[r][j][h] += theirs.x;
-                        acc[r][j][h + 2] += theirs.y;
-                    }
+                        const {{ realv }} theirs = *(__local const {{ realv }}*)(tiles + (other * {{ slots }} + {{ number }}) * {{ team * vector }} + item * {{ vector }});
+{{ add_to_sums("theirs") }}                    }
 {% if CLUSTER > 1 %}
         group_wait({{ team }});
 {% endif %}

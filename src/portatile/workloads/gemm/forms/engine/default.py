@@ -1,0 +1,115 @@
+"""The default of the engine form, and what is worth timing: by the estimate, where it is expected to be faster than the gpu form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.capabilities import JOINED, clusters, local_limit, matrix_units
+from portatile.workloads.gemm.forms.engine import costs, estimate
+from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
+from portatile.workloads.gemm.forms.gpu import default as gpu
+from portatile.workloads.gemm.reals import plain
+
+_SURE = 1.03  # times its estimate: what the gpu form's must be, for it to be the default
+_NEAR = 1.3  # times the least estimate, up to which a point may be the fastest
+_SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
+_STEPS = 64  # of k for each group that shares it, at least
+_FULL = 4  # groups a multiprocessor up to which k is split
+_BANDED = 1024  # tiles of 128 x 128 from which neighbouring groups had better share both operands
+
+# warps down and across, blocks of 16 rows and columns of a warp
+_SIDES = (
+    *((2, 2, 1, 1), (1, 4, 1, 1), (4, 1, 1, 1), (1, 3, 1, 1), (3, 1, 1, 1), (2, 1, 1, 1), (1, 2, 1, 1)),
+    *((2, 2, 2, 1), (2, 2, 1, 2), (2, 4, 1, 1), (4, 2, 1, 1), (2, 2, 3, 1), (2, 2, 1, 3)),
+    *((2, 2, 2, 2), (4, 2, 1, 2), (2, 4, 2, 1), (4, 1, 2, 2), (1, 4, 2, 2), (4, 2, 2, 2), (2, 4, 2, 2)),
+    *((2, 2, 4, 2), (2, 2, 2, 4), (2, 2, 3, 2), (2, 2, 2, 3), (4, 2, 2, 3), (2, 4, 3, 2), (3, 2, 2, 3), (3, 1, 1, 3), (1, 3, 3, 1)),
+    *((4, 2, 2, 4), (2, 4, 4, 2), (1, 4, 4, 1), (4, 1, 1, 4), (1, 4, 3, 1), (4, 1, 1, 3)),
+)
+
+
+def point(problem: Problem, device: DeviceInfo, batch: int) -> Engine | None:
+    """The point for a device with a copy engine and matrix units of float64, where the estimate expects less time than the gpu form's."""
+    if batch > 1 or not _fits(problem, device):
+        return None
+    took, found = _ranked(problem, device, 1)[0]
+    other = gpu.expected(problem, device)
+    return found if other is None or _SURE * took < other else None
+
+
+def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Engine]:
+    """Points that the estimate ranks high, no two of one tile that share k alike."""
+    if not _fits(problem, device):
+        return
+    ranked = _ranked(problem, device, 16 * count)
+    seen: set[tuple[int, ...]] = set()
+    for took, found in ranked:
+        kind = (found.rows, found.columns, found.SPLIT_K, found.CLUSTER)
+        if took <= _NEAR * ranked[0][0] and kind not in seen and len(seen) < count:
+            seen.add(kind)
+            yield found
+
+
+def _fits(problem: Problem, device: DeviceInfo) -> bool:
+    known = device.can.tensor_maps and matrix_units(device)
+    return known and plain(problem) and problem.dtype == "float64" and min(problem.sizes.values()) > 0 and maps_of(problem) == 1
+
+
+def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[float, Engine]]:
+    """The points of least estimates, with these."""
+    points, columns = _table(local_limit(device), clusters(device), device.can.ordered_groups)
+    shape = estimate.shape_of(problem, device)
+    sensible = _sensible(shape, columns)
+    took = np.where(sensible, estimate.microseconds(shape, columns, costs.of(device.can.language)), np.inf)
+    first = np.argsort(took, kind="stable")[:count]
+    banded = -(-problem.sizes["m"] // 128) * -(-problem.sizes["n"] // 128) >= _BANDED
+    return [(float(took[one]), replace(points[one], RASTER=8) if banded else points[one]) for one in first if np.isfinite(took[one])]
+
+
+def _sensible(shape: estimate.Shape, v: estimate.Columns) -> np.ndarray:
+    """Which points suit the sizes: k is split as far as there are multiprocessors for it, and each group has a part of it."""
+    tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
+    chunk = -(-(-(-shape.k // v.split)) // v.deep) * v.deep
+    shared = (v.split == 1) | ((v.split * tiles <= _FULL * shape.units) & (v.split * _STEPS <= shape.k) & (-(-shape.k // chunk) == v.split))
+    teams = (v.teams == 1) | (tiles <= 2 * shape.units)
+    stays = ~v.stays | (tiles > v.resident * shape.units)
+    return np.asarray(shared & teams & stays)
+
+
+@lru_cache(maxsize=8)
+def _table(limit: int, clustered: bool, joined: bool) -> tuple[tuple[Engine, ...], estimate.Columns]:
+    """Every point that fits a multiprocessor with so many bytes of local memory, and the same as columns."""
+    points = [way for one in _points(limit) for way in _ways(one, clustered, joined)]
+    return tuple(points), estimate.columns_of(points, limit)
+
+
+def _points(limit: int) -> Iterator[Engine]:
+    """Points with k undivided."""
+    for down, across, trr, tcr in _SIDES:
+        for parts in (1, 2):
+            for steps, stages in ((16, 4), (16, 6), (32, 3), (32, 4)):
+                for copier in (True, False):
+                    one = Engine(TBR=down, TBC=across, TRR=trr, TCR=tcr, KB=steps, STAGES=stages, COPIER=copier, KG=parts)
+                    one = replace(one, DOUBLE=2 if trr * tcr <= 4 else 1)
+                    spills = one.warps + copier > 8 and trr * tcr > 4
+                    if one.warps > 8 or stages % parts or stages < 2 * parts or one.local_bytes(8) > limit or spills:
+                        continue
+                    yield one
+                    if copier and parts == 1:
+                        yield replace(one, GROUPS=estimate.resident(one, limit))
+
+
+def _ways(one: Engine, clustered: bool, joined: bool) -> Iterator[Engine]:
+    """The ways to share k."""
+    yield one
+    for split in _SPLITS if one.GROUPS == 0 else ():
+        shared = replace(one, SPLIT_K=split)
+        alone = 8 * one.rows * one.columns * split
+        yield replace(shared, JOIN=True) if joined and alone <= JOINED else shared
+        for cluster in (2, 4, 8) if clustered else ():
+            if split == cluster or (joined and cluster >= 4 and split % cluster == 0 and 12 <= split):
+                yield replace(shared, CLUSTER=cluster, JOIN=split > cluster)
