@@ -14,21 +14,21 @@ FILE = Path(__file__).with_name("costs.json")
 
 @dataclass(frozen=True)
 class Costs:
-    """The constants of the estimate for one compiler.
+    """The constants of the estimate for one compiler and element type.
 
     Microseconds: ``launch``; ``fill`` of a round of groups, until the first of them multiply and after the last; ``wait`` for a stage from
     memory; ``gather`` until a cluster's groups have met, ``arrive`` until a tile's last group knows that it is, ``add`` for the launch that
     adds. Megabytes a microsecond: ``cached`` and ``read`` of all groups, ``stored`` of C, ``added``; of one group ``first`` of the stages
     before it multiplies, ``exchanged`` of the parts of a group, ``gathered`` of a cluster's, ``alone`` of what its four warps read of
     others. ``rates``: the part of the units' multiply-adds that many warps reach, for operands NN or TT, TN, NT. ``warps``: how many idle
-    ones halve that. ``loaded``: cycles of a multiprocessor's local memory for 128 bytes that warps load from it.
+    ones halve that. ``loaded``: cycles of a multiprocessor for 16 bytes that each work-item of a warp loads from local memory.
     """
 
     launch: float
     fill: float
     first: float
     wait: float
-    rates: tuple[float, float, float]
+    rates: tuple[float, ...]
     warps: float
     loaded: float
     cached: float
@@ -44,12 +44,12 @@ class Costs:
 
 
 @cache
-def known() -> dict[str, Costs]:
-    """The constants by the compiler's language."""
-    return {name: msgspec.convert(one, Costs) for name, one in msgspec.json.decode(FILE.read_bytes())["costs"].items()}
+def known() -> dict[str, dict[str, Costs]]:
+    """The constants by the compiler's language and the element type."""
+    return msgspec.convert(msgspec.json.decode(FILE.read_bytes())["costs"], dict[str, dict[str, Costs]])
 
 
-def of(language: str) -> Costs:
+def of(language: str, dtype: str) -> Costs:
     """The constants for a compiler, of another one where there are none."""
     found = known()
-    return found.get(language) or next(iter(found.values()))
+    return found.get(language, {}).get(dtype) or next(by[dtype] for by in found.values() if dtype in by)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from portatile.workloads.gemm.forms.engine import costs, estimate
 from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
 from portatile.workloads.gemm.forms.gpu import default as gpu
 from portatile.workloads.gemm.reals import plain
+from portatile.workloads.gemm.storage import k_fast
 
 _SURE = 1.03  # times its estimate: what the gpu form's must be, for it to be the default
 _NEAR = 1.3  # times the least estimate, up to which a point may be the fastest
@@ -22,14 +24,21 @@ _STEPS = 64  # of k for each group that shares it, at least
 _FULL = 4  # groups a multiprocessor up to which k is split
 _BANDED = 1024  # tiles of 128 x 128 from which neighbouring groups had better share both operands
 
-# warps down and across, blocks of 16 rows and columns of a warp
-_SIDES = (
-    *((2, 2, 1, 1), (1, 4, 1, 1), (4, 1, 1, 1), (1, 3, 1, 1), (3, 1, 1, 1), (2, 1, 1, 1), (1, 2, 1, 1)),
-    *((2, 2, 2, 1), (2, 2, 1, 2), (2, 4, 1, 1), (4, 2, 1, 1), (2, 2, 3, 1), (2, 2, 1, 3)),
-    *((2, 2, 2, 2), (4, 2, 1, 2), (2, 4, 2, 1), (4, 1, 2, 2), (1, 4, 2, 2), (4, 2, 2, 2), (2, 4, 2, 2)),
-    *((2, 2, 4, 2), (2, 2, 2, 4), (2, 2, 3, 2), (2, 2, 2, 3), (4, 2, 2, 3), (2, 4, 3, 2), (3, 2, 2, 3), (3, 1, 1, 3), (1, 3, 3, 1)),
-    *((4, 2, 2, 4), (2, 4, 4, 2), (1, 4, 4, 1), (4, 1, 1, 4), (1, 4, 3, 1), (4, 1, 1, 3)),
-)
+_SIDES = {
+    8: (
+        *((2, 2, 1, 1), (1, 4, 1, 1), (4, 1, 1, 1), (1, 3, 1, 1), (3, 1, 1, 1), (2, 1, 1, 1), (1, 2, 1, 1)),
+        *((2, 2, 2, 1), (2, 2, 1, 2), (2, 4, 1, 1), (4, 2, 1, 1), (2, 2, 3, 1), (2, 2, 1, 3)),
+        *((2, 2, 2, 2), (4, 2, 1, 2), (2, 4, 2, 1), (4, 1, 2, 2), (1, 4, 2, 2), (4, 2, 2, 2), (2, 4, 2, 2)),
+        *((2, 2, 4, 2), (2, 2, 2, 4), (2, 2, 3, 2), (2, 2, 2, 3), (4, 2, 2, 3), (2, 4, 3, 2), (3, 2, 2, 3), (3, 1, 1, 3), (1, 3, 3, 1)),
+        *((4, 2, 2, 4), (2, 4, 4, 2), (1, 4, 4, 1), (4, 1, 1, 4), (1, 4, 3, 1), (4, 1, 1, 3)),
+    ),
+    4: (
+        *((2, 2, 2, 2), (1, 2, 2, 2), (2, 1, 2, 2), (4, 1, 2, 2), (1, 4, 2, 2), (3, 1, 2, 2), (1, 3, 2, 2), (4, 2, 2, 2), (2, 4, 2, 2)),
+        *((2, 2, 4, 2), (2, 2, 2, 4), (1, 2, 4, 2), (2, 1, 2, 4), (1, 1, 4, 2), (1, 1, 2, 4), (1, 4, 4, 2), (4, 1, 2, 4), (4, 2, 4, 2)),
+        *((2, 4, 2, 4), (2, 2, 4, 4), (1, 2, 4, 4), (2, 1, 4, 4), (2, 2, 6, 2), (1, 3, 6, 2), (3, 2, 2, 4), (4, 2, 4, 4), (2, 4, 4, 4)),
+    ),
+}
+"""By the bytes of an element: warps down and across, and blocks of 16 rows and columns of a warp."""
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Engine | None:
@@ -56,15 +65,22 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Eng
 
 def _fits(problem: Problem, device: DeviceInfo) -> bool:
     known = device.can.tensor_maps and matrix_units(device)
-    return known and plain(problem) and problem.dtype == "float64" and min(problem.sizes.values()) > 0 and maps_of(problem) == 1
+    return known and plain(problem) and min(problem.sizes.values()) > 0 and _multiplied(problem) and maps_of(problem) > 0
+
+
+def _multiplied(problem: Problem) -> bool:
+    """Whether the form multiplies such operands."""
+    both_slow = not k_fast(problem, "a") and not k_fast(problem, "b")
+    return problem.dtype == "float64" or (problem.dtype == "float32" and both_slow)
 
 
 def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[float, Engine]]:
     """The points of least estimates, with these."""
-    points, columns = _table(local_limit(device), clusters(device), device.can.ordered_groups)
+    kind = _Kind(local_limit(device), clusters(device), device.can.ordered_groups, problem.itemsize, maps_of(problem))
+    points, columns = _table(kind)
     shape = estimate.shape_of(problem, device)
     sensible = _sensible(shape, columns)
-    took = np.where(sensible, estimate.microseconds(shape, columns, costs.of(device.can.language)), np.inf)
+    took = np.where(sensible, estimate.microseconds(shape, columns, costs.of(device.can.language, problem.dtype)), np.inf)
     first = np.argsort(took, kind="stable")[:count]
     banded = -(-problem.sizes["m"] // 128) * -(-problem.sizes["n"] // 128) >= _BANDED
     return [(float(took[one]), replace(points[one], RASTER=8) if banded else points[one]) for one in first if np.isfinite(took[one])]
@@ -80,36 +96,48 @@ def _sensible(shape: estimate.Shape, v: estimate.Columns) -> np.ndarray:
     return np.asarray(shared & teams & stays)
 
 
-@lru_cache(maxsize=8)
-def _table(limit: int, clustered: bool, joined: bool) -> tuple[tuple[Engine, ...], estimate.Columns]:
-    """Every point that fits a multiprocessor with so many bytes of local memory, and the same as columns."""
-    points = [way for one in _points(limit) for way in _ways(one, clustered, joined)]
-    return tuple(points), estimate.columns_of(points, limit)
+@dataclass(frozen=True)
+class _Kind:
+    """What problems have in common whose points are the same: bytes of a multiprocessor's local memory, whether there are clusters and groups
+    that know when they are the last, the bytes of an element, and the maps of an operand.
+    """
+
+    limit: int
+    clustered: bool
+    joined: bool
+    itemsize: int
+    maps: int
 
 
-def _points(limit: int) -> Iterator[Engine]:
+@lru_cache(maxsize=16)
+def _table(kind: _Kind) -> tuple[tuple[Engine, ...], estimate.Columns]:
+    """Every point that fits a multiprocessor, and the same as columns."""
+    points = [way for one in _points(kind) for way in _ways(one, kind)]
+    return tuple(points), estimate.columns_of(points, kind.itemsize, kind.limit)
+
+
+def _points(kind: _Kind) -> Iterator[Engine]:
     """Points with k undivided."""
-    for down, across, trr, tcr in _SIDES:
-        for parts in (1, 2):
-            for steps, stages in ((16, 4), (16, 6), (32, 3), (32, 4)):
-                for copier in (True, False):
-                    one = Engine(TBR=down, TBC=across, TRR=trr, TCR=tcr, KB=steps, STAGES=stages, COPIER=copier, KG=parts)
-                    one = replace(one, DOUBLE=2 if trr * tcr <= 4 else 1)
-                    spills = one.warps + copier > 8 and trr * tcr > 4
-                    if one.warps > 8 or stages % parts or stages < 2 * parts or one.local_bytes(8) > limit or spills:
-                        continue
-                    yield one
-                    if copier and parts == 1:
-                        yield replace(one, GROUPS=estimate.resident(one, limit))
+    for (down, across, trr, tcr), parts, (steps, stages), copier in product(
+        _SIDES[kind.itemsize], (1, 2), ((16, 4), (16, 6), (32, 3), (32, 4)), (True, False)
+    ):
+        one = Engine(TBR=down, TBC=across, TRR=trr, TCR=tcr, KB=steps, STAGES=stages, COPIER=copier, KG=parts)
+        one = replace(one, DOUBLE=2 if trr * tcr <= 4 else 1)
+        spills = one.warps + copier > 8 and trr * tcr * kind.itemsize > 32
+        fits = stages % parts == 0 and stages >= 2 * parts and steps >= 8 * kind.maps and one.local_bytes(kind.itemsize) <= kind.limit
+        if one.warps <= 8 and fits and not spills:
+            yield one
+            if copier and parts == 1:
+                yield replace(one, GROUPS=estimate.resident(one, kind.limit, kind.itemsize))
 
 
-def _ways(one: Engine, clustered: bool, joined: bool) -> Iterator[Engine]:
+def _ways(one: Engine, kind: _Kind) -> Iterator[Engine]:
     """The ways to share k."""
     yield one
     for split in _SPLITS if one.GROUPS == 0 else ():
         shared = replace(one, SPLIT_K=split)
-        alone = 8 * one.rows * one.columns * split
-        yield replace(shared, JOIN=True) if joined and alone <= JOINED else shared
-        for cluster in (2, 4, 8) if clustered else ():
-            if split == cluster or (joined and cluster >= 4 and split % cluster == 0 and 12 <= split):
+        alone = kind.itemsize * one.rows * one.columns * split
+        yield replace(shared, JOIN=True) if kind.joined and alone <= JOINED else shared
+        for cluster in (2, 4, 8) if kind.clustered else ():
+            if split == cluster or (kind.joined and cluster >= 4 and split % cluster == 0 and split >= 12):
                 yield replace(shared, CLUSTER=cluster, JOIN=split > cluster)
