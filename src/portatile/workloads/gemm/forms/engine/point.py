@@ -16,6 +16,7 @@ from portatile.workloads.gemm.storage import k_fast
 
 _LINE = 16  # elements of a line of 128 bytes that the copy engine exchanges chunks of
 _ALIGNMENT = 1024  # of the tiles, which local memory need not have
+_TILES = "((m + 16 * TBR * TRR - 1) // (16 * TBR * TRR) * ((n + 16 * TBC * TCR - 1) // (16 * TBC * TCR)))"
 _WHOLE = 16  # bytes to which what the copy engine begins with is aligned
 _LINES = 8  # of a box after which chunks are exchanged as before
 _WORD = 4  # bytes of what tensor maps take for elements
@@ -82,6 +83,7 @@ class Engine(Point):
         (0, 1, 2, 3),
         "Groups on a multiprocessor that go from tile to tile; 0: a group for each tile.",
         must={"groups that share a tile's k have no other tile": "GROUPS == 0 or SPLIT_K == 1"},
+        tried=(f"GROUPS == 0 or {_TILES} > GROUPS * compute_units",),
     )
     SPLIT_K: int = parameter(
         1,
