@@ -105,7 +105,9 @@ def main() -> None:
                 found.setdefault(language, {})[dtype] = result = fitted(timed, start)
                 for said, known in (("before", start), ("fitted", result)):
                     lost = chosen(timed, known)
-                    print(f"{language} {dtype}: {len(timed)} shapes, chosen over fastest {said}: mean {fmean(lost):.3f}, most {max(lost):.2f}")
+                    print(
+                        f"{language} {dtype}: {len(timed)} shapes, chosen over fastest {said}: mean {fmean(lost):.3f}, most {max(lost):.2f}"
+                    )
     made = {
         "command": f"bench/fit_engine.py {' '.join(path.name for path in paths)}",
         "results": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},

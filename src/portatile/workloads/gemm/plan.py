@@ -134,7 +134,7 @@ class _Steps:
         self.parts = self.passes.parts
         self.cluster = point.gathered  # groups that add up what they share by themselves
         self.shared = ceil_div(self.parts, self.cluster)  # groups or clusters that leave their sums to others
-        self.split = point.SPLIT_K > self.cluster
+        self.split = self.cluster < point.SPLIT_K
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument

@@ -83,14 +83,15 @@ def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[floa
     took = np.where(sensible, estimate.microseconds(shape, columns, costs.of(device.can.language, problem.dtype)), np.inf)
     first = np.argsort(took, kind="stable")[:count]
     banded = -(-problem.sizes["m"] // 128) * -(-problem.sizes["n"] // 128) >= _BANDED
-    return [(float(took[one]), replace(points[one], RASTER=8) if banded else points[one]) for one in first if np.isfinite(took[one])]
+    found = [(float(took[one]), points[one]) for one in first if np.isfinite(took[one])]
+    return [(us, replace(one, RASTER=8)) for us, one in found] if banded else found
 
 
 def _sensible(shape: estimate.Shape, v: estimate.Columns) -> np.ndarray:
     """Which points suit the sizes: k is split as far as there are multiprocessors for it, and each group has a part of it."""
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
-    chunk = -(-(-(-shape.k // v.split)) // v.deep) * v.deep
-    shared = (v.split == 1) | ((v.split * tiles <= _FULL * shape.units) & (v.split * _STEPS <= shape.k) & (-(-shape.k // chunk) == v.split))
+    least = (v.split * _STEPS <= shape.k) & (estimate.parts(shape, v) == v.split)
+    shared = (v.split == 1) | ((v.split * tiles <= _FULL * shape.units) & least)
     teams = (v.teams == 1) | (tiles <= 2 * shape.units)
     stays = ~v.stays | (tiles > v.resident * shape.units)
     return np.asarray(shared & teams & stays)
@@ -98,8 +99,8 @@ def _sensible(shape: estimate.Shape, v: estimate.Columns) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What problems have in common whose points are the same: bytes of a multiprocessor's local memory, whether there are clusters and groups
-    that know when they are the last, the bytes of an element, and the maps of an operand.
+    """What problems have in common whose points are the same: bytes of a multiprocessor's local memory, whether there are clusters, and
+    groups that know when they are the last, the bytes of an element, and the maps of an operand.
     """
 
     limit: int

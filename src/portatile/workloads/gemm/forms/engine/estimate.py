@@ -29,7 +29,7 @@ Numbers = NDArray[Any]
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a problem or, as columns, of many; ``kind``: 0 for NN and TT, 1 for TN, 2 for NT, of float32 0; ``units``: multiprocessors."""
+    """The sizes of a problem; ``kind``: 0 for NN and TT, 1 for TN, 2 for NT, of float32 0; ``units``: multiprocessors."""
 
     m: Any
     n: Any
@@ -41,7 +41,7 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Points as columns of numbers. ``resident`` groups of one are on a multiprocessor at a time; ``loads``: of 16 bytes for each work-item
+    """Points as columns of numbers. ``resident`` groups of one are on a multiprocessor at a time; ``loads``: of 16 bytes for each item
     that all warps do for a step of k.
     """
 
@@ -98,14 +98,24 @@ def _loads(point: Engine, itemsize: int) -> float:
     return (point.TRR + point.TCR) / 4 if itemsize == 8 else point.TRR / 2 + point.TCR
 
 
+def _chunk(shape: Shape, v: Columns) -> Numbers:
+    """Steps of k of a group, whole stages."""
+    share = -(-shape.k // v.split)
+    return np.asarray(-(-share // v.deep) * v.deep)
+
+
+def parts(shape: Shape, v: Columns) -> Numbers:
+    """The groups that have steps of a tile's k."""
+    return np.asarray(-(-shape.k // _chunk(shape, v)))
+
+
 def microseconds(shape: Shape, v: Columns, costs: Costs) -> Numbers:
     """The estimate for each point."""
     units = np.where(v.cluster >= _FOUR, max(shape.units - shape.units % _PART, 1), shape.units)
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
-    chunk = -(-(-(-shape.k // v.split)) // v.deep) * v.deep
-    parts = -(-shape.k // chunk)
+    chunk, count = _chunk(shape, v), parts(shape, v)
     area = v.rows * v.columns
-    each = -(-(tiles * parts) // units)  # groups of a multiprocessor
+    each = -(-(tiles * count) // units)  # groups of a multiprocessor
     products = area / (_PRODUCTS * np.array(costs.rates)[shape.kind])
     power, size = _ISSUED[shape.itemsize], 1e-6 * shape.itemsize
     step = (products**power + (v.loads * costs.loaded / _CLOCK) ** power) ** (1 / power)
@@ -118,15 +128,15 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Numbers:
         return np.where(count > 0, ((many * step * chunk / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT), 0.0)
 
     rounds, rest = each // v.resident, each % v.resident
-    copied = size * tiles * parts * (v.rows + v.columns) * chunk / costs.cached
+    copied = size * tiles * count * (v.rows + v.columns) * chunk / costs.cached
     read = size * (shape.m + shape.n) * shape.k / costs.read
     filled = costs.fill + size * (v.rows + v.columns) * np.minimum(v.deep * v.stages, chunk) / costs.first
     c = size * shape.m * shape.n
-    shared = -(-parts // v.cluster)
+    shared = -(-count // v.cluster)
     took = costs.launch + filled * np.where(v.stays, 1, rounds + (rest > 0))
     took = took + np.maximum(np.maximum(rounds * busy(v.resident) + busy(rest), copied), read) + c * shared / costs.stored
     took += size * area * (v.teams - 1) / costs.exchanged * np.minimum(each, 2)
     alone = costs.arrive + size * area * shared / v.cluster / (costs.alone * np.sqrt(v.warps / v.teams / _FOUR))
     gathered = np.where(v.cluster > 1, costs.gather + size * area * (v.cluster - 1) / v.cluster / costs.gathered, 0.0)
-    launched = costs.add + c * (parts + 1) / costs.added
+    launched = costs.add + c * (count + 1) / costs.added
     return np.asarray(took + gathered + np.where(shared == 1, 0.0, np.where(v.join, alone, launched)))

@@ -48,7 +48,11 @@ class Engine(Point):
         1,
         (1, 2, 3, 4, 5, 6, 8),
         "Blocks of 16 columns of a warp.",
-        must={"sums must fit registers": "TRR * TCR * itemsize <= 64", "warps have pairs of blocks of float32": "itemsize == 8 or TRR % 2 == TCR % 2 == 0", "a box has at most 256 rows": "TBR * TRR <= 16 and TBC * TCR <= 16"},
+        must={
+            "sums must fit registers": "TRR * TCR * itemsize <= 64",
+            "warps have pairs of blocks of float32": "itemsize == 8 or TRR % 2 == TCR % 2 == 0",
+            "a box has at most 256 rows": "TBR * TRR <= 16 and TBC * TCR <= 16",
+        },
     )
     KB: int = parameter(1, (16, 32), "Steps of k in a stage of local memory.", must={"KB must be 16, 32 or 64": "KB in (16, 32, 64)"})
     STAGES: int = parameter(
@@ -108,7 +112,9 @@ class Engine(Point):
         },
         tried=("CLUSTER == 1 or clusters",),
     )
-    RASTER: int = parameter(1, (1, 8), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",))
+    RASTER: int = parameter(
+        1, (1, 8), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",)
+    )
 
     @property
     def rows(self) -> int:
@@ -196,9 +202,7 @@ class Engine(Point):
                 columns, rows, high = problem.sizes["k"], problem.sizes[across], tile
                 if not k_fast(problem, name):
                     columns, rows, high = rows, max(-(-(columns - part) // parts), 1), self.KB // parts
-                form = TensorMap(
-                    _WORD, words * columns + shift, rows, parts * pitch * size, 128 // _WORD, high, at - shift * _WORD, 0, 0
-                )
+                form = TensorMap(_WORD, words * columns + shift, rows, parts * pitch * size, 128 // _WORD, high, at - shift * _WORD, 0, 0)
                 made.append(Arg(place.buffer, "tensor_map", role, map=form))
         return tuple(made)
 
@@ -208,7 +212,9 @@ class Engine(Point):
             raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}, which the engine form needs")
         parts = maps_of(problem)
         if parts == 0 or self.KB // parts < _LINES:
-            raise ArgumentError("gemm: the engine form needs rows of A and B that are aligned to 16 bytes, or some of them; take another form")
+            raise ArgumentError(
+                "gemm: the engine form needs rows of A and B that are aligned to 16 bytes, or some of them; take another form"
+            )
         if self.CLUSTER > 1 and not device.can.clusters:
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
         m, n = problem.sizes["m"], problem.sizes["n"]
@@ -229,7 +235,7 @@ class Engine(Point):
 
 
 def maps_of(problem: Problem) -> int:
-    """The tensor maps by which the copy engine can bring A, or B, as it lies: one where rows, and where they begin, are aligned to 16 bytes;
+    """The tensor maps by which the copy engine can bring A, or B, as it lies: one where rows and their beginnings are aligned to 16 bytes;
     two or four where all second or fourth rows begin alike within 16 bytes, and both operands have k slow; 0 where it cannot.
     """
     size = problem.itemsize
