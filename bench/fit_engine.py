@@ -30,7 +30,7 @@ from portatile.workloads.gemm.forms.gpu import timings
 
 _POWER = 2.0  # a timing weighs the best one's share of it to this power
 _SOFT = 0.1  # of a logarithm: what is misjudged by more counts by its size
-_HELD = 0.05  # how much a factor e of a constant away from its start weighs beside a misjudged timing
+_HELD = 0.05, 1.0  # how much a factor e of a constant, of a rate away from its start weighs beside a misjudged timing
 _NAMES = tuple(name for name in costs.Costs.__dataclass_fields__ if name != "rates")
 
 
@@ -63,13 +63,16 @@ def cases(files: Sequence[timings.Timings], dtype: str, language: str) -> list[C
 def fitted(timed: Sequence[Case], start: costs.Costs) -> costs.Costs:
     """The constants that fit best, from ``start`` on."""
     first = _logs(start)
+    hold = np.where(np.arange(len(first)) < len(_NAMES), *_HELD)
 
     def misses(logs: np.ndarray) -> np.ndarray:
         now = _costs(logs, start)
         judged = [(case.took.min() / case.took) ** _POWER * _missed(case, now) for case in timed]
-        return np.concatenate([*judged, _HELD * (logs - first)])
+        return np.concatenate([*judged, hold * (logs - first)])
 
-    return _costs(least_squares(misses, first, loss="soft_l1", f_scale=_SOFT, max_nfev=60).x, start)
+    most = np.where(np.arange(len(first)) < len(_NAMES), np.inf, 0.0)  # no rate is above 1
+    bounds = np.full(len(first), -np.inf), most
+    return _costs(least_squares(misses, np.minimum(first, most - 1e-6), bounds=bounds, loss="soft_l1", f_scale=_SOFT, max_nfev=60).x, start)
 
 
 def chosen(timed: Sequence[Case], known: costs.Costs) -> list[float]:

@@ -15,11 +15,12 @@ from portatile.workloads.gemm.forms.engine import costs, estimate
 from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
 from portatile.workloads.gemm.forms.gpu import default as gpu
 from portatile.workloads.gemm.reals import plain
-from portatile.workloads.gemm.storage import k_fast
 
 _SURE = 1.03  # times its estimate: what the gpu form's must be, for it to be the default
+_TIMED = 200.0  # microseconds up to which there were timings of the form: longer products are its own only when they were timed
 _NEAR = 1.3  # times the least estimate, up to which a point may be the fastest
-_SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
+_SPLITS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48)
+_SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48)}  # by the groups of a cluster, those of several clusters that share a tile's k
 _STEPS = 64  # of k for each group that shares it, at least
 _FULL = 4  # groups a multiprocessor up to which k is split
 _BANDED = 1024  # tiles of 128 x 128 from which neighbouring groups had better share both operands
@@ -47,7 +48,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Engine | None:
         return None
     took, found = _ranked(problem, device, 1)[0]
     other = gpu.expected(problem, device)
-    return found if other is None or _SURE * took < other else None
+    return found if other is None or _SURE * took < other < _TIMED else None
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Engine]:
@@ -64,27 +65,24 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Eng
 
 
 def _fits(problem: Problem, device: DeviceInfo) -> bool:
-    known = device.can.tensor_maps and matrix_units(device)
+    known = device.can.tensor_maps and matrix_units(device) and device.can.language in costs.known()
     return known and plain(problem) and min(problem.sizes.values()) > 0 and _multiplied(problem) and maps_of(problem) > 0
 
 
 def _multiplied(problem: Problem) -> bool:
     """Whether the form multiplies such operands."""
-    both_slow = not k_fast(problem, "a") and not k_fast(problem, "b")
-    return problem.dtype == "float64" or (problem.dtype == "float32" and both_slow)
+    return problem.dtype == "float64"
 
 
 def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[float, Engine]]:
     """The points of least estimates, with these."""
     kind = _Kind(local_limit(device), clusters(device), device.can.ordered_groups, problem.itemsize, maps_of(problem))
-    points, columns = _table(kind)
-    shape = estimate.shape_of(problem, device)
-    sensible = _sensible(shape, columns)
-    took = np.where(sensible, estimate.microseconds(shape, columns, costs.of(device.can.language, problem.dtype)), np.inf)
-    first = np.argsort(took, kind="stable")[:count]
+    table, shape = _table(kind), estimate.shape_of(problem, device)
+    took = estimate.microseconds(shape, table.columns, costs.of(device.can.language, problem.dtype))
+    took = np.where(_sensible(shape, table.columns), took, np.inf)
+    best = [int(one) for one in np.argsort(took, kind="stable")[:count] if np.isfinite(took[one])]
     banded = -(-problem.sizes["m"] // 128) * -(-problem.sizes["n"] // 128) >= _BANDED
-    found = [(float(took[one]), points[one]) for one in first if np.isfinite(took[one])]
-    return [(us, replace(one, RASTER=8)) for us, one in found] if banded else found
+    return [(float(took[one]), replace(table.point(one), RASTER=8 if banded else 1)) for one in best]
 
 
 def _sensible(shape: estimate.Shape, v: estimate.Columns) -> np.ndarray:
@@ -110,20 +108,39 @@ class _Kind:
     maps: int
 
 
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Points of problems of one kind as columns: each is one of ``whole``, by its place in ``base``, with its column's sharing of k."""
+
+    whole: tuple[Engine, ...]
+    base: np.ndarray
+    columns: estimate.Columns
+
+    def point(self, which: int) -> Engine:
+        """One of them."""
+        split, cluster = int(self.columns.split[which]), int(self.columns.cluster[which])
+        return replace(self.whole[self.base[which]], SPLIT_K=split, JOIN=bool(self.columns.join[which]), CLUSTER=cluster)
+
+
 @lru_cache(maxsize=16)
-def _table(kind: _Kind) -> tuple[tuple[Engine, ...], estimate.Columns]:
-    """Every point that fits a multiprocessor, and the same as columns."""
-    points = [way for one in _points(kind) for way in _ways(one, kind)]
-    return tuple(points), estimate.columns_of(points, kind.itemsize, kind.limit)
+def _table(kind: _Kind) -> _Table:
+    """Every point that fits a multiprocessor."""
+    whole = tuple(_points(kind))
+    ways = [(place, *way) for place, one in enumerate(whole) for way in _ways(one, kind)]
+    base, split, join, cluster = (np.array(column) for column in zip(*ways, strict=True))
+    columns = estimate.columns_of(whole, kind.itemsize, kind.limit).take(base)
+    return _Table(whole, base, replace(columns, split=split, join=join, cluster=cluster))
 
 
 def _points(kind: _Kind) -> Iterator[Engine]:
     """Points with k undivided."""
     for (down, across, trr, tcr), parts, (steps, stages), copier in product(
-        _SIDES[kind.itemsize], (1, 2), ((16, 4), (16, 6), (32, 3), (32, 4)), (True, False)
+        _SIDES[kind.itemsize], (1, 2), ((16, 4), (32, 3), (32, 4)), (True, False)
     ):
         one = Engine(TBR=down, TBC=across, TRR=trr, TCR=tcr, KB=steps, STAGES=stages, COPIER=copier, KG=parts)
         one = replace(one, DOUBLE=2 if trr * tcr <= 4 else 1)
+        if not copier and (parts > 1 or stages * steps > 96):
+            continue  # its warps would ask for twice as many stages in the same time
         spills = one.warps + copier > 8 and trr * tcr * kind.itemsize > 32
         fits = stages % parts == 0 and stages >= 2 * parts and steps >= 8 * kind.maps and one.local_bytes(kind.itemsize) <= kind.limit
         if one.warps <= 8 and fits and not spills:
@@ -132,13 +149,11 @@ def _points(kind: _Kind) -> Iterator[Engine]:
                 yield replace(one, GROUPS=estimate.resident(one, kind.limit, kind.itemsize))
 
 
-def _ways(one: Engine, kind: _Kind) -> Iterator[Engine]:
-    """The ways to share k."""
-    yield one
+def _ways(one: Engine, kind: _Kind) -> Iterator[tuple[int, bool, int]]:
+    """The ways to share k, as SPLIT_K, JOIN and CLUSTER."""
+    yield (1, False, 1)
     for split in _SPLITS if one.GROUPS == 0 else ():
-        shared = replace(one, SPLIT_K=split)
-        alone = kind.itemsize * one.rows * one.columns * split
-        yield replace(shared, JOIN=True) if kind.joined and alone <= JOINED else shared
+        yield (split, kind.joined and kind.itemsize * one.rows * one.columns * split <= JOINED, 1)
         for cluster in (2, 4, 8) if kind.clustered else ():
-            if split == cluster or (kind.joined and cluster >= 4 and split % cluster == 0 and split >= 12):
-                yield replace(shared, CLUSTER=cluster, JOIN=split > cluster)
+            if split == cluster or (kind.joined and split in _SHARED.get(cluster, ())):
+                yield (split, split > cluster, cluster)

@@ -54,6 +54,7 @@ class Columns:
     resident: Numbers
     loads: Numbers
     stays: Numbers
+    copier: Numbers
     split: Numbers
     join: Numbers
     cluster: Numbers
@@ -86,7 +87,7 @@ def columns_of(points: Sequence[Engine], itemsize: int, limit: int = 227 << 10) 
     rows = [
         (
             *(p.rows, p.columns, p.KB, p.STAGES, p.warps, p.KG, p.GROUPS or resident(p, limit, itemsize)),
-            *(p.TBR * p.TBC * _loads(p, itemsize), p.GROUPS > 0, p.SPLIT_K, p.JOIN, p.CLUSTER),
+            *(p.TBR * p.TBC * _loads(p, itemsize), p.GROUPS > 0, p.COPIER, p.SPLIT_K, p.JOIN, p.CLUSTER),
         )
         for p in points
     ]
@@ -119,13 +120,14 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Numbers:
     products = area / (_PRODUCTS * np.array(costs.rates)[shape.kind])
     power, size = _ISSUED[shape.itemsize], 1e-6 * shape.itemsize
     step = (products**power + (v.loads * costs.loaded / _CLOCK) ** power) ** (1 / power)
+    turns = np.where(v.copier, costs.turn, costs.asked) * chunk / v.deep / v.teams
     wait = costs.wait * chunk / v.deep / np.maximum(v.stages - 1, 1)
 
     def busy(count: Numbers) -> Numbers:
         """A round of ``count`` groups on a multiprocessor."""
         many = np.maximum(count, 1)
         reached = many * v.warps / (many * v.warps + costs.warps)
-        return np.where(count > 0, ((many * step * chunk / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT), 0.0)
+        return np.where(count > 0, ((many * step * chunk / reached + turns) ** _SOFT + wait**_SOFT) ** (1 / _SOFT), 0.0)
 
     rounds, rest = each // v.resident, each % v.resident
     copied = size * tiles * count * (v.rows + v.columns) * chunk / costs.cached

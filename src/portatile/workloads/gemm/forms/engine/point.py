@@ -77,7 +77,7 @@ class Engine(Point):
     )
     KG: int = parameter(
         1,
-        (1, 2, 4),
+        (1, 2),
         "Parts of a work-group, which take the stages by turns and add their sums in the end.",
         must={"parts add up in the local memory of stages: with groups for each tile": "KG == 1 or GROUPS == 0"},
         tried=("KG == 1 or tiles <= 2 * compute_units",),
