@@ -119,7 +119,8 @@ class _Table:
     def point(self, which: int) -> Engine:
         """One of them."""
         split, cluster = int(self.columns.split[which]), int(self.columns.cluster[which])
-        return replace(self.whole[self.base[which]], SPLIT_K=split, JOIN=bool(self.columns.join[which]), CLUSTER=cluster)
+        found: Engine = replace(self.whole[self.base[which]], SPLIT_K=split, JOIN=bool(self.columns.join[which]), CLUSTER=cluster)
+        return found
 
 
 @lru_cache(maxsize=16)
