@@ -36,6 +36,7 @@ CASES: dict[str, tuple[Engine, str, str, tuple[int, int, int]]] = {
     "more blocks of a warp": (replace(DOUBLES, TRR=3, KB=32), "float64", "NT", (62, 60, 40)),
     "warps below each other": (replace(DOUBLES, TBR=2, TBC=1, TCR=3, KB=32), "float64", "TT", (62, 60, 40)),
     "every second row aligned": (DOUBLES, "float64", "TN", (31, 33, 45)),
+    "few steps of k": (DOUBLES, "float64", "TN", (31, 33, 3)),
     "float32": (FLOATS, "float32", "TN", (28, 36, 45)),
     "float32, every second row aligned": (replace(FLOATS, KB=16), "float32", "TN", (30, 34, 45)),
     "float32, every fourth row aligned": (FLOATS, "float32", "TN", (31, 35, 45)),
@@ -66,6 +67,8 @@ def test_how_many_maps_show_all_rows() -> None:
         ("NN", (63, 64, 33), 0, 0),
         ("NN", (63, 64, 34), 0, 1),
         ("NT", (63, 63, 36), 1, 1),
+        ("TN", (63, 64, 3), 0, 2),
+        ("TN", (63, 64, 1), 0, 0),
     ):
         assert maps_of(product("float32", trans, sizes)) == float32, (trans, sizes)
         assert maps_of(product("float64", trans, sizes)) == float64, (trans, sizes)

@@ -246,4 +246,5 @@ def maps_of(problem: Problem) -> int:
         return 1
     if any(k_fast(problem, name) for name in "ab"):
         return 0
-    return max(2, *(_WHOLE // gcd(_WHOLE, layout.strides[0] * size) for layout in layouts))  # 2 also for a shift alone
+    parts = max(2, *(_WHOLE // gcd(_WHOLE, layout.strides[0] * size) for layout in layouts))  # 2 also for a shift alone
+    return parts if problem.sizes["k"] >= parts else 0
