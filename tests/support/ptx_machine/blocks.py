@@ -19,7 +19,7 @@ Step = Callable[[Thread, dict[str, int]], Any]
 Block = Callable[[Thread, dict[str, int], dict[str, int]], Any]
 """Of a thread, its registers and the symbols: the statement to go on with, or what to wait for and the statement after that."""
 
-_ENDS = ("bra", "ret", "exit", "bar", "barrier", "call", "shfl", "vote", "activemask", "mma", "ldmatrix")
+_ENDS = ("bra", "ret", "exit", "bar", "barrier", "call", "shfl", "vote", "activemask", "mma", "ldmatrix", "mbarrier")
 _FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 

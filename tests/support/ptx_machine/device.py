@@ -14,7 +14,8 @@ from portatile.device.event import Event
 from portatile.device.module import Kernel, Module
 from portatile.errors import ArgumentError
 from portatile.images import ImageForm, Sampler, check_form
-from portatile.records import Binary, DeviceInfo, Resources, Size3
+from portatile.records import Binary, DeviceInfo, Resources, Size3, TensorMap
+from support.ptx_machine.bulk import map_bytes
 from support.ptx_machine.machine import Machine
 from support.ptx_machine.thread import GlobalMemory
 
@@ -204,6 +205,11 @@ class PtxDevice(Device):
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         return np.empty(nbytes, np.uint8)
+
+    def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
+        assert isinstance(memory, PtxMemory)
+        self.memory.maps.append((memory.address, form))
+        return np.void(map_bytes(len(self.memory.maps) - 1))
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         return PtxQueue(self)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.ptx_machine import steps
+from support.ptx_machine import bulk, steps
 from support.ptx_machine.blocks import Blocks, Statement
 from support.ptx_machine.instructions import compute
 from support.ptx_machine.thread import (
@@ -56,7 +56,7 @@ class Machine:
         self._constants = bytearray(64)
         self._symbols: dict[str, int] = {}
         self.functions: dict[str, _Function] = {}
-        self._load(re.sub(r"//[^\n]*", "", ptx))
+        self._load(bulk.without_scopes(re.sub(r"//[^\n]*", "", ptx)))
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], args: Sequence[bytes], dynamic_shared: int = 0) -> None:
         """Run ``kernel``; ``args`` are the bytes of its parameters."""
@@ -70,6 +70,7 @@ class Machine:
         for name, address in self._symbols.items():
             if address == -1:  # the one dynamic array stands behind the static variables
                 symbols[name] = base
+        symbols |= {name: bulk.PARAMETER * place for place, (name, _, _) in enumerate(function.parameters)}
         for z in range(grid[2]):
             for y in range(grid[1]):
                 for first in range(0, grid[0], function.cluster):
@@ -109,6 +110,12 @@ class Machine:
                 if mine and all(waiting.get(n) == "barrier" for n in mine):
                     for n in mine:
                         del waiting[n]
+                for name in {waiting[n] for n in mine if waiting.get(n, "").startswith("barrier ")}:  # of some of the threads
+                    some = [n for n in mine if waiting.get(n) == name]
+                    if len(some) == int(name.rpartition(" ")[2]):
+                        for n in some:
+                            del waiting[n]
+            waiting = {n: outcome for n, outcome in waiting.items() if outcome != "again"}
             if running and all(waiting.get(n) == "cluster" for n in running):
                 waiting.clear()
 
@@ -261,7 +268,12 @@ class Machine:
                 outcome = "cluster" if parts[2] == "wait" else None
                 return lambda thread, symbols: outcome
             case "bar" | "barrier":
+                if parts[1] == "sync" and len(operands) == 2:
+                    count = steps.reader_of(operands[1])
+                    return lambda thread, symbols: f"barrier {operands[0]} {count(thread, symbols)}"
                 return lambda thread, symbols: "barrier"
+            case "mbarrier":
+                return bulk.barrier_step(parts, operands)
             case "membar" | "fence" | "prefetch" | "griddepcontrol":
                 return lambda thread, symbols: None
             case "call":
@@ -278,6 +290,8 @@ class Machine:
                 return steps.fragment_step(parts, operands)
             case "tex":
                 return steps.texture_step(operands)
+            case "cp" if "tensor" in parts:
+                return bulk.box_step(parts, operands)
             case "cp":
                 return steps.copy_step(parts, operands)
             case "shfl":

@@ -22,10 +22,10 @@ def split(text: str) -> list[str]:
     return [*found, text[start:].strip()]
 
 
-def _reader(operand: str, bits: int = 64) -> Callable[[Thread, dict[str, int]], int]:
+def reader_of(operand: str, bits: int = 64) -> Callable[[Thread, dict[str, int]], int]:
     """A function that gives the bit pattern of an operand."""
     if operand.startswith("{"):
-        parts = [_reader(p) for p in split(operand[1:-1])]
+        parts = [reader_of(p) for p in split(operand[1:-1])]
         width = bits // len(parts)
         return lambda thread, symbols: sum((r(thread, symbols) & ((1 << width) - 1)) << (width * i) for i, r in enumerate(parts))
     if operand.startswith("%"):  # a register without a value may be read where the result is not used
@@ -49,7 +49,7 @@ def _write(thread: Thread, register: str, value: int) -> None:
 
 
 def assign(target: str, function: Callable[..., int], operands: list[str], bits: int = 64) -> Callable[[Thread, dict[str, int]], None]:
-    readers = [_reader(o, bits) for o in operands]
+    readers = [reader_of(o, bits) for o in operands]
     name = target.split("|")[0]
     masked = bits < 64
 
@@ -63,7 +63,7 @@ def assign(target: str, function: Callable[..., int], operands: list[str], bits:
 
 def unpack(operands: list[str], bits: int) -> Callable[[Thread, dict[str, int]], None]:
     names = split(operands[0][1:-1])
-    read, width = _reader(operands[1]), bits // len(names)
+    read, width = reader_of(operands[1]), bits // len(names)
 
     def run(thread: Thread, symbols: dict[str, int]) -> None:
         value = read(thread, symbols)
@@ -73,9 +73,9 @@ def unpack(operands: list[str], bits: int) -> Callable[[Thread, dict[str, int]],
     return run
 
 
-def _address(operand: str) -> Callable[[Thread, dict[str, int]], int]:
+def address_of(operand: str) -> Callable[[Thread, dict[str, int]], int]:
     base, sign, offset = re.fullmatch(r"\[([%\w$]+)(?:\s*([+-])\s*(-?\w+))?\]", operand).groups()  # type: ignore[union-attr]
-    read, more = _reader(base), int(offset or "0", 0) * (-1 if sign == "-" else 1)
+    read, more = reader_of(base), int(offset or "0", 0) * (-1 if sign == "-" else 1)
     return lambda thread, symbols: read(thread, symbols) + more
 
 
@@ -105,7 +105,7 @@ def load_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[s
             return thread.parameters[name], offset
 
     else:
-        address = _address(operands[1])
+        address = address_of(operands[1])
 
         def locate(thread: Thread, symbols: dict[str, int]) -> tuple[bytearray, int]:
             place = address(thread, symbols)
@@ -124,7 +124,7 @@ def load_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[s
 
 def store_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
     size, names = _vector(parts, operands[1])
-    readers = [_reader(n) for n in names]
+    readers = [reader_of(n) for n in names]
     space = space_of(parts)
     mask = (1 << (8 * size)) - 1
     if space == "param":
@@ -136,7 +136,7 @@ def store_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[
                 memory[offset + i * size : offset + (i + 1) * size] = (read(thread, symbols) & mask).to_bytes(size, "little")
 
         return run_parameter
-    address = _address(operands[0])
+    address = address_of(operands[0])
 
     def run(thread: Thread, symbols: dict[str, int]) -> None:
         place = address(thread, symbols)
@@ -155,7 +155,7 @@ def atomic_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
     size = bits_of(kind) // 8
     if parts[0] == "red":
         operands = ["_", *operands]
-    address, readers = _address(operands[1]), [_reader(o) for o in operands[2:]]
+    address, readers = address_of(operands[1]), [reader_of(o) for o in operands[2:]]
     special: dict[str, Callable[..., int]] = {
         "exch": lambda a, b: b,
         "cas": lambda a, b, c: c if a == b & ((1 << (8 * size)) - 1) else a,
@@ -178,8 +178,8 @@ def texture_step(operands: list[str]) -> Callable[[Thread, dict[str, int]], None
     """Whole coordinates, zero outside; channels that are not there are left as poison."""
     names = split(operands[0][1:-1])
     handle_text, place = split(operands[1][1:-1])
-    handle = _reader(handle_text)
-    x_read, *rest = (_reader(o) for o in split(place[1:-1]))
+    handle = reader_of(handle_text)
+    x_read, *rest = (reader_of(o) for o in split(place[1:-1]))
 
     def run(thread: Thread, symbols: dict[str, int]) -> None:
         address, form, row = thread.machine.memory.textures[handle(thread, symbols)]
@@ -204,8 +204,8 @@ def texture_step(operands: list[str]) -> Callable[[Thread, dict[str, int]], None
 def copy_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
     if parts[2] != "ca" and parts[2] != "cg":
         return lambda thread, symbols: None  # groups: every copy is done at once
-    target, source, size = _address(operands[0]), _address(operands[1]), int(operands[2])
-    given = _reader(operands[3]) if len(operands) > 3 else lambda thread, symbols: size
+    target, source, size = address_of(operands[0]), address_of(operands[1]), int(operands[2])
+    given = reader_of(operands[3]) if len(operands) > 3 else lambda thread, symbols: size
 
     def run(thread: Thread, symbols: dict[str, int]) -> None:
         count = given(thread, symbols)
@@ -224,7 +224,7 @@ def copy_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[s
 def shuffle_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], str]:
     mode = parts[2]
     target = operands[0].split("|")[0]
-    value, source, clamp = (_reader(o) for o in operands[1:4])
+    value, source, clamp = (reader_of(o) for o in operands[1:4])
 
     def run(thread: Thread, symbols: dict[str, int]) -> str:
         thread.turn += 1
@@ -248,7 +248,7 @@ def shuffle_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dic
 def vote_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], str]:
     """``vote.sync.all``, ``any`` and ``ballot`` over the lanes of the mask; ``activemask`` where all lanes come by."""
     combine = {"all": all, "any": any}.get(parts[-2])
-    value, mask = (_reader(operand) for operand in (operands[1:3] or ("1", "0xffffffff")))
+    value, mask = (reader_of(operand) for operand in (operands[1:3] or ("1", "0xffffffff")))
 
     def run(thread: Thread, symbols: dict[str, int]) -> str:
         thread.turn += 1
@@ -272,7 +272,7 @@ def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
     if a_kind != b_kind or target_kind != c_kind or c_kind not in ("f32", "f64", "s32"):
         raise UnsupportedInstructionError(".".join(parts))
     targets, a, b, c = (split(o.strip("{}")) for o in operands)
-    a_read, b_read, c_read = ([_reader(o.strip()) for o in part] for part in (a, b, c))
+    a_read, b_read, c_read = ([reader_of(o.strip()) for o in part] for part in (a, b, c))
 
     def run(thread: Thread, symbols: dict[str, int]) -> str:
         thread.turn += 1
@@ -299,7 +299,7 @@ def fragment_step(parts: list[str], operands: list[str]) -> Callable[[Thread, di
     """``ldmatrix`` of four squares of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of square l / 8."""
     if parts[1:5] != ["sync", "aligned", "m8n8", "x4"]:
         raise UnsupportedInstructionError(".".join(parts))
-    targets, source, across = split(operands[0].strip("{}")), _address(operands[1]), "trans" in parts
+    targets, source, across = split(operands[0].strip("{}")), address_of(operands[1]), "trans" in parts
 
     def run(thread: Thread, symbols: dict[str, int]) -> str:
         thread.turn += 1

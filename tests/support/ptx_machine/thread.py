@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from portatile.images import ImageForm
+from portatile.records import TensorMap
 
 WARP = 32
 UNDEFINED = 0xCBCBCBCB
@@ -32,6 +33,8 @@ class GlobalMemory:
         self.bytes = bytearray(GLOBAL_BASE & 0xFFF)
         self.textures: list[tuple[int, ImageForm, int]] = []
         """Address, form, and bytes from row to row."""
+        self.maps: list[tuple[int, TensorMap]] = []
+        """Address and form of what tensor maps show, by their numbers."""
 
     def allocate(self, data: bytes) -> int:
         """Put ``data`` into memory; its address, aligned to 256 bytes."""
@@ -99,3 +102,5 @@ class Block:
         self.exchange: dict[tuple[int, int], Any] = {}
         self.factors: dict[tuple[int, int], Any] = {}
         """What the lanes of a warp, by its first, multiply together."""
+        self.barriers: dict[int, Any] = {}
+        """Barriers that count arrivals and bytes, by their addresses."""

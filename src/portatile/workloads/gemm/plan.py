@@ -133,7 +133,8 @@ class _Steps:
         self.passes = point.passes(self.k)
         self.parts = self.passes.parts
         self.cluster = point.gathered  # groups that add up what they share by themselves
-        self.split = point.SPLIT_K > 1 and self.cluster == 1
+        self.shared = ceil_div(self.parts, self.cluster)  # groups or clusters that leave their sums to others
+        self.split = self.cluster < point.SPLIT_K
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
@@ -155,8 +156,7 @@ class _Steps:
             groups = self.stream.groups
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
-        parts = 1 if self.cluster > 1 else self.parts
-        size = (groups * self.cluster * local[0], parts * local[1], 1 if spans_batch else self.count)
+        size = (groups * self.cluster * local[0], self.shared * local[1], 1 if spans_batch else self.count)
         source = self._source()
         for start in self.passes.starts:
             sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("start", start), ("chunk", self.passes.chunk))
@@ -203,8 +203,8 @@ class _Steps:
         target = self.problem.layout["c"]
         if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
             tiles = self.count * groups
-            nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
-            self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
+            nbytes = tiles * self.shared * self.point.rows * self.point.columns * self.problem.itemsize
+            self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles * self.cluster, zeroed=True)]
         elif self.split:
             self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
             target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))

@@ -18,7 +18,7 @@ from portatile.workloads.gemm.reals import computed
 # reads is bound. So a switch that ties sizes together comes before them or soon after: then legal configurations can be counted in few
 # states, and random ones seldom end where nothing is legal. Parameters that are not named here follow as their forms declare them.
 _EARLY = (
-    *("MMA", "MMA_SHAPE", "LDG", "SHUFFLE", "TXC", "TXC_OF", "VIEW_A", "VIEW_B", "SM", "SM_OF", "SCALARS", "JOIN"),
+    *("MMA", "MMA_SHAPE", "LDG", "SHUFFLE", "TXC", "TXC_OF", "VIEW_A", "VIEW_B", "SM", "SM_OF", "SCALARS", "JOIN", "GROUPS"),
     *("VL", "TR", "TC", "TRR", "TCR", "TBR", "TBC", "LANES", "TURN", "KEEP", "KB", "UNROLL", "KG", "PAD", "STAGES", "DOUBLE", "TAIL"),
     *("PACK_A", "PACK_B", "SPLIT_K", "RASTER", "MAD"),
 )

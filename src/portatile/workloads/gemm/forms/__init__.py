@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import zip_longest
 
 import msgspec
 
@@ -74,17 +75,19 @@ def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point:
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> list[Config]:
-    """At most so many configurations that may be faster than the default: of each form its default, then what it offers beside it. They
-    may break a rule of the space.
+    """At most so many configurations that may be faster than the default: of each form its default, then by turns what they offer beside
+    it. They may break a rule of the space.
     """
     points: list[Point] = []
-    more: list[Point] = []
+    offers: list[list[Point]] = []
     for form in ranked():
         if offered := list(form.contenders(form.point.view(problem), device, count)):
-            more += offered
+            offers.append(offered)
             points += filter(None, [form.default(form.point.view(problem), device, 1)])
+    for turn in zip_longest(*offers):
+        points += filter(None, turn)
     configs: list[Config] = []
-    for point in (*points, *more):
+    for point in points:
         if len(configs) < count and (config := point.config()) not in configs:
             configs.append(config)
     return configs

@@ -1,5 +1,7 @@
 {# The end of gpu.cl where the groups of a cluster share a tile's k: each leaves its sums in its own local memory and then adds up, and
-   stores, a share of the tile, of which it reads every group's part in order. #}
+   stores, a share of the tile, of which it reads every group's part in order. With JOIN several clusters share the tile's k: of each share
+   the group that is done last adds up what all clusters' left in `planes`, where work-items have their sums as vectors beside each other. #}
+{% from "join.cl" import last %}
 {% from "slots.cl" import store_slot with context %}
 {% set slots = rows * cols // VL %}
 {% set realv = real ~ VL %}
@@ -15,7 +17,11 @@
                 *(__local {{ realv }}*)(tiles + ((r * {{ cols }} + c) * {{ team }} + item % {{ team }} * {{ VL }})) = ({{ realv }})({% for e in range(VL) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 {% set takers = CLUSTER * KG %}
-    const int mine = {{ k_group }}{{ " * %d + part" % KG if KG > 1 }};
+    const int mine = {{ rank }}{{ " * %d + part" % KG if KG > 1 }};
+{% if JOIN %}
+    const int parts = (int)get_num_groups(1), joined = ((int)get_group_id(2) * (int)get_num_groups(0) / {{ CLUSTER }} + group) * {{ CLUSTER }} + {{ rank }};
+    __global {{ real }}* left = planes + (long)(joined / {{ CLUSTER }}) * parts * {{ bm * bn }} + item % {{ team }} * {{ VL }};
+{% endif %}
     const uint here = LOCAL_ADDRESS(tiles) + item % {{ team }} * {{ VL * itemsize }};
 #pragma unroll
     for (int turn = 0; turn < {{ (slots + takers - 1) // takers }}; ++turn) {
@@ -36,6 +42,28 @@
 #pragma unroll
         for (int from = 1; from < {{ CLUSTER }}; ++from)
             total += one[from];
+{% if JOIN %}
+        *(__global {{ realv }}*)(left + (int)get_group_id(1) * {{ bm * bn }} + slot * {{ team * VL }}) = total;
+    }
+{% else %}
 {{ store_slot("slot", "total") }}    }
+{% endif %}
     // the others' local memory stays until all have read it
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+{% if JOIN %}
+{{ last("tiles", "is_last") }}
+    if (!is_last)
+        return;
+#pragma unroll
+    for (int turn = 0; turn < {{ (slots + takers - 1) // takers }}; ++turn) {
+        const int slot = mine + turn * {{ takers }};
+{% if slots % takers %}
+        if (slot >= {{ slots }})
+            break;
+{% endif %}
+        {{ realv }} total = ({{ realv }})(0);
+#pragma unroll 4
+        for (int from = 0; from < parts; ++from)
+            total += *(__global const {{ realv }}*)(left + from * {{ bm * bn }} + slot * {{ team * VL }});
+{{ store_slot("slot", "total") }}    }
+{% endif %}

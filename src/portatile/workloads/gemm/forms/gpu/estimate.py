@@ -119,10 +119,10 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
         + c * np.where(v.cluster > 1, 1, parts) / stored
     )
     took += costs.exchange * 1e-5 * area * (v.teams - 1) * itemsize / 4 * each
-    alone = costs.arrive + 1e-6 * area * itemsize * parts / (costs.alone * np.sqrt(v.warps / _JOINED))
+    alone = costs.arrive + 1e-6 * area * itemsize * parts / v.cluster**2 / (costs.alone * np.sqrt(v.warps / _JOINED))
     launched = costs.add + c * (parts + 1) / costs.added
     gathered = costs.gather + 1e-6 * area * itemsize * (v.cluster - 1) / costs.gathered
-    ended = np.where(v.cluster > 1, gathered, np.where(parts == 1, 0.0, np.where(v.join, alone, launched)))
+    ended = np.where(v.cluster > 1, gathered + np.where(v.join, alone, 0.0), np.where(parts == 1, 0.0, np.where(v.join, alone, launched)))
     return np.where(v.tail > 0, with_tail, took + ended)
 
 

@@ -97,7 +97,8 @@
 {% set local_argument = ", __local %s* tiles" % real if LOCAL_ARGUMENT else "" %}
 {# the groups of a cluster, which share a tile's k, are neighbours along the first axis #}
 {% set tile_group = "(int)get_group_id(0) / %d" % CLUSTER if CLUSTER > 1 else "(int)get_group_id(0)" %}
-{% set k_group = "(int)get_group_id(0) %% %d" % CLUSTER if CLUSTER > 1 else "(int)get_group_id(1)" %}
+{% set rank = "(int)get_group_id(0) %% %d" % CLUSTER %}
+{% set k_group = "(int)get_group_id(1)" if CLUSTER == 1 else "((int)get_group_id(1) * %d + %s)" % (CLUSTER, rank) if JOIN else rank %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}

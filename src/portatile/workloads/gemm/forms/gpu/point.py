@@ -261,7 +261,7 @@ class Gpu(Point):
         "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch. NVIDIA's GPUs "
         "and processors.",
         must={"JOIN adds what groups share: with SPLIT_K or a TAIL": "not JOIN or SPLIT_K > 1 or TAIL > 0"},
-        tried=("not JOIN or joins", f"not JOIN or TBR * TR * TRR * TBC * TC * TCR * SPLIT_K * itemsize <= {JOINED}"),
+        tried=("not JOIN or joins", f"not JOIN or TBR * TR * TRR * TBC * TC * TCR * SPLIT_K // CLUSTER ** 2 * itemsize <= {JOINED}"),
         later=True,
     )
 
@@ -270,8 +270,8 @@ class Gpu(Point):
         (1, 2, 4, 8),
         "Groups that share a tile's k on neighbouring multiprocessors, and add up their sums in each other's local memory. 1: none do.",
         must={
-            "a cluster's groups are those of SPLIT_K: set JOIN = False and TAIL = 0": "CLUSTER == 1"
-            " or (CLUSTER == SPLIT_K and not JOIN and TAIL == 0)",
+            "a cluster's groups are those of SPLIT_K, or clusters share k with JOIN; set TAIL = 0": "CLUSTER == 1"
+            " or (SPLIT_K % CLUSTER == 0 and JOIN == (SPLIT_K > CLUSTER) and TAIL == 0)",
         },
         when="SPLIT_K > 1",
         tried=("CLUSTER == 1 or clusters",),

@@ -32,6 +32,7 @@ CLUSTERS = (2, 4, 8)
 SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 """Groups that share a tile's k."""
 
+_SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48, 64)}  # by the groups of a cluster, those of several clusters that share a tile's k
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
 _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 
@@ -232,6 +233,7 @@ def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[
             ways.append((split, True, 1))
         if kind.clustered and split in CLUSTERS:
             ways.append((split, False, split))
+        ways += [(split, True, cluster) for cluster, splits in _SHARED.items() if kind.clustered and split in splits]
     most = replace(tile, PAD=max(padding, default=0), CLUSTER=2)
     if most.local_bytes(kind.itemsize) <= kind.limit:
         return dict.fromkeys(padding, ways)

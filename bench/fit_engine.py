@@ -1,0 +1,125 @@
+"""Fit the constants of the engine form's estimate to recorded times of its configurations.
+
+    PYTHONPATH=src python3 bench/fit_engine.py tiles-nvidia-h200-20261126T101000Z.json.gz
+
+The timings lie in `bench/results/`; `portatile calibrate gemm --refit` reads the same files for the gpu form. Written is
+`src/portatile/workloads/gemm/forms/engine/costs.json`. The constants are those with the least sum of logarithms of estimated over measured
+times, squared where they are small, in which what is slow beside the fastest counts less. Printed is how much longer the chosen
+configuration takes than the fastest one that was timed, over shapes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from measure import RESULTS
+from portatile import workloads
+from portatile.workloads.gemm.forms import read as point_of
+from portatile.workloads.gemm.forms.engine import costs, estimate
+from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
+from portatile.workloads.gemm.forms.gpu import timings
+
+_POWER = 2.0  # a timing weighs the best one's share of it to this power
+_SOFT = 0.1  # of a logarithm: what is misjudged by more counts by its size
+_HELD = 0.05, 1.0  # how much a factor e of a constant, of a rate away from its start weighs beside a misjudged timing
+_NAMES = tuple(name for name in costs.Costs.__dataclass_fields__ if name != "rates")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One problem: its configurations as the estimate sees them, and their microseconds."""
+
+    shape: estimate.Shape
+    columns: estimate.Columns
+    took: np.ndarray
+
+
+def cases(files: Sequence[timings.Timings], dtype: str, language: str) -> list[Case]:
+    """Every problem of this element type with timings of the form through a compiler."""
+    found = []
+    for file in files:
+        for timed in file.shapes:
+            rows = [(point_of(config), took) for config, took in timed.rows if config["FORM"] == Engine.FORM]
+            if timed.dtype != dtype or not rows or file.device.can.language != language:
+                continue
+            options = {"trans_a": timed.trans[0], "trans_b": timed.trans[1]}
+            problem = workloads.get("gemm").problem(dict(zip("mnk", timed.sizes, strict=True)), dtype, options)
+            points = [point for point, _ in rows if isinstance(point, Engine)]
+            assert maps_of(problem) > 0
+            columns = estimate.columns_of(points, problem.itemsize, file.device.local_memory)
+            found.append(Case(estimate.shape_of(problem, file.device), columns, np.array([took for _, took in rows])))
+    return found
+
+
+def fitted(timed: Sequence[Case], start: costs.Costs) -> costs.Costs:
+    """The constants that fit best, from ``start`` on."""
+    first = _logs(start)
+    hold = np.where(np.arange(len(first)) < len(_NAMES), *_HELD)
+
+    def misses(logs: np.ndarray) -> np.ndarray:
+        now = _costs(logs, start)
+        judged = [(case.took.min() / case.took) ** _POWER * _missed(case, now) for case in timed]
+        return np.concatenate([*judged, hold * (logs - first)])
+
+    most = np.where(np.arange(len(first)) < len(_NAMES), np.inf, 0.0)  # no rate is above 1
+    bounds = np.full(len(first), -np.inf), most
+    return _costs(least_squares(misses, np.minimum(first, most - 1e-6), bounds=bounds, loss="soft_l1", f_scale=_SOFT, max_nfev=60).x, start)
+
+
+def chosen(timed: Sequence[Case], known: costs.Costs) -> list[float]:
+    """For each problem the time of the configuration with the least estimate over that of the fastest."""
+    return [float(case.took[np.argmin(estimate.microseconds(case.shape, case.columns, known))] / case.took.min()) for case in timed]
+
+
+def _missed(case: Case, known: costs.Costs) -> np.ndarray:
+    return np.asarray(np.log(estimate.microseconds(case.shape, case.columns, known) / case.took))
+
+
+def _logs(known: costs.Costs) -> np.ndarray:
+    return np.log([*(getattr(known, name) for name in _NAMES), *known.rates])
+
+
+def _costs(logs: np.ndarray, like: costs.Costs) -> costs.Costs:
+    values = [float(value) for value in np.exp(logs)]
+    return replace(like, **dict(zip(_NAMES, values, strict=False)), rates=tuple(values[len(_NAMES) :]))
+
+
+def main() -> None:
+    """Fit what there are timings of, keep the rest, write, and say how good the choices are."""
+    names = sys.argv[1:]
+    if not names or names[0].startswith("-"):
+        sys.exit(__doc__)
+    paths = [path if (path := RESULTS / name).exists() else Path(name) for name in names]
+    files = [timings.read(path) for path in paths]
+    found = {language: dict(by) for language, by in costs.known().items()}
+    for language in sorted({file.device.can.language for file in files}):
+        for dtype in ("float32", "float64"):
+            if timed := cases(files, dtype, language):
+                start = costs.of(language, dtype)
+                found.setdefault(language, {})[dtype] = result = fitted(timed, start)
+                for said, known in (("before", start), ("fitted", result)):
+                    lost = chosen(timed, known)
+                    print(
+                        f"{language} {dtype}: {len(timed)} shapes, chosen over fastest {said}: mean {fmean(lost):.3f}, most {max(lost):.2f}"
+                    )
+    made = {
+        "command": f"bench/fit_engine.py {' '.join(path.name for path in paths)}",
+        "results": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
+    }
+    plain = {language: {dtype: asdict(one) for dtype, one in by.items()} for language, by in found.items()}
+    rounded = json.loads(json.dumps(plain), parse_float=lambda text: float(f"{float(text):.3g}"))
+    costs.FILE.write_text(json.dumps({**made, "costs": rounded}, indent=1) + "\n")
+    costs.known.cache_clear()
+
+
+if __name__ == "__main__":
+    main()

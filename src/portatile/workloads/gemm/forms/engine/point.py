@@ -1,0 +1,250 @@
+"""The parameters of the engine form: what each means, its values and its rules; and the geometry that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import ClassVar
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
+from portatile.workload import packed_layout
+from portatile.workloads.gemm.capabilities import JOINED, clusters
+from portatile.workloads.gemm.point import SHARES_K, Place, Point, parameter
+from portatile.workloads.gemm.storage import k_fast
+
+_LINE = 16  # elements of a line of 128 bytes that the copy engine exchanges chunks of
+_ALIGNMENT = 1024  # of the tiles, which local memory need not have
+_TILES = "((m + 16 * TBR * TRR - 1) // (16 * TBR * TRR) * ((n + 16 * TBC * TCR - 1) // (16 * TBC * TCR)))"
+_WHOLE = 16  # bytes to which what the copy engine begins with is aligned
+_LINES = 8  # of a box after which chunks are exchanged as before
+_WORD = 4  # bytes of what tensor maps take for elements
+
+
+@dataclass(frozen=True)
+class Engine(Point):
+    """A warp has the copy engine bring tiles of float64, and KG parts of TBR x TBC warps multiply them by matrix instructions."""
+
+    FORM: ClassVar[str] = "engine"
+    FILE: ClassVar[str] = __file__
+    OPTIONS: ClassVar[tuple[str, ...]] = ("-arch=sm_90a", "-portatile-early-start")
+    PERSISTENT: ClassVar[bool] = True
+
+    TBR: int = parameter(
+        1,
+        (1, 2, 3, 4),
+        "Warps of a part along the rows of C.",
+        must={
+            "the engine form multiplies float64, and float32 with A transposed and B not": "plain"
+            " and (itemsize == 8 or (itemsize == 4 and trans_a == 'T' and trans_b == 'N'))",
+            "the engine form multiplies no batches": "not batched",
+        },
+        tried=("engine",),
+    )
+    TBC: int = parameter(1, (1, 2, 3, 4), "Warps of a part along the columns of C.", tried=("2 <= TBR * TBC * KG <= 8",))
+    TRR: int = parameter(1, (1, 2, 3, 4, 5, 6, 8), "Blocks of 16 rows of a warp.")
+    TCR: int = parameter(
+        1,
+        (1, 2, 3, 4, 5, 6, 8),
+        "Blocks of 16 columns of a warp.",
+        must={
+            "sums must fit registers": "TRR * TCR * itemsize <= 64",
+            "warps have pairs of blocks of float32": "itemsize == 8 or TRR % 2 == TCR % 2 == 0",
+            "a box has at most 256 rows": "TBR * TRR <= 16 and TBC * TCR <= 16",
+        },
+    )
+    KB: int = parameter(1, (16, 32), "Steps of k in a stage of local memory.", must={"KB must be 16, 32 or 64": "KB in (16, 32, 64)"})
+    STAGES: int = parameter(
+        1,
+        (3, 4, 5, 6, 8),
+        "Tiles in local memory, filled by the copy engine.",
+        must={"two stages or more take turns, as many for each part": "STAGES >= 2 * KG and STAGES % KG == 0"},
+        tried=(f"STAGES * (KB * 16 * itemsize * (TBR * TRR + TBC * TCR) + 16) + {_ALIGNMENT} <= local_limit",),
+    )
+    COPIER: bool = parameter(
+        True,
+        (False, True),
+        "A warp of its own has tiles copied; else those that multiply do by turns, which leaves their registers to more groups.",
+        must={"groups that go from tile to tile have a COPIER": "COPIER or GROUPS == 0"},
+    )
+    DOUBLE: int = parameter(
+        1,
+        (1, 2),
+        "Operands of the next step of k that are loaded to registers during the current one: 1 the smaller to a second set and the others "
+        "in place as they are used up, 2 both to a second set.",
+        must={"DOUBLE must be 1 or 2": "DOUBLE in (1, 2)"},
+    )
+    KG: int = parameter(
+        1,
+        (1, 2),
+        "Parts of a work-group, which take the stages by turns and add their sums in the end.",
+        must={"parts add up in the local memory of stages: with groups for each tile": "KG == 1 or GROUPS == 0"},
+        tried=("KG == 1 or tiles <= 2 * compute_units",),
+    )
+    GROUPS: int = parameter(
+        0,
+        (0, 1, 2, 3),
+        "Groups on a multiprocessor that go from tile to tile; 0: a group for each tile.",
+        must={"groups that share a tile's k have no other tile": "GROUPS == 0 or SPLIT_K == 1"},
+        tried=(f"GROUPS == 0 or {_TILES} > GROUPS * compute_units",),
+    )
+    SPLIT_K: int = parameter(
+        1,
+        (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64),
+        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
+        tried=(SHARES_K,),
+    )
+    JOIN: bool = parameter(
+        False,
+        (False, True),
+        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch.",
+        must={"JOIN adds what groups share: with SPLIT_K": "not JOIN or SPLIT_K > 1"},
+        tried=("not JOIN or joins", f"not JOIN or TBR * TRR * TBC * TCR * 256 * itemsize * SPLIT_K // CLUSTER ** 2 <= {JOINED}"),
+    )
+    CLUSTER: int = parameter(
+        1,
+        (1, 2, 4, 8),
+        "Groups that share a tile's k on neighbouring multiprocessors, and add up their sums in each other's local memory. 1: none do.",
+        must={
+            "a cluster's groups are those of SPLIT_K, or clusters share k with JOIN": "CLUSTER == 1"
+            " or (SPLIT_K % CLUSTER == 0 and JOIN == (SPLIT_K > CLUSTER))"
+        },
+        tried=("CLUSTER == 1 or clusters",),
+    )
+    RASTER: int = parameter(
+        1, (1, 8), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",)
+    )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile of C that a work-group computes."""
+        return _LINE * self.TRR * self.TBR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the tile of C that a work-group computes."""
+        return _LINE * self.TCR * self.TBC
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C whose operands a warp reads from local memory together."""
+        return _LINE * self.TRR, _LINE * self.TCR
+
+    @property
+    def warps(self) -> int:
+        """Warps that multiply."""
+        return self.TBR * self.TBC * self.KG
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group: those that multiply, and the COPIER."""
+        return 32 * (self.warps + self.COPIER)
+
+    @property
+    def block(self) -> int:
+        """Steps of k that are never divided between groups."""
+        return self.KB
+
+    @property
+    def rounded(self) -> int:
+        """Steps of k to which the work is rounded up."""
+        return self.KB
+
+    @property
+    def joins(self) -> bool:
+        """Whether the last of the groups that share a tile's k adds up what all of them computed."""
+        return self.JOIN
+
+    @property
+    def gathered(self) -> int:
+        """The groups of a cluster that share a tile's k."""
+        return self.CLUSTER
+
+    def resident(self, units: int) -> int:
+        """GROUPS on each multiprocessor; else as many as there are tiles."""
+        return self.GROUPS * units or 1 << 31
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """Work-items in a row: the text places them."""
+        return (self.items, 1, 1)
+
+    def roundings(self, k: int) -> int:
+        """The roundings of a sum's parts: one for each group, and each part of a group."""
+        return self.SPLIT_K + self.KG
+
+    def space(self, itemsize: int) -> int:
+        """Bytes of the stages of both operands' tiles, or of what the parts of a group, or groups, exchange in the end."""
+        shared = max(self.KG - 1, int(self.CLUSTER > 1))
+        return itemsize * max(self.STAGES * self.KB * (self.rows + self.columns), shared * self.rows * self.columns)
+
+    def local_bytes(self, itemsize: int, along: bool = True) -> int:
+        """The stages, and barriers."""
+        return _ALIGNMENT + self.space(itemsize) + 16 * self.STAGES
+
+    def lowered(self, device: DeviceInfo) -> Engine:
+        """The point without clusters where the device has none."""
+        if self.CLUSTER == 1 or clusters(device):
+            return self
+        return replace(self, CLUSTER=1, JOIN=8 * self.rows * self.columns * self.SPLIT_K <= JOINED)
+
+    def maps(self, problem: Problem, places: Mapping[str, Place]) -> tuple[Arg, ...]:
+        """A map of each operand, in boxes of 16 elements along k by the whole tile, or with k slow of 16 across it by a stage's steps."""
+        made: list[Arg] = []
+        parts, size = maps_of(problem), problem.itemsize
+        for name, across, tile in (("a", "m", self.rows), ("b", "n", self.columns)):
+            place, words = places[name], size // _WORD
+            role: Role = "in" if place.buffer == name else "temporary"
+            pitch = place.layout.strides[0]
+            for part in range(parts):
+                at = (place.layout.offset + part * pitch) * size
+                shift = at % _WHOLE // _WORD if parts > 1 else 0
+                columns, rows, high = problem.sizes["k"], problem.sizes[across], tile
+                if not k_fast(problem, name):
+                    columns, rows, high = rows, max(-(-(columns - part) // parts), 1), self.KB // parts
+                form = TensorMap(_WORD, words * columns + shift, rows, parts * pitch * size, 128 // _WORD, high, at - shift * _WORD, 0, 0)
+                made.append(Arg(place.buffer, "tensor_map", role, map=form))
+        return tuple(made)
+
+    def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
+        """How the operands' tiles lie, and whether they divide C. Raises ArgumentError for a device without a copy engine."""
+        if not device.can.tensor_maps:
+            raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}, which the engine form needs")
+        parts = maps_of(problem)
+        if parts == 0 or self.KB // parts < _LINES:
+            raise ArgumentError(
+                "gemm: the engine form needs rows of A and B that are aligned to 16 bytes, or some of them; take another form"
+            )
+        if self.CLUSTER > 1 and not device.can.clusters:
+            raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
+        m, n = problem.sizes["m"], problem.sizes["n"]
+        width = 16 // problem.itemsize
+        a_along, b_along = (k_fast(problem, name) for name in "ab")
+        target = packed_layout((m, n)) if bare_sums else problem.layout["c"]
+        return {
+            "A_ALONG": a_along,
+            "B_ALONG": b_along,
+            "FLIPPED": problem.itemsize == 8 and (a_along or not b_along),
+            "BARE": bare_sums,
+            "C_VECTORS": n % width == 0 and target.vector_width(problem.itemsize) >= width,
+            "C_EDGE": m % self.rows != 0 or n % self.columns != 0,
+            "SPACE": self.space(problem.itemsize),
+            "MAPS": parts,
+            "local_bytes": self.local_bytes(problem.itemsize),
+        }
+
+
+def maps_of(problem: Problem) -> int:
+    """The tensor maps by which the copy engine can bring A, or B, as it lies: one where rows and their beginnings are aligned to 16 bytes;
+    two or four where all second or fourth rows begin alike within 16 bytes, and both operands have k slow; 0 where it cannot.
+    """
+    size = problem.itemsize
+    layouts = [problem.layout[name] for name in "ab"]
+    if any(layout.alignment % _WHOLE for layout in layouts):
+        return 0
+    if all(layout.vector_width(size) * size >= _WHOLE for layout in layouts):
+        return 1
+    if any(k_fast(problem, name) for name in "ab"):
+        return 0
+    parts = max(2, *(_WHOLE // gcd(_WHOLE, layout.strides[0] * size) for layout in layouts))  # 2 also for a shift alone
+    return parts if problem.sizes["k"] >= parts else 0

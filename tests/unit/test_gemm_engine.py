@@ -1,0 +1,152 @@
+"""The engine form: what it computes in an interpreter of PTX, which rows of an operand the copy engine brings, and where it is offered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from portatile import workloads
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.errors import ArgumentError
+from portatile.records import Launch, Layout, Problem
+from portatile.workloads.gemm.forms import contenders, read
+from portatile.workloads.gemm.forms.engine import costs, default, estimate
+from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
+from support.checking import check
+from support.devices import DEVICES, on_paper
+from support.ptx_machine.device import INFO, PtxDevice
+from support.seeds import new_seed
+
+GEMM = workloads.get("gemm")
+GPU = DEVICES["gpu"]
+TWO = replace(INFO, compute_units=2)  # multiprocessors, so that groups that stay have several tiles
+DOUBLES = Engine(TBR=1, TBC=2, TRR=1, TCR=1, KB=16, STAGES=3)
+FLOATS = Engine(TBR=1, TBC=2, TRR=2, TCR=2, KB=32, STAGES=3)
+CASES: dict[str, tuple[Engine, str, str, tuple[int, int, int]]] = {
+    **{trans: (DOUBLES, "float64", trans, (30, 34, 50)) for trans in ("NN", "NT", "TN", "TT")},
+    "rows that no vector divides": (DOUBLES, "float64", "NT", (33, 35, 40)),
+    "several tiles to a group": (replace(DOUBLES, GROUPS=1, RASTER=8), "float64", "NN", (40, 66, 40)),
+    "parts": (replace(DOUBLES, KB=32, KG=2, STAGES=4, COPIER=False, DOUBLE=2), "float64", "NT", (30, 34, 70)),
+    "a second launch adds": (replace(DOUBLES, SPLIT_K=3, COPIER=False), "float64", "TN", (30, 34, 90)),
+    "the last group adds": (replace(DOUBLES, SPLIT_K=3, JOIN=True), "float64", "NN", (30, 34, 90)),
+    "a cluster adds": (replace(DOUBLES, KG=2, STAGES=4, SPLIT_K=2, CLUSTER=2), "float64", "TN", (30, 34, 90)),
+    "clusters share k": (replace(DOUBLES, SPLIT_K=4, CLUSTER=2, JOIN=True), "float64", "TT", (30, 34, 90)),
+    "more blocks of a warp": (replace(DOUBLES, TRR=3, KB=32), "float64", "NT", (62, 60, 40)),
+    "warps below each other": (replace(DOUBLES, TBR=2, TBC=1, TCR=3, KB=32), "float64", "TT", (62, 60, 40)),
+    "every second row aligned": (DOUBLES, "float64", "TN", (31, 33, 45)),
+    "few steps of k": (DOUBLES, "float64", "TN", (31, 33, 3)),
+    "float32": (FLOATS, "float32", "TN", (28, 36, 45)),
+    "float32, every second row aligned": (replace(FLOATS, KB=16), "float32", "TN", (30, 34, 45)),
+    "float32, every fourth row aligned": (FLOATS, "float32", "TN", (31, 35, 45)),
+    "float32, parts": (replace(FLOATS, TBR=2, TBC=1, TCR=4, STAGES=4, KG=2), "float32", "TN", (33, 70, 70)),
+    "float32, clusters share k": (replace(FLOATS, SPLIT_K=4, CLUSTER=2, JOIN=True), "float32", "TN", (33, 66, 130)),
+}
+needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+
+
+def product(dtype: str, trans: str, sizes: tuple[int, int, int], layout: dict[str, Layout] | None = None) -> Problem:
+    return GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": trans[0], "trans_b": trans[1]}, layout)
+
+
+@pytest.mark.drawn(1 / 3)
+@needs_nvrtc
+@pytest.mark.parametrize("name", CASES)
+def test_what_it_computes(name: str) -> None:
+    point, dtype, trans, sizes = CASES[name]
+    verdict = check(PtxDevice(TWO), GEMM, product(dtype, trans, sizes), point.config(), np.random.default_rng(new_seed(name)))
+    assert verdict.ok, verdict.message
+
+
+def test_how_many_maps_show_all_rows() -> None:
+    for trans, sizes, float32, float64 in (
+        ("TN", (64, 64, 33), 1, 1),
+        ("TN", (62, 64, 33), 2, 1),
+        ("TN", (63, 64, 33), 4, 2),
+        ("NN", (63, 64, 33), 0, 0),
+        ("NN", (63, 64, 34), 0, 1),
+        ("NT", (63, 63, 36), 1, 1),
+        ("TN", (63, 64, 3), 0, 2),
+        ("TN", (63, 64, 1), 0, 0),
+    ):
+        assert maps_of(product("float32", trans, sizes)) == float32, (trans, sizes)
+        assert maps_of(product("float64", trans, sizes)) == float64, (trans, sizes)
+
+
+def test_rows_that_begin_elsewhere() -> None:
+    shifted = {"a": Layout((64, 1), 1, 256), "b": Layout((64, 1), 0, 256), "c": Layout((64, 1), 0, 256)}
+    assert maps_of(product("float64", "TN", (62, 64, 20), shifted)) == 2
+    assert maps_of(product("float64", "TN", (64, 64, 20), {**shifted, "a": Layout((64, 1), 0, 8)})) == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"KG": 2}, "as many for each part"),
+        ({"GROUPS": 1, "SPLIT_K": 2}, "have no other tile"),
+        ({"GROUPS": 1, "COPIER": False}, "have a COPIER"),
+        ({"SPLIT_K": 6, "CLUSTER": 4, "JOIN": True}, "clusters share k with JOIN"),
+        ({"TRR": 4, "TCR": 4}, "sums must fit registers"),
+    ],
+)
+def test_what_contradicts_itself(changed: dict[str, int], words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        GEMM.plan(product("float64", "NN", (64, 64, 200)), replace(DOUBLES, **changed).config(), GPU)
+
+
+def test_what_it_does_not_multiply() -> None:
+    for case, words in (
+        (product("float32", "NN", (64, 64, 64)), "float32 with A transposed"),
+        (product("float64", "NN", (64, 64, 63)), "aligned to 16 bytes"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            GEMM.plan(case, FLOATS.config(), GPU)
+    with pytest.raises(ArgumentError, match="no host makes tensor maps"):
+        GEMM.plan(product("float64", "NN", (64, 64, 64)), DOUBLES.config(), on_paper("gpu", "sm_80"))
+
+
+def test_clusters_that_share_k_leave_a_share_each() -> None:
+    plan = GEMM.plan(product("float64", "NN", (30, 64, 400)), replace(DOUBLES, SPLIT_K=8, CLUSTER=4, JOIN=True).config(), GPU)
+    (step,) = plan.steps
+    assert isinstance(step, Launch)
+    assert step.global_size == (2 * 2 * 4 * DOUBLES.items, 2, 1)
+    assert {one.name: one.nbytes for one in plan.temporaries} == {"planes": 2 * 4 * 16 * 32 * 8, "counters": 4 * 4 * 4}
+
+
+def test_a_device_without_clusters_joins() -> None:
+    point = replace(DOUBLES, SPLIT_K=8, CLUSTER=4, JOIN=True)
+    other = replace(GPU, compute_units=8)
+    assert point.lowered(other) == replace(point, CLUSTER=1)
+    assert point.lowered(GPU) == point
+
+
+def test_it_is_offered_where_it_can_run() -> None:
+    case = product("float64", "TN", (484, 868, 1012))
+    assert {config["FORM"] for config in contenders(case, GPU, 12)} == {"engine", "gpu"}
+    for config in GEMM.contenders(case, GPU):
+        GEMM.plan(case, config, GPU)
+    for other, device in ((product("float64", "NN", (484, 868, 1011)), GPU), (case, on_paper("gpu", "sm_80")), (case, DEVICES["cpu"])):
+        assert default.point(other, device, 1) is None
+        assert not list(default.contenders(other, device, 12))
+    assert default.point(case, GPU, 2) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_the_estimate_expects(dtype: str) -> None:
+    known = costs.of("CUDA C++", dtype)
+    point = FLOATS if dtype == "float32" else DOUBLES
+
+    def took(one: Engine, *sizes: int) -> float:
+        case = product(dtype, "TN", (sizes[0], sizes[1], sizes[2]))
+        columns = estimate.columns_of([one], case.itemsize)
+        return float(estimate.microseconds(estimate.shape_of(case, GPU), columns, known)[0])
+
+    assert took(point, 512, 512, 512) < took(point, 512, 512, 4096) < took(point, 4096, 4096, 4096)
+    assert took(replace(point, SPLIT_K=8, CLUSTER=8), 64, 64, 8192) < took(point, 64, 64, 8192)
+    assert costs.of("another language", dtype) == known
+
+
+def test_configurations_are_read_back() -> None:
+    point = replace(DOUBLES, SPLIT_K=4, JOIN=True)
+    assert read(point.config()) == point
