@@ -82,6 +82,21 @@ def whole(
     return _bound(problem, called, plan)
 
 
+def doubled(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    trans: tuple[str, str],
+    factors: tuple[Factor, Factor],
+    triangle: Triangle,
+    device: DeviceInfo,
+) -> Plan:
+    """As ``whole`` with op(b) op(a) added to op(a) op(b), where ``zeros.doubles``."""
+    called = product(problem, sizes, operands, trans, factors)
+    point, sharing = zeros.doubled(called.problem, device)
+    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=sharing))
+
+
 def stack(
     problem: Problem,
     sizes: tuple[int, int, int],

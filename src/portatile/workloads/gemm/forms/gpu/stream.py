@@ -15,7 +15,7 @@ from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_uni
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles
-from portatile.workloads.gemm.forms.gpu.triangle import count
+from portatile.workloads.gemm.forms.gpu.triangle import Quarters, count, quartered
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import plain
 
@@ -66,16 +66,18 @@ def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> Stream |
     return Stream(share, shared, sharing, sharing + wanted - shared, 2 + (share - 2) // steps, not point.MMA)
 
 
-def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tuple[Gpu, Stream] | None:
+def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> tuple[Gpu, Stream | Quarters] | None:
     """The tile and the sharing that are estimated to be faster than ``whole`` tiles; None where there are none.
 
-    Operands come to local memory as those of ``whole`` do, whose own tile has to be among the known ones.
+    Operands come to local memory as those of ``whole`` do, whose own tile has to be among the known ones. Only where B is A ``mirrored``
+    quarters of tiles are shared.
     """
     costs = _costs(problem, device)
     if costs is None or not joins(device):
         return None
     order, k, units = problem.sizes["n"], problem.sizes["k"], max(device.compute_units, 1)
-    best, found = math.inf, None
+    best = math.inf
+    found: tuple[Gpu, Stream | Quarters] | None = None
     for tile, rate in _known(problem, costs):
         if _alike(tile.point, whole):
             best = _whole(
@@ -83,6 +85,14 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tupl
             )
     if best == math.inf:
         return None
+    for tile, rate in _known(problem, costs) if mirrored else ():
+        point = _staged(tile.point, whole)
+        if point is None or not _quarters(point, problem) or not _fits(point, problem, device):
+            continue
+        quarters = quartered(order, point.rows)
+        took = _whole(tile, rate, costs, quarters.groups, k, units, itemsize=problem.itemsize)
+        if took < best:
+            best, found = took, (point, quarters)
     for tile, rate in _known(problem, costs):
         point = None if tile.point.MMA and not _spares(tile, problem) else _staged(tile.point, whole)
         stream = None if point is None else streamed(order, k, zeros, point, tile.groups * units)
@@ -112,6 +122,13 @@ def _staged(point: Gpu, like: Gpu) -> Gpu | None:
         return None
     names = ("PACK_A", "PACK_B", "TURN", "PAD", "PAIRS", "HELD")
     return replace(point, **{name: getattr(like, name) for name in names})
+
+
+def _quarters(point: Gpu, problem: Problem) -> bool:
+    """Whether the tile is square, each of its quarters is the work of whole warps, and C is stored in vectors."""
+    even = point.TBR * point.LANES % 64 == 0 and point.TBC % (2 * point.LANES) == 0
+    vectors = problem.sizes["n"] % point.VL == 0 and problem.layout["c"].vector_width(problem.itemsize) >= point.VL
+    return point.rows == point.columns and even and vectors and point.KG == 1
 
 
 def _spares(tile: Tile, problem: Problem) -> bool:
