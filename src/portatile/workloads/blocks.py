@@ -82,18 +82,11 @@ def whole(
     return _bound(problem, called, plan)
 
 
-def doubled(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    trans: tuple[str, str],
-    factors: tuple[Factor, Factor],
-    triangle: Triangle,
-    device: DeviceInfo,
-) -> Plan:
-    """As ``whole`` with op(b) op(a) added to op(a) op(b), where ``zeros.doubles``."""
-    called = product(problem, sizes, operands, trans, factors)
-    point, sharing = zeros.doubled(called.problem, device)
+def doubled(problem: Problem, called: Call, triangle: Triangle, device: DeviceInfo) -> Plan:
+    """The product ``called`` of op(a) and op(b) with op(b) op(a) added to it, of which a triangle is wanted, where ``zeros.doubled``."""
+    found = zeros.doubled(called.problem, device)
+    assert found is not None
+    point, sharing = found
     return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=sharing))
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import matrix_units
 from portatile.workloads.gemm.forms.cpu.default import panels
-from portatile.workloads.gemm.forms.gpu import stream
-from portatile.workloads.gemm.forms.gpu import triangle as triangles
+from portatile.workloads.gemm.forms.gpu import sharing
 from portatile.workloads.gemm.forms.gpu.default import alone
-from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix
+from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import Stream
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
 from portatile.workloads.gemm.plan import Triangle
@@ -30,18 +29,14 @@ def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Po
     whole = point(problem, device, triangle)
     if triangle.operand != "c" or not isinstance(whole, Gpu):
         return whole, None
-    found = stream.shared(problem, device, triangle.zeros, whole, mirrored=triangle.mirrored)
+    found = sharing.shared(problem, device, triangle.zeros, whole, mirrored=triangle.mirrored)
     return (whole, None) if found is None else found
 
 
-def doubles(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether one launch adds op(B) op(A) to op(A) op(B), of which a triangle is wanted: on matrix units, with B stored as A is."""
+def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
+    """The point and the groups for op(A) op(B) + op(B) op(A), of which a triangle is wanted, in one launch: on matrix units, with B stored
+    as A is. None where that is not possible, or where two launches are estimated to be faster.
+    """
     a, b = (problem.layout[name] for name in "ab")
     alike = a.strides == b.strides and a.vector_width(problem.itemsize) == b.vector_width(problem.itemsize)
-    return device.nvidia and problem.dtype == "float64" and matrix_units(device) and alike
-
-
-def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled]:
-    """The point for such a product, and its groups."""
-    point = matrix((4, 2), (2, 4), 16, 4)
-    return point, triangles.doubled(problem.sizes["n"], point.rows)
+    return sharing.doubled(problem, device) if alike and problem.dtype == "float64" and matrix_units(device) else None

@@ -42,9 +42,9 @@ class Syr2k(Syrk):
         """Blocks of at most twice the order, or one; a joined product on a processor."""
         native = blocks.precision(problem) == precisions.NATIVE
         facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem), "native": native}
-        facts["doubles"] = device.kind == "cpu" or _doubles(problem, device)
+        facts["joins"] = device.kind == "cpu" or _doubles(problem, device)
         alone = (
-            "not JOIN or (doubles and NB == 0 and not complex)",
+            "not JOIN or (joins and NB == 0 and not complex)",
             "device_kind != 'cpu' or WGS == 32",
             "not complex or NB == 0",
             "native or (NB == 0 and not JOIN)",
@@ -61,7 +61,7 @@ class Syr2k(Syrk):
         if device.kind == "cpu":
             short = native and k <= min(_SHORT, n // _FLAT)
             return {"JOIN": large or short, "NB": 0, "WGS": 32}
-        join = native and _doubles(problem, device)
+        join = _doubles(problem, device)
         return {"JOIN": join, "NB": structured.block(n, device) if large and not join else 0, "WGS": structured.largest_group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
@@ -71,7 +71,8 @@ class Syr2k(Syrk):
         if n == 0:
             return Plan(())
         if config["JOIN"] and problem.sizes["k"] > 0:
-            return self._joined(problem, device) if device.kind == "cpu" else self._doubled(problem, device)
+            triangle = Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
+            return self._joined(problem, device) if device.kind == "cpu" else blocks.doubled(problem, _both(problem), triangle, device)
         width, count = blocks.padded(nb), -(-n // nb)
         fold = self._fold(problem, nb, width, group, device.kind == "cpu")
         steps: tuple[Launch | Call, ...] = (*self.diagonal(problem, nb), *self.beside(problem, nb), fold)
@@ -115,22 +116,22 @@ class Syr2k(Syrk):
         product = blocks.whole(problem, (n, n, 2 * k), operands, op, ("alpha", "beta"), triangle, device)
         return Plan((join, *product.steps), (*product.temporaries, Temporary("joined", 3 * n * k * problem.itemsize)))
 
-    def _doubled(self, problem: Problem, device: DeviceInfo) -> Plan:
-        """One product whose groups go on to the other one: see ``zeros.doubled``."""
-        n, k = problem.sizes["n"], problem.sizes["k"]
-        operands = {name: (name, problem.layout[name]) for name in "abc"}
-        op = ("N", "T") if problem.options["trans"] == "N" else ("T", "N")
-        triangle = Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
-        return blocks.doubled(problem, (n, n, k), operands, op, ("alpha", "beta"), triangle, device)
-
     def awkward(self, problem: Problem) -> list[Problem]:
         """The edge-case problems of ``syrk``, and several squares of few terms."""
         return [*super().awkward(problem), *structured.awkward(self, problem, ((37, 2),))]
 
 
+def _both(problem: Problem) -> Call:
+    """The first product, from which the groups of one launch go on to the second."""
+    n, k, trans = problem.sizes["n"], problem.sizes["k"], str(problem.options["trans"])
+    operands = {name: (name, problem.layout[name]) for name in "abc"}
+    return blocks.product(problem, (n, n, k), operands, (trans, "T" if trans == "N" else "N"), ("alpha", "beta"))
+
+
 def _doubles(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether one launch computes both products without a copy."""
-    return len(str(problem.options["trans"])) == 1 and zeros.doubles(problem, device)
+    """Whether one launch computes both products, which are estimated to be faster so."""
+    plain = blocks.precision(problem) == precisions.NATIVE and not blocks.is_complex(problem) and problem.options["trans"] in ("N", "T")
+    return plain and problem.sizes["n"] * problem.sizes["k"] > 0 and zeros.doubled(_both(problem).problem, device) is not None
 
 
 workload = Syr2k()
