@@ -20,6 +20,7 @@ _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
 _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
 _SQUARE = 64  # rows and steps of k that a group of lines.cl copies
+_KEPT = 128  # bytes of local memory, at most, that streamed.cl declares beside the tiles
 
 Sharing = Stream | Quarters | Doubled
 """How groups share the tiles of a triangle of C."""
@@ -145,7 +146,8 @@ class _Steps:
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
-        self.local_argument = self.local_bytes > device.static_local
+        kept = _KEPT if self.stream is not None else 0
+        self.local_argument = self.local_bytes + kept > device.static_local
         self.temporaries: list[Temporary] = []
         self.places: dict[str, Place] = {}  # of A and B where the product reads them
 

@@ -318,11 +318,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% else %}
     const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
-{% if ZEROS[:1] == "b" and RASTER > 1 %}
-    const int down = (m - 1) / {{ bm }} + 1, band = group / ({{ RASTER }} * down), within = group - band * ({{ RASTER }} * down);
-    const int wide = min({{ RASTER }}, across - band * {{ RASTER }});
-    const int row0 = within / wide * {{ bm }}, {{ "col_tile" if ZEROS == "b below" else "col0" }} = (band * {{ RASTER }} + within % wide) * {{ bn }};
-{% elif ZEROS[:1] == "b" or RASTER == 0 %}
+{% if ZEROS[:1] == "b" or RASTER == 0 %}
     const int down = (m - 1) / {{ bm }} + 1, {{ first_row }} = group % down * {{ bm }}, {{ "col_tile" if ZEROS == "b below" else "col0" }} = group / down * {{ bn }};
 {% elif RASTER == 1 %}
     const int {{ first_row }} = group / across * {{ bm }}, col0 = group % across * {{ bn }};

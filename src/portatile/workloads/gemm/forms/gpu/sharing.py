@@ -10,6 +10,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_units
 from portatile.workloads.gemm.forms.gpu import triangle
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
+from portatile.workloads.gemm.forms.gpu.default import expected
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import Stream, streamed
 from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles
@@ -20,8 +21,12 @@ from portatile.workloads.gemm.reals import plain
 _PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
 _SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
 _SLOWER = {True: 1.02, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
+_QUARTERED = {True: 0.98, False: 0.94}  # of the time of whole tiles, which take more registers to store: with matrix units, without
+_MANY, _HOLDING = 128, 0.93  # sums of a work-item from which OpenCL's compiler makes more of quarters, and the time that this leaves
 _BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
+_FILLS = 256  # work-items of a group that keeps a multiprocessor busy by itself
+_DIVIDED = 0.9  # of the time of whole tiles, from which a product is better computed by groups that share k
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
 _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
@@ -52,7 +57,9 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirr
         if point is None or not _quarters(point, problem) or not _fits(point, problem, device):
             continue
         quarters = quartered(order, point.rows)
-        took = _whole(tile, rate, costs, quarters.groups, k, units, itemsize=problem.itemsize)
+        took = _QUARTERED[point.MMA] * _whole(tile, rate, costs, quarters.groups, k, units, itemsize=problem.itemsize)
+        if device.can.language == "OpenCL C" and math.prod(point.own) >= _MANY:
+            took *= _HOLDING
         if took < best:
             best, found = took, (point, quarters)
     for tile, rate in _known(problem, costs):
@@ -83,12 +90,16 @@ def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
         along = ceil_div(order, point.rows)
         whole = min(whole, _whole(tile, rate, costs, along * ceil_div(order, point.columns), k, units, itemsize=itemsize))
         keeps = point.STAGES * point.KB * (point.rows + point.columns) >= point.rows * point.columns
-        if point.rows == point.columns and point.KG == 1 and keeps and _fits(point, problem, device):
+        fills = along * (along + 1) // 2 >= units and point.items >= _FILLS
+        if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, problem, device):
             longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two of those on the diagonal for one beside it
             took = _whole(tile, rate, costs, longest_first, 2 * k, units, itemsize=itemsize)
             if took < best:
                 best, found = took, (point, triangle.doubled(order, point.rows))
     folded = costs.add + 1.5e-6 * order**2 * itemsize / costs.packed
+    divided = expected(problem, device)  # with k shared in ways that are not for both products
+    if divided is None or divided < _DIVIDED * whole:
+        return None
     return found if best < whole + folded else None
 
 
@@ -154,7 +165,7 @@ def _whole(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: in
     rounds, rest = divmod(each, tile.groups)
     steps = ceil_div(k, parts)
     took = rounds * _wave(tile, rate, costs, steps, itemsize) + (_round(tile, rate, costs, steps, itemsize, rest) if rest else 0.0)
-    uneven = ceil_div(wanted * parts, units * tile.groups) * tile.groups / each
+    uneven = ceil_div(wanted * parts, units * tile.groups) * tile.groups / each if rounds else 1.0  # the first groups are spread evenly
     joined = (_PIECE + parts * 1e-6 * tile.point.rows * tile.point.columns * itemsize / _SUMS) if parts > 1 else 0.0
     return took * (1 + _TOGETHER * (uneven - 1)) * (_CROWDED if tile.groups > 1 else 1.0) + joined
 
