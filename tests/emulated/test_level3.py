@@ -14,6 +14,7 @@ from portatile.records import Problem
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.forms.gpu.stream import Stream, streamed
+from portatile.workloads.gemm.forms.gpu.triangle import doubled, quartered
 from portatile.workloads.gemm.plan import Triangle
 
 CASES = [
@@ -104,3 +105,43 @@ def test_tiles_within_a_triangle(gpu: Device, uplo: str, trans: str, dtype: str,
         expected = alpha * (a.astype(np.float64) @ a.astype(np.float64).T) + (beta * c if beta else 0)
         np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-4 if dtype == "float32" else 1e-12)
         assert np.all(out.numpy()[~written] == c[~written])
+
+
+@pytest.mark.parametrize(
+    ("uplo", "trans", "point"),
+    [
+        ("L", "N", matrix((2, 2), (1, 1), 16, 2)),
+        ("U", "T", matrix((2, 2), (1, 1), 16, 2, lanes=4)),
+    ],
+)
+def test_quarters_on_the_diagonal(gpu: Device, uplo: str, trans: str, point: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tiles on the diagonal a group has quarters of two; of one tile, of several, and of some that end within a quarter."""
+    rng, side = np.random.default_rng(7), point.rows
+    monkeypatch.setattr(zeros, "shared", lambda called, *_: (point, quartered(called.sizes["n"], side)))
+    for order, terms in ((side, 20), (2 * side + 4, 20), (4 * side, 8), (side // 2 - 4, 33)):
+        a, c = rng.random((order, terms)), rng.random((order, order))
+        written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
+        given = Buffer.from_numpy(np.ascontiguousarray(a if trans == "N" else a.T), gpu)
+        for alpha, beta in ((1.0, 0.0), (-2.0, 0.5)):
+            out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c), gpu)
+            portatile.syrk(given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
+            expected = alpha * (a @ a.T) + (beta * c if beta else 0)
+            np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-12)
+            assert np.all(out.numpy()[~written] == c[~written])
+
+
+@pytest.mark.parametrize(("uplo", "trans", "lanes"), [("L", "N", 8), ("U", "T", 8), ("L", "T", 4)])
+def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles on the diagonal, of one product, and beside it, of both: of one stage, of fewer and of more than there are in local memory."""
+    point, rng = matrix((2, 2), (1, 1), 16, 3, lanes=lanes), np.random.default_rng(7)
+    monkeypatch.setattr(zeros, "doubled", lambda called, *_: (point, doubled(called.sizes["n"], point.rows)))
+    for order, terms in ((32, 16), (68, 20), (96, 80), (20, 33)):
+        a, b, c = rng.random((order, terms)), rng.random((order, terms)), rng.random((order, order))
+        written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
+        given = [Buffer.from_numpy(np.ascontiguousarray(one if trans == "N" else one.T), gpu) for one in (a, b)]
+        for alpha, beta in ((1.0, 0.0), (-2.0, 0.5), (0.0, 0.5)):
+            out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c), gpu)
+            portatile.syr2k(*given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
+            expected = alpha * (a @ b.T + b @ a.T) + (beta * c if beta else 0)
+            np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-12)
+            assert np.all(out.numpy()[~written] == c[~written])

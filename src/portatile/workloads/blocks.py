@@ -82,6 +82,14 @@ def whole(
     return _bound(problem, called, plan)
 
 
+def doubled(problem: Problem, called: Call, triangle: Triangle, device: DeviceInfo) -> Plan:
+    """The product ``called`` of op(a) and op(b) with op(b) op(a) added to it, of which a triangle is wanted, where ``zeros.doubled``."""
+    found = zeros.doubled(called.problem, device)
+    assert found is not None
+    point, sharing = found
+    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=sharing))
+
+
 def stack(
     problem: Problem,
     sizes: tuple[int, int, int],

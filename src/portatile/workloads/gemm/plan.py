@@ -9,7 +9,9 @@ from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, So
 from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue, packing, reals, reduction, shared_texts
+from portatile.workloads.gemm.forms.gpu import triangle as triangles
 from portatile.workloads.gemm.forms.gpu.stream import Stream
+from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, scalar
 from portatile.workloads.gemm.point import Cut, Place, Point, declaration
 from portatile.workloads.gemm.storage import Batch, k_fast, transposed
@@ -18,6 +20,10 @@ _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
 _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
 _SQUARE = 64  # rows and steps of k that a group of lines.cl copies
+_KEPT = 128  # bytes of local memory, at most, that streamed.cl declares beside the tiles
+
+Sharing = Stream | Quarters | Doubled
+"""How groups share the tiles of a triangle of C."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +32,13 @@ class Triangle:
 
     ``zeros`` says where it lies: "below" or "above" the diagonal of ``operand``. With ``unit`` the diagonal counts as ones.
     What lies in memory there, or on a ``unit`` diagonal, is not used: zeros and ones take its place where the operand is packed, or, in the
-    gpu form, in the tile.
+    gpu form, in the tile. ``mirrored``: op(B) is op(A) transposed, from the same memory.
     """
 
     operand: str
     zeros: str
     unit: bool = False
+    mirrored: bool = False
 
 
 def check(problem: Problem) -> None:
@@ -55,13 +62,13 @@ def build(
     batch: Batch | None = None,
     triangle: Triangle | None = None,
     added: Layout | None = None,
-    stream: Stream | None = None,
+    stream: Sharing | None = None,
 ) -> Plan:
     """The plan of a product in the configuration ``point``. Raises ArgumentError where the configuration contradicts the problem.
 
     With ``batch``, ``problem`` is the first one, and every step works on all of them. ``triangle`` is what the product may skip. With
     ``added``, which asks for the gpu form and for one launch, C = alpha op(A) op(B) + beta D for a D of this layout, the operand ``d``.
-    ``stream``, for a triangle of C in the gpu form, is how its groups share the tiles.
+    ``stream``, for a triangle of C in the gpu form, is how its groups share the tiles, or those on the diagonal.
     """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -116,9 +123,10 @@ class _Steps:
         batch: Batch | None,
         triangle: Triangle | None = None,
         added: Layout | None = None,
-        stream: Stream | None = None,
+        stream: Sharing | None = None,
     ) -> None:
-        self.triangle, self.added, self.stream = triangle, added, stream
+        self.triangle, self.added = triangle, added
+        self.sharing, self.stream = stream, stream if isinstance(stream, Stream) else None
         self.whole, self.names = problem, {"a": "a", "b": "b"}
         if point.transposes:
             problem, batch = transposed(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
@@ -139,7 +147,8 @@ class _Steps:
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
-        self.local_argument = self.local_bytes > device.static_local
+        kept = _KEPT if self.stream is not None else 0
+        self.local_argument = self.local_bytes + kept > device.static_local
         self.temporaries: list[Temporary] = []
         self.places: dict[str, Place] = {}  # of A and B where the product reads them
 
@@ -152,8 +161,8 @@ class _Steps:
         groups *= self.count if spans_batch else 1
         if self.point.PERSISTENT:
             groups = min(groups, self.point.resident(self.device.compute_units))
-        if self.stream is not None:
-            groups = self.stream.groups
+        if self.sharing is not None:
+            groups = self.sharing.groups
         operands = self._operands(factors_in, groups)
         local = self.point.group(k_fast(self.problem, "a"))
         size = (groups * self.cluster * local[0], self.shared * local[1], 1 if spans_batch else self.count)
@@ -181,8 +190,11 @@ class _Steps:
         for name, across in (("a", self.m), ("b", self.n)):
             memory, layout = self.names[name], self.problem.layout[name]
             if self.point.packs(name):
-                steps += [] if together else [self._pack(name, across)]
                 memory, layout = f"{name}_panels", Layout((0, 1))
+                if name == "b" and self._same_panels():
+                    memory = "a_panels"
+                elif not together:
+                    steps.append(self._pack(name, across))
             elif pitch := self.point.lines(self.problem, name):
                 steps.append(self._lines(name, across, pitch))
                 memory, layout = f"{name}_lines", Layout((pitch, 1))
@@ -197,6 +209,11 @@ class _Steps:
             self.places[name] = Place(memory, layout, *stack)
             args += self._factor(name, memory, layout)
         return steps, tuple(args)
+
+    def _same_panels(self) -> bool:
+        """Whether the panels of op(B) are those of op(A), its transpose."""
+        mirrored = self.triangle is not None and self.triangle.mirrored
+        return mirrored and self.point.packs("a") and self.point.rows == self.point.columns
 
     def _operands(self, factors_in: tuple[Arg, ...], groups: int) -> tuple[Arg, ...]:
         """The product's arguments behind its scalars, for so many work-groups; declares the temporaries among them."""
@@ -350,9 +367,13 @@ class _Steps:
         facts |= {f"{name.upper()}_PLANES": self.batch is not None and self._step(name) != 0 for name in "ab"}
         facts["ZEROS"] = "" if self.triangle is None else f"{self.triangle.operand} {self.triangle.zeros}"
         facts["UNIT"] = self.triangle is not None and self.triangle.unit
+        facts["QUARTERS"], facts["DOUBLED"] = (isinstance(self.sharing, kind) for kind in (Quarters, Doubled))
+        facts["BAND"] = triangles.BAND
         types = shared_texts.types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
+        if facts["DOUBLED"]:
+            facts["K_REST"] = False
         facts["ADDED"] = self.added is not None
         facts["STREAMED"] = self.stream is not None
         facts["LOOPED"] = self.stream is not None and self.stream.looped

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.capabilities import matrix_units
 from portatile.workloads.gemm.forms.cpu.default import panels
-from portatile.workloads.gemm.forms.gpu import stream
+from portatile.workloads.gemm.forms.gpu import sharing
 from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import Stream
+from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
 
@@ -22,10 +24,19 @@ def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     return panels(problem, device, triangle.operand != "a") if device.kind == "cpu" else alone(problem, device, triangle.operand)
 
 
-def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, Stream | None]:
+def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, Stream | Quarters | None]:
     """The point for a product of which a triangle of C is wanted, and how groups share its tiles where that is estimated to be faster."""
     whole = point(problem, device, triangle)
     if triangle.operand != "c" or not isinstance(whole, Gpu):
         return whole, None
-    found = stream.shared(problem, device, triangle.zeros, whole)
+    found = sharing.shared(problem, device, triangle.zeros, whole, mirrored=triangle.mirrored)
     return (whole, None) if found is None else found
+
+
+def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
+    """The point and the groups for op(A) op(B) + op(B) op(A), of which a triangle is wanted, in one launch: on matrix units, with B stored
+    as A is. None where that is not possible, or where two launches are estimated to be faster.
+    """
+    a, b = (problem.layout[name] for name in "ab")
+    alike = a.strides == b.strides and a.vector_width(problem.itemsize) == b.vector_width(problem.itemsize)
+    return sharing.doubled(problem, device) if alike and problem.dtype == "float64" and matrix_units(device) else None

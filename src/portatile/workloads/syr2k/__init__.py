@@ -9,6 +9,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Member, Operand
 from portatile.workloads import blocks, precisions, structured
+from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.syrk import Syrk, kinds
 
@@ -27,8 +28,9 @@ class Syr2k(Syrk):
     beta = 0 does not read C, alpha = 0 reads neither A nor B. ``precision`` is that of the products.
 
     Parameters: NB: order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C: the other product is
-    its transpose. Off them both products are added to C. 0: one block, so that all of it is one product. JOIN, on a processor: instead
-    the product of [A B] and [B A]^T, which leaves out the tiles of the other triangle. WGS: work-group of the other kernels.
+    its transpose. Off them both products are added to C. 0: one block, so that all of it is one product. JOIN: instead
+    the product of [A B] and [B A]^T, which leaves out the tiles of the other triangle, on a processor and, of float64 on matrix units,
+    without a copy of A and B. WGS: work-group of the other kernels.
     """
 
     name = "syr2k"
@@ -40,8 +42,9 @@ class Syr2k(Syrk):
         """Blocks of at most twice the order, or one; a joined product on a processor."""
         native = blocks.precision(problem) == precisions.NATIVE
         facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem), "native": native}
+        facts["joins"] = device.kind == "cpu" or _doubles(problem, device)
         alone = (
-            "not JOIN or (device_kind == 'cpu' and NB == 0 and not complex)",
+            "not JOIN or (joins and NB == 0 and not complex)",
             "device_kind != 'cpu' or WGS == 32",
             "not complex or NB == 0",
             "native or (NB == 0 and not JOIN)",
@@ -58,7 +61,8 @@ class Syr2k(Syrk):
         if device.kind == "cpu":
             short = native and k <= min(_SHORT, n // _FLAT)
             return {"JOIN": large or short, "NB": 0, "WGS": 32}
-        return {"JOIN": False, "NB": structured.block(n, device) if large else 0, "WGS": structured.largest_group(device)}
+        join = _doubles(problem, device)
+        return {"JOIN": join, "NB": structured.block(n, device) if large and not join else 0, "WGS": structured.largest_group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal, both products beside them, and the sums of the blocks and their transposes."""
@@ -67,7 +71,8 @@ class Syr2k(Syrk):
         if n == 0:
             return Plan(())
         if config["JOIN"] and problem.sizes["k"] > 0:
-            return self._joined(problem, device)
+            triangle = Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
+            return self._joined(problem, device) if device.kind == "cpu" else blocks.doubled(problem, _both(problem), triangle, device)
         width, count = blocks.padded(nb), -(-n // nb)
         fold = self._fold(problem, nb, width, group, device.kind == "cpu")
         steps: tuple[Launch | Call, ...] = (*self.diagonal(problem, nb), *self.beside(problem, nb), fold)
@@ -114,6 +119,19 @@ class Syr2k(Syrk):
     def awkward(self, problem: Problem) -> list[Problem]:
         """The edge-case problems of ``syrk``, and several squares of few terms."""
         return [*super().awkward(problem), *structured.awkward(self, problem, ((37, 2),))]
+
+
+def _both(problem: Problem) -> Call:
+    """The first product, from which the groups of one launch go on to the second."""
+    n, k, trans = problem.sizes["n"], problem.sizes["k"], str(problem.options["trans"])
+    operands = {name: (name, problem.layout[name]) for name in "abc"}
+    return blocks.product(problem, (n, n, k), operands, (trans, "T" if trans == "N" else "N"), ("alpha", "beta"))
+
+
+def _doubles(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether one launch computes both products, which are estimated to be faster so."""
+    plain = blocks.precision(problem) == precisions.NATIVE and not blocks.is_complex(problem) and problem.options["trans"] in ("N", "T")
+    return plain and problem.sizes["n"] * problem.sizes["k"] > 0 and zeros.doubled(_both(problem).problem, device) is not None
 
 
 workload = Syr2k()

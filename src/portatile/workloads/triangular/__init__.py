@@ -78,7 +78,7 @@ class Triangular(structured.TriangularOperand):
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
         if is_complex(problem):
-            nb = min(max(16, 1 << max(order - 1, 0).bit_length()), 128 if gpu else 64)
+            nb = min(max(16, 1 << max(order - 1, 0).bit_length()), 32 if gpu else 64)  # a chain of sums grows with the square of that
             return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": 32, "PANEL": 8}
         if device.kind == "cpu":
             return _processor(problem, device)

@@ -13,7 +13,7 @@ import msgspec
 
 from portatile import settings
 from portatile.records import DeviceInfo
-from portatile.workloads.gemm.forms.gpu.tiles import completed
+from portatile.workloads.gemm.forms.gpu.tiles import completed, plausible
 
 SHIPPED = Path(__file__).parents[2] / "models"
 """Models that come with the package, each named after the architecture that was timed."""
@@ -94,7 +94,7 @@ class Model:
         found = self.costs.get(language, {}).get(dtype) or next((by[dtype] for by in self.costs.values() if dtype in by), None)
         if found is None:
             return None
-        rates = completed(dtype, tuple(float(rate) for rate in found["rates"]))
+        rates = plausible(dtype, completed(dtype, tuple(float(rate) for rate in found["rates"])))
         return Costs(**{name: float(found[name]) for name in NAMES if name in found}, rates=rates, products=self.lanes * self.clock_mhz)
 
     def holding(self, language: str, dtype: str, costs: Costs) -> Model:

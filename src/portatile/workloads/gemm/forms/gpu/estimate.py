@@ -27,6 +27,7 @@ _JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
 _CLUSTERED, _PART = 4, 16  # groups of a cluster from which multiprocessors are left over beside a multiple of so many
 _VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
+_DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds on, where copies draw power that multiply-adds would use
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,8 @@ def _uneven(shape: Shape, v: Columns, count: Ints) -> Floats:
     """
     side = v.rows if shape.zeros == "a" else v.columns if shape.zeros == "b" else np.zeros_like(v.rows)
     rounds = _ceil(count, shape.units * v.groups) * v.groups / _ceil(count, shape.units)
-    copies = 1 + _COPIED * (1 / v.rows + 1 / v.columns)
+    drawn = shape.zeros != "c" and shape.itemsize == 8 and float(shape.m) * float(shape.n) * float(shape.k) >= _LONG
+    copies = 1 + (_DRAWN if drawn else _COPIED) * (1 / v.rows + 1 / v.columns)
     return (1 + side / shape.k) * (1 + _TOGETHER * (rounds - 1)) * copies
 
 

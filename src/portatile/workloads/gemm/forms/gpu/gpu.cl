@@ -65,7 +65,8 @@
 {% set from_of = {"a": A_FROM, "b": B_FROM} %}
 {% set pitch_of = {"a": lda_tile, "b": ldb_tile} %}
 {% set block_of = {"a": TR, "b": TC} %}
-{% set jump_of = {"a": TBR * TR, "b": TBC * TC} %}
+{# from one block of a work-item to the next; with QUARTERS a warp's blocks lie in one quarter of the tile #}
+{% set jump_of = {"a": TBR * TR // (2 if QUARTERS else 1), "b": TBC * TC // (2 if QUARTERS else 1)} %}
 {% set xs = cols if flipped else rows %}
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 or CLUSTER > 1 else 0] | max %}
@@ -75,7 +76,7 @@
 {% set triangle = ZEROS[:1] == "c" %}
 {% set vectors = C_VECTORS and not triangle %}
 {% set inside_first = triangle and C_VECTORS and not SPLIT and not STREAMED %}
-{% set through = PLAIN and not vectors and not JOIN and CLUSTER == 1 and TBR * TR * row_pitch <= space %}
+{% set through = PLAIN and not vectors and not JOIN and CLUSTER == 1 and not QUARTERS and TBR * TR * row_pitch <= space %}
 {% set wanted = {"c above": "col0 + %s <= row0 + %s", "c below": "col0 + %s >= row0 + %s"}.get(ZEROS, "") %}
 {# whether element (i, j) of the tile belongs to C, as a condition; empty where all are #}
 {% macro belongs(i, j) %}
@@ -132,6 +133,17 @@
 {% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
+{# before stage number `stage` is copied: behind the stages of one product A and B change places for the other #}
+{% macro turn_over(stage) %}
+{% if DOUBLED %}
+        if ({{ stage }} == each) {
+            const size_t other = (size_t)(b_base + b_offset) - (size_t)(a_base + a_offset);
+            a_at = (__global const {{ real }}*)((size_t)(a_at - each * {{ stride(A_FROM, bm, "lda") }}) + other);
+            b_at = (__global const {{ real }}*)((size_t)(b_at - each * {{ stride(B_FROM, bn, "ldb") }}) - other);
+            k_next = k0;
+        }
+{% endif %}
+{% endmacro %}
 {% macro advance() %}
             a_at += {{ stride(A_FROM, bm, "lda") }};
             b_at += {{ stride(B_FROM, bn, "ldb") }};
@@ -188,12 +200,14 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% if MMA %}
 {% set _ = at.update({y: ("warp_row" if flipped else "warp_col") ~ " * 16 + lane / 4 * 2"}) %}
 {% endif %}
-            __local const {{ real }}* a_from = {{ origin(A_FROM, "read", lda_tile, k_of, at["a"]) }};
-            __local const {{ real }}* b_from = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, at["b"]) }};
+{% set base_a = "read + a_panel" if QUARTERS else "read" %}
+{% set base_b = "read + b_panel" if QUARTERS else "read + %d" % (KB * lda_tile) %}
+            __local const {{ real }}* a_from = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};
+            __local const {{ real }}* b_from = {{ origin(B_FROM, base_b, ldb_tile, k_of, at["b"]) }};
 {% if halves > 1 %}
 {% set k_of = "(%s + 8)" % k_of %}
-            __local const {{ real }}* a_far = {{ origin(A_FROM, "read", lda_tile, k_of, at["a"]) }};
-            __local const {{ real }}* b_far = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, at["b"]) }};
+            __local const {{ real }}* a_far = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};
+            __local const {{ real }}* b_far = {{ origin(B_FROM, base_b, ldb_tile, k_of, at["b"]) }};
 {% endif %}
 {% endmacro %}
 {# where k ends within the last stage: leaves the loop over steps at those that are all past the end, which is looked at every eight k #}
@@ -279,7 +293,14 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "batch.cl" %}
     const int item = (int)get_local_id(0), part = item / {{ team }};
     const int warp = item % {{ team }} / 32, lane = item % 32;
+{% if QUARTERS %}
+{# warps of a quarter #}
+{% set warps_down, warps_across = TBR * LANES // 64, TBC // LANES // 2 %}
+    const int quarter = warp / {{ 2 * warps_across * warps_down }} * 2 + warp % {{ 2 * warps_across }} / {{ warps_across }};
+    const int warp_row = warp / {{ 2 * warps_across }} % {{ warps_down }}, warp_col = warp % {{ warps_across }};
+{% else %}
     const int warp_row = warp / {{ TBC // LANES }}, warp_col = warp % {{ TBC // LANES }};
+{% endif %}
     const int tr = warp_row * {{ 32 // LANES }} + {{ "lane % 4" if flipped else "lane / %d" % LANES }}, tc = warp_col * {{ LANES }} + {{ "lane / 4" if flipped else "lane %% %d" % LANES }};
 
 {% if STREAMED %}
@@ -288,7 +309,13 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if triangle %}
     const int group = {{ tile_group }};
 {% set number = "group" %}
+{% if QUARTERS %}
+{% include "quarters.cl" %}
+{% elif DOUBLED %}
+{% include "doubled.cl" %}
+{% else %}
 {% include "triangle_tile.cl" %}
+{% endif %}
 {% else %}
     const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
@@ -312,7 +339,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
     const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
     const int k1 = {{ nothing("alpha") }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
+{% if DOUBLED %}
+    const int each = (k1 - k0 + {{ KB - 1 }}) / {{ KB }}, count = row0 == col0 ? each : 2 * each;
+{% else %}
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
+{% endif %}
 {% endif %}
 
 {% for piece in range(PIECES) %}
@@ -334,7 +365,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if STAGES > 1 %}
 #pragma unroll
     for (int early = 0; early < {{ STAGES - 1 }}; ++early) {
-        if (early < count) {
+{{ turn_over("early") }}        if (early < count) {
             __local {{ real }}* a_to = tiles + write;
             __local {{ real }}* b_to = tiles + write + {{ KB * lda_tile }};
 {{ fetch_a() }}{{ fetch_b() }}{{ settle_both() }}{{ advance() }}        }
@@ -348,7 +379,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% endif %}
     for (int tile = 0; tile < count; ++tile) {
-        __local {{ real }}* a_to = tiles + write;
+{{ turn_over("tile + %d" % (STAGES - 1)) }}        __local {{ real }}* a_to = tiles + write;
         __local {{ real }}* b_to = tiles + write + {{ KB * lda_tile }};
 {% if STAGES == 1 %}
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -458,7 +489,14 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if STREAMED %}
 {% include "streamed_sums.cl" %}
 {% endif %}
+{% if DOUBLED %}
+{% include "folded.cl" %}
+{% endif %}
 {% set parts_c = 2 if COMPLEX else 1 %}
+{% if QUARTERS %}
+    {
+    const int row0 = quarter_row, col0 = quarter_col;
+{% endif %}
     __global {{ real if SPLIT and not JOIN else stored_c }}* c_at = c_base + c_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldc + col0{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT and not JOIN }};
 {% if ADDED %}
     __global const {{ real }}* d_at = d_base + d_offset + (long)row0 * ldd + col0;
@@ -487,10 +525,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% elif not PLAIN %}
 #pragma unroll
     for (int r = 0; r < {{ rows }}; r += {{ parts_c }}) {
-        const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
+        const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }};
 #pragma unroll
         for (int c = 0; c < {{ cols }}; c += {{ parts_c }}) {
-            const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }} + tc * {{ TC }};
+            const int j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }} + tc * {{ TC }};
             __global {{ real if SPLIT else stored_c }}* to = c_at + (long){{ "(i / 2)" if COMPLEX else "i" }} * ldc + j;
 {% if C_EDGE %}
             if (row0 + i >= m || col0 + j >= n)
@@ -510,12 +548,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% include "store_rows.cl" %}
 {% else %}
+{% if QUARTERS %}
+{% include "store_inside.cl" %}
+{% endif %}
 {{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll
     for (int r = 0; r < {{ rows }}; ++r) {
-        const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
+        const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }};
 #pragma unroll
         for (int c = 0; c < {{ cols }}; c += {{ w }}) {
-            const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
+            const int j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
             __global {{ realw }}* to = (__global {{ realw }}*)(c_at + (long)i * ldc + j);
 {% if w == 1 %}
             const {{ real }} sum = acc[r][c];
@@ -531,6 +572,14 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 *to = alpha * sum + beta * {{ added("i", "j", realw) }};
 {% endif %}
         }
+    }
+{% if QUARTERS %}
+#ifdef PORTATILE_NVIDIA
+    }
+#endif
+{% endif %}
+{% endif %}
+{% if QUARTERS %}
     }
 {% endif %}
 {% if STREAMED %}

@@ -2,8 +2,8 @@
 {% macro store_slot(slot, total) %}
 {% set realv = real ~ VL %}
             const int r = {{ slot }} * {{ VL }} / {{ cols }}, c = {{ slot }} * {{ VL }} % {{ cols }};
-            const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
-            const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
+            const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }};
+            const int j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
 {% if w == 1 %}
 {% for e in range(VL) %}
 {% if not PLAIN %}

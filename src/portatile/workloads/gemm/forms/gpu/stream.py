@@ -6,29 +6,13 @@ several waves so many tiles are shared that one to two are left for each group; 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_units
-from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles
 from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.passing import ceil_div
-from portatile.workloads.gemm.reals import plain
 
 _LEAST = 64  # steps of k that a group has, at least
-_PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
-_SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
-_SLOWER = {True: 1.02, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
-_BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
-_HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
-_BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
-_COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
-_CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
-_TOGETHER = 0.5  # how much of a last round shares few multiprocessors
 _INT_MAX = 2**31 - 1
 
 
@@ -64,100 +48,3 @@ def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> Stream |
     share = max(ceil_div(shared * steps, slots), ceil_div(_LEAST, point.KB))
     sharing = ceil_div(shared * steps, share)
     return Stream(share, shared, sharing, sharing + wanted - shared, 2 + (share - 2) // steps, not point.MMA)
-
-
-def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu) -> tuple[Gpu, Stream] | None:
-    """The tile and the sharing that are estimated to be faster than ``whole`` tiles; None where there are none.
-
-    Operands come to local memory as those of ``whole`` do, whose own tile has to be among the known ones.
-    """
-    costs = _costs(problem, device)
-    if costs is None or not joins(device):
-        return None
-    order, k, units = problem.sizes["n"], problem.sizes["k"], max(device.compute_units, 1)
-    best, found = math.inf, None
-    for tile, rate in _known(problem, costs):
-        if _alike(tile.point, whole):
-            best = _whole(
-                tile, rate, costs, whole.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize, parts=whole.SPLIT_K
-            )
-    if best == math.inf:
-        return None
-    for tile, rate in _known(problem, costs):
-        point = None if tile.point.MMA and not _spares(tile, problem) else _staged(tile.point, whole)
-        stream = None if point is None else streamed(order, k, zeros, point, tile.groups * units)
-        if point is None or stream is None or not _fits(point, problem, device):
-            continue
-        took = _shared(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, problem.itemsize, stream)
-        if device.can.language == "OpenCL C" and not point.MMA:
-            took *= (1 + _BESIDE * (tile.groups - 1)) / (_SLOWER[False] if stream.groups == stream.sharing else 1)
-        if took < best:
-            best, found = took, (point, stream)
-    return found
-
-
-def _known(problem: Problem, costs: Costs) -> Iterator[tuple[Tile, float]]:
-    """The tiles without a cut last wave, and their rates."""
-    return ((tile, rate) for tile, rate in zip(tiles(problem), costs.rates, strict=True) if not tile.tail)
-
-
-def _alike(one: Gpu, other: Gpu) -> bool:
-    """Whether two points have one tile."""
-    return all(getattr(one, name) == getattr(other, name) for name in ("rows", "columns", "items", "KB", "KG"))
-
-
-def _staged(point: Gpu, like: Gpu) -> Gpu | None:
-    """The point with operands as another has them; None where its shape does not allow that, or too many registers would be needed."""
-    if like.KEEP or (like.TURN and any(side & (side - 1) for side in (point.TBR, point.TBC))):
-        return None
-    names = ("PACK_A", "PACK_B", "TURN", "PAD", "PAIRS", "HELD")
-    return replace(point, **{name: getattr(like, name) for name in names})
-
-
-def _spares(tile: Tile, problem: Problem) -> bool:
-    """Whether a tile's work-items have registers to spare, which no other group of their multiprocessor needs."""
-    return tile.groups == 1 and math.prod(tile.point.own) * problem.itemsize <= _HELD
-
-
-def _fits(point: Gpu, problem: Problem, device: DeviceInfo) -> bool:
-    """Whether the device takes such groups."""
-    return point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device)
-
-
-def _costs(problem: Problem, device: DeviceInfo) -> Costs | None:
-    """The constants for the units that compute the problem, where they are known."""
-    units = problem.dtype == "float32" or matrix_units(device)
-    return known(device, problem.dtype) if device.nvidia and plain(problem) and units else None
-
-
-def _round(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int, groups: int) -> float:
-    """Microseconds in which so many groups on a multiprocessor multiply k steps of a tile each, and store it."""
-    point, warps = tile.point, groups * tile.point.items / 32
-    reached = warps / (warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
-    copies = 1 + _COPIES * (1 / point.rows + 1 / point.columns)
-    drain = costs.drain * 1e-3 * point.rows * point.columns * itemsize if tile.groups == 1 else 0.0
-    fill: float = costs.filled(point.rows + point.columns, min(point.KB * (point.STAGES - 1), k), itemsize)
-    return groups * point.rows * point.columns * k / rate / costs.products / reached * copies + fill + drain
-
-
-def _wave(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int) -> float:
-    """A round of as many groups as a multiprocessor holds."""
-    return _round(tile, rate, costs, k, itemsize, tile.groups)
-
-
-def _whole(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: int, *, itemsize: int, parts: int = 1) -> float:
-    """Microseconds of so many whole tiles, or of tiles in ``parts`` of k, which the last group adds up."""
-    each = ceil_div(wanted * parts, units)
-    rounds, rest = divmod(each, tile.groups)
-    steps = ceil_div(k, parts)
-    took = rounds * _wave(tile, rate, costs, steps, itemsize) + (_round(tile, rate, costs, steps, itemsize, rest) if rest else 0.0)
-    uneven = ceil_div(wanted * parts, units * tile.groups) * tile.groups / each
-    joined = (_PIECE + parts * 1e-6 * tile.point.rows * tile.point.columns * itemsize / _SUMS) if parts > 1 else 0.0
-    return took * (1 + _TOGETHER * (uneven - 1)) * (_CROWDED if tile.groups > 1 else 1.0) + joined
-
-
-def _shared(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: int, itemsize: int, stream: Stream) -> float:
-    """Microseconds of a triangle whose tiles are shared: so much of a wave as there are tiles, and what the sharing costs."""
-    parts = ceil_div(ceil_div(k, tile.point.KB), stream.share) + 1
-    sharing = _PIECE + parts * 1e-6 * tile.point.rows * tile.point.columns * itemsize / _SUMS
-    return _SLOWER[tile.point.MMA] * _wave(tile, rate, costs, k, itemsize) * wanted / (tile.groups * units) + sharing

@@ -24,7 +24,7 @@
 {% macro along(source) %}{{ "1" if source in ("columns", "transposed") or source in lines }}{% endmacro %}
 {% macro held(source) %}{{ "1" if source == "transposed" or (HELD and source in ("elements", "pairs")) }}{% endmacro %}
 {# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
-{% set together = [128 // itemsize, TBR * TR, TBC * TC] | min %}
+{% set together = [128 // itemsize, jump_of["a"], jump_of["b"]] | min %}
 {# ... in the rows of a transposed tile that hold the 16 bytes number `piece` along k, ... #}
 {% macro turn(piece) %}({{ piece }} * {{ [vector, together // (KB // vector)] | max }} & {{ together - 1 }}){% endmacro %}
 {# ... in row `kk` of a tile for matrix instructions, ... #}

@@ -11,6 +11,7 @@ from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.storage import k_fast
 
 _CAUTION = 0.87
+_UNBOUND = 1.6  # times the rate of a tile's mirror image, with which it shares all but the order of rows and columns
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,19 @@ def completed(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
     guessed = [_by_geometry(tile.point, dtype) for tile in tiles_of(dtype, False)]
     scale = _CAUTION * math.exp(fmean(math.log(rate / guess) for rate, guess in zip(rates, guessed, strict=False)))
     return (*rates, *(min(scale * guess, _CAUTION * max(rates)) for guess in guessed[len(rates) :]))
+
+
+def plausible(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
+    """Rates without those that a fit to few timings left unbound: one far above that of the tile's mirror image becomes that one."""
+    shapes = [_shape(tile.point) for tile in tiles_of(dtype, False)]
+    known = dict(zip(shapes, rates, strict=True))
+    mirrored = [known.get((columns, rows, *rest), rate) for (rows, columns, *rest), rate in zip(shapes, rates, strict=True)]
+    return tuple(mirror if rate > _UNBOUND * mirror else rate for rate, mirror in zip(rates, mirrored, strict=True))
+
+
+def _shape(point: Gpu) -> tuple[int, ...]:
+    """Rows and columns, and what mirror images have in common."""
+    return point.rows, point.columns, point.items, point.KB, point.STAGES, point.DOUBLE, point.KG
 
 
 def _by_geometry(point: Gpu, dtype: str) -> float:

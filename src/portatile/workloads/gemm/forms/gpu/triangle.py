@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from portatile.workloads.gemm.passing import ceil_div
+
+BAND = 1024
+"""Rows or columns of C in which neighbouring groups work together, so that they read few rows of both factors."""
 
 
 def count(order: int, zeros: str, rows: int, columns: int) -> int:
@@ -10,3 +15,29 @@ def count(order: int, zeros: str, rows: int, columns: int) -> int:
     along, across = (rows, columns) if zeros == "above" else (columns, rows)
     most = ceil_div(order, across)
     return sum(min(most, (first + along - 1) // across + 1) for first in range(0, order, along))
+
+
+@dataclass(frozen=True)
+class Quarters:
+    """Square tiles, in so many ``groups``. Of tiles on the diagonal a quarter has nothing wanted: a group has four of the others."""
+
+    groups: int
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """Square tiles of a product and its transpose, op(A) op(B) and op(B) op(A), added up, in so many ``groups``; B is stored as A is."""
+
+    groups: int
+
+
+def quartered(order: int, side: int) -> Quarters:
+    """The groups for tiles of this side: one for each beside the diagonal, and one for four of the quarters on it."""
+    along = ceil_div(order, side)
+    return Quarters(along * (along - 1) // 2 + ceil_div(3 * along, 4))
+
+
+def doubled(order: int, side: int) -> Doubled:
+    """The groups for tiles of this side, one for each."""
+    along = ceil_div(order, side)
+    return Doubled(along * (along + 1) // 2)

@@ -7,14 +7,15 @@
          6  8  3
          7  9  4  5
 
-   A band ends with whole tiles on both sides. It is 1024 elements of C across, or a little more. #}
+   A band ends with whole tiles on both sides. It is BAND elements of C across, or a little more. #}
 {% set lower = ZEROS == "c above" %}
+{% set shorter = " - %d" % bm if QUARTERS or DOUBLED else "" %}
 {% set along, across_it = (bm, bn) if lower else (bn, bm) %}
 {% set even = [] %}
 {% for tiles in range(1, across_it + 1) if tiles * along % across_it == 0 %}
 {% set _ = even.append(tiles) %}
 {% endfor %}
-{% set deep = (1023 // (even[0] * along) + 1) * even[0] %}
+{% set deep = ((BAND - 1) // (even[0] * along) + 1) * even[0] %}
 {% set wide = deep * along // across_it %}
 {% set at_diagonal = [] %}
 {% for i in range(deep) %}
@@ -25,8 +26,8 @@
     int band = 0, left = {{ number }};
     for (int size; left >= (size = band * {{ wide * deep }} + {{ at_diagonal | sum }}); ++band)
         left -= size;
-    const int high = min({{ deep }}, ({{ "m" if lower else "n" }} - 1) / {{ along }} + 1 - band * {{ deep }});  // the last band may have fewer
-    const int there = ({{ "n" if lower else "m" }} - 1) / {{ across_it }} + 1 - band * {{ wide }};
+    const int high = min({{ deep }}, ({{ ("m" if lower else "n") ~ shorter }} - 1) / {{ along }} + 1 - band * {{ deep }});  // the last band may have fewer
+    const int there = ({{ ("n" if lower else "m") ~ shorter }} - 1) / {{ across_it }} + 1 - band * {{ wide }};
     int i = 0;
     for (int of_row; i < high && left >= (of_row = min((i * {{ along }} + {{ along - 1 }}) / {{ across_it }} + 1, there)); ++i)
         left -= of_row;

@@ -1,0 +1,9 @@
+{# The tile of a group where C is the sum of a product and its transpose: those beside the diagonal first, which need both products, and then
+   those on it, which take half as long. They are numbered as in quarters.cl. #}
+    const int across = (m - 1) / {{ bm }} + 1, beside = across * (across - 1) / 2;
+{% set number = "(group < beside ? group : 0)" %}
+{% include "triangle_tile.cl" %}
+    if (group < beside)
+        {{ "row0" if ZEROS == "c above" else "col0" }} += {{ bm }};
+    else
+        row0 = col0 = (group - beside) * {{ bm }};

@@ -1,0 +1,20 @@
+{# Where C is the sum of a product and its transpose: of a tile on the diagonal there is one product, to which its own transpose is added by
+   way of local memory. Blocks within a row are exchanged there, so that rows and columns spread over the banks. #}
+    if (row0 == col0) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (int r = 0; r < {{ rows }}; ++r)
+#pragma unroll
+            for (int c = 0; c < {{ cols }}; ++c) {
+                const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }}, j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }} + tc * {{ TC }};
+                tiles[i * {{ bn }} + (j ^ i % 32)] = acc[r][c];
+            }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (int r = 0; r < {{ rows }}; ++r)
+#pragma unroll
+            for (int c = 0; c < {{ cols }}; ++c) {
+                const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }}, j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }} + tc * {{ TC }};
+                acc[r][c] += tiles[j * {{ bn }} + (i ^ j % 32)];
+            }
+    }

@@ -1,0 +1,33 @@
+{# Where square tiles on the diagonal of C's triangle would be computed in vain to a quarter: of each only three quarters are wanted, so
+   that groups have four of these each. The other tiles lie beside the diagonal and are numbered as a triangle of their own.
+
+       tiles 0 and 1 on the diagonal,    | 0 |   |           a group has quarters 4 h .. 4 h + 3; all of them lie in two tiles, whose
+       and how their quarters are        | 1 | 2 |           rows come to local memory in place of the rows and columns of one:
+       numbered:                                 | 3 |   |
+                                                 | 4 | 5 |   panels 0 and 1 are A's tile, 2 and 3 B's
+
+   A quarter is the work of some warps, which find its rows at `a_panel` and its columns at `b_panel`; it goes to `quarter_row`,
+   `quarter_col`. #}
+{% set lower = ZEROS == "c above" %}
+{% macro panel(number, source) %}({{ number }}) / 2 * {{ KB * lda_tile }} + ({{ number }}) % 2 * {{ bm // 2 * KB if source in lines else bm // 2 }}{% endmacro %}
+    const int across = (m - 1) / {{ bm }} + 1, beside = across * (across - 1) / 2;
+{% set number = "(group < beside ? group : 0)" %}
+{% include "triangle_tile.cl" %}
+    int quarter_row, quarter_col, row_panel = quarter / 2, column_panel = 2 + quarter % 2;
+    if (group < beside) {
+        {{ "row0" if lower else "col0" }} += {{ bm }};
+        quarter_row = row0 + quarter / 2 * {{ bm // 2 }};
+        quarter_col = col0 + quarter % 2 * {{ bm // 2 }};
+    } else {
+        const int number = (group - beside) * 4 + quarter, tile = (group - beside) * 4 / 3;
+        const int near = (number / 3 - tile) * 2 + (number % 3 == 2), far = (number / 3 - tile) * 2 + (number % 3 > 0);
+        row0 = tile * {{ bm }};
+        col0 = min(tile + 1, across - 1) * {{ bm }};
+        row_panel = {{ "far" if lower else "near" }};
+        column_panel = {{ "near" if lower else "far" }};
+        quarter_row = row0 + row_panel * {{ bm // 2 }};
+        quarter_col = row0 + column_panel * {{ bm // 2 }};
+        if (number >= 3 * across)
+            {{ "quarter_col" if lower else "quarter_row" }} = 1 << 29;  // there are no more: nothing of this is wanted
+    }
+    const int a_panel = {{ panel("row_panel", A_FROM) }}, b_panel = {{ panel("column_panel", B_FROM) }};

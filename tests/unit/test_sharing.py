@@ -1,0 +1,84 @@
+"""How groups share triangles of C, on paper: what is chosen, for which operands, and the launches that come of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from portatile import workloads
+from portatile.records import Call, Launch, Layout, Problem
+from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.forms.gpu.point import pipeline
+from portatile.workloads.gemm.forms.gpu.stream import streamed
+from portatile.workloads.gemm.forms.gpu.tiles import plausible, tiles_of
+from portatile.workloads.gemm.forms.gpu.triangle import Quarters
+from portatile.workloads.gemm.plan import Triangle, build
+from support.devices import on_paper
+
+GPU = on_paper("gpu")
+LOWER = Triangle("c", "above", mirrored=True)
+
+
+def product(order: int, dtype: str = "float64", pad: int = 0) -> Problem:
+    layout = {"c": Layout((order + pad, 1), 0, 128)}
+    return workloads.get("gemm").problem({"m": order, "n": order, "k": order}, dtype, {"trans_a": "N", "trans_b": "T"}, layout)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quarters_where_they_fill_the_device_once(dtype: str) -> None:
+    """132 groups of 128 x 128 for 136 tiles, of which 16 on the diagonal are wanted to three quarters."""
+    point, sharing = zeros.shared(product(2048, dtype), GPU, LOWER)
+    assert sharing == Quarters(132)
+    assert (point.rows, point.columns) == (128, 128)
+
+
+@pytest.mark.parametrize(("order", "pad"), [(2047, 0), (2048, 1)])
+def test_no_quarters_where_c_is_not_stored_in_vectors(order: int, pad: int) -> None:
+    assert not isinstance(zeros.shared(product(order, pad=pad), GPU, LOWER)[1], Quarters)
+
+
+def test_no_quarters_of_two_operands() -> None:
+    assert not isinstance(zeros.shared(product(2048), GPU, replace(LOWER, mirrored=False))[1], Quarters)
+
+
+def test_panels_of_a_mirrored_operand_are_packed_once() -> None:
+    point = replace(pipeline(4, (16, 16), (2, 2), 16, 3, 4), PACK_A=True, PACK_B=True)
+    launches = [
+        [step.kernel for step in build(product(300, "float32"), point, GPU, triangle=one).steps if isinstance(step, Launch)]
+        for one in (LOWER, replace(LOWER, mirrored=False))
+    ]
+    assert launches == [["gemm_pack", "gemm"], ["gemm_pack", "gemm_pack", "gemm"]]
+
+
+def test_what_shared_tiles_keep_counts_as_local_memory() -> None:
+    """Tiles of just as many bytes as a text may declare become an argument of the launch."""
+    point = pipeline(4, (16, 16), (2, 2), 16, 3, 4)
+    assert point.local_bytes(4) == GPU.can.static_local
+    stream = streamed(2048, 2048, "above", point, 132)
+    for sharing, asked in ((stream, True), (None, False)):
+        step = build(product(2048, "float32"), point, GPU, triangle=LOWER, stream=sharing).steps[-1]
+        assert not isinstance(step, Call)
+        assert any(arg.kind == "local" for arg in step.args) == asked
+
+
+@pytest.mark.parametrize(
+    ("order", "trans", "pad", "launches"), [(2048, "N", 0, 1), (2048, "T", 0, 1), (2048, "NT", 0, 2), (2048, "N", 2, 2), (300, "N", 0, 2)]
+)
+def test_syr2k_of_float64_is_one_launch_where_that_pays(order: int, trans: str, pad: int, launches: int) -> None:
+    """... and where both operands are stored alike."""
+    syr2k = workloads.get("syr2k")
+    layout = {"b": Layout((order + pad, 1), 0, 128)}
+    problem = syr2k.problem({"n": order, "k": order}, "float64", {"trans": trans}, layout)
+    assert len(syr2k.plan(problem, syr2k.default(problem, GPU), GPU).steps) == launches
+
+
+def test_a_rate_that_nothing_bounds_is_that_of_the_mirror_image() -> None:
+    tiles = [tile.point for tile in tiles_of("float32", False)]
+    place = next(i for i, one in enumerate(tiles) if (one.rows, one.columns, one.items) == (48, 64, 192))
+    mirror = next(i for i, one in enumerate(tiles) if (one.rows, one.columns, one.items) == (64, 48, 192))
+    rates = [0.5] * len(tiles)
+    rates[place] = 0.75
+    assert plausible("float32", tuple(rates)) == tuple(rates)
+    rates[place] = 0.9
+    assert plausible("float32", tuple(rates))[place] == rates[mirror]
