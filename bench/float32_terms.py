@@ -19,7 +19,7 @@ import numpy as np
 import in_opencl
 import in_torch
 from errors import histogram
-from measure import facts, parser, save, slug
+from measure import facts, parser, save, slug, until_stopped
 from portatile import workloads
 from portatile.flat_plans import flatten
 from portatile.records import Binary, DeviceInfo, Launch, Plan, Problem
@@ -85,13 +85,14 @@ def main() -> None:
     spilled = [name for binary in built.values() for name, used in binary.resources.items() if used.spill_stores > 0]
     print(f"{len(built)} texts built in {time.perf_counter() - begin:.0f} s; spills in {spilled or 'none'}", flush=True)
     rows = []
-    for row in _measured(jobs, built, begin + asked.limit, asked.sustained):
-        rows.append(row)
-        _show(row, rows)
-    if asked.opencl:
-        for row in _through_opencl(jobs, begin + asked.limit, asked.sustained):
+    with until_stopped():
+        for row in _measured(jobs, built, begin + asked.limit, asked.sustained):
             rows.append(row)
             _show(row, rows)
+        if asked.opencl:
+            for row in _through_opencl(jobs, begin + asked.limit, asked.sustained):
+                rows.append(row)
+                _show(row, rows)
     document = {"bench": "float32_terms", **facts(asked.commit), "device": info.name, "peer": in_torch.peer(), "rows": rows}
     print(save(f"float32_terms-{slug(info.name)}", document, asked.out))
 

@@ -32,8 +32,11 @@ _BURSTS = 7
 
 
 def opened(kind: str = "gpu") -> Device | None:
-    """The first OpenCL device of a kind; None where there is none."""
-    return next((one for one in device.devices() if (one.info.backend, one.info.kind) == ("opencl", kind)), None)
+    """The first OpenCL device of a kind, rather one that CUDA sees too; None where there is none."""
+    every = device.devices()
+    through_cuda = {one.info.physical_id for one in every if one.info.backend == "cuda"}
+    found = [one for one in every if (one.info.backend, one.info.kind) == ("opencl", kind)]
+    return min(found, key=lambda one: one.info.physical_id not in through_cuda, default=None)
 
 
 def plan(problem: Problem, info: DeviceInfo) -> Plan:

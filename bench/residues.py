@@ -118,9 +118,10 @@ def _compared(
         def by(precision: Any, given: list[Buffer] = on_device, to: Buffer = out) -> Callable[[], Any]:
             return lambda: portatile.matmul(*given, out=to, precision=precision)
 
-        calls = {"residues": by("reproducible"), "native": by("native")} if device is through[0] else {"OpenCL": by("reproducible")}
-        if device is through[0] and a.dtype.kind == "c":
-            calls["3m"] = _planned(device, "gemm3m", dtype, sizes, on_device, out)
+        first = device is through[0]
+        calls = {"residues": by("reproducible"), "native": by("native")} if first else {"OpenCL": by("reproducible")}
+        if a.dtype.kind == "c":
+            calls["3m" if first else "OpenCL 3m"] = _planned(device, "gemm3m", dtype, sizes, on_device, out)
         for name, call in calls.items():
             call()
             row = Row(dtype, (m, n, k), data, name, 0.0, 0.0, *exact.errors(out.numpy()))

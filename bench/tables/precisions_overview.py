@@ -50,9 +50,15 @@ _UNITS = (
     Group("float8_e4m3fn, precise sums: 4096, NT", (0.95, 0.85), _squares(("float8",), (4096,), ("NT",))),
 )
 _EMULATED = (
-    Group("complex64 by three real products: 2048, 4096", (1.25, 1.2), _squares(("complex64, residues",), (2048, 4096), ("NN",)), "3m", ""),
-    Group(
-        "complex128 by three real products: 2048, 4096", (1.25, 1.2), _squares(("complex128, residues",), (2048, 4096), ("NN",)), "3m", ""
+    *(
+        Group(
+            f"{dtype} by three real products: 2048, 4096",
+            (1.25, 1.2),
+            _squares((f"{dtype}, residues",), (2048, 4096), ("NN",)),
+            "3m",
+            "OpenCL 3m",
+        )
+        for dtype in ("complex64", "complex128")
     ),
     Group("float32, emulated: 4096, 8192", (3.0, 2.5), _squares(("float32",), (4096, 8192), ("NN",)), "emulated"),
     Group(
@@ -61,7 +67,10 @@ _EMULATED = (
     Group("complex64, by residues: 4096", (3.0, 3.0), _squares(("complex64, residues",), (4096,), ("NN",)), "emulated"),
     Group("complex128, by residues: 4096", (1.5, 1.5), _squares(("complex128, residues",), (4096,), ("NN",)), "emulated"),
 )
-_HEAD = ("products", "CUDA over cuBLAS", "sustained", "aim", "OpenCL over cuBLAS", "sustained", "aim", "commits")
+_HEAD = (
+    *("products", "cuBLAS, T/s", "CUDA, T/s", "over cuBLAS", "sustained", "aim"),
+    *("OpenCL, T/s", "over cuBLAS", "sustained", "aim", "commits"),
+)
 
 
 def from_results(folder: Path) -> Iterator[Table]:
@@ -94,8 +103,9 @@ def _newest(recorded: Sequence[Run]) -> dict[Problem, tuple[Run, Mapping[str, Ra
 
 
 def _row(group: Group, found: Sequence[tuple[Run, Mapping[str, Rates]]]) -> list[str]:
-    cells = []
+    cells = [_span([rates["cuBLAS"][0] for _, rates in found], 0)]
     for name, aim in zip((group.ours, group.opencl), group.aims, strict=True):
+        cells.append(_span([rates[name][0] for _, rates in found if name in rates], 0))
         for place in (0, 1):
             cells.append(_span([rates[name][place] / rates["cuBLAS"][place] for _, rates in found if _has(rates, name, place)]))
         cells.append(f"{aim:g}")
@@ -106,7 +116,7 @@ def _has(rates: Mapping[str, Rates], name: str, place: int) -> bool:
     return name in rates and rates[name][place] > 0 and rates["cuBLAS"][place] > 0
 
 
-def _span(ratios: Sequence[float]) -> str:
+def _span(values: Sequence[float], digits: int = 2) -> str:
     """The least and the greatest; one where they are the same."""
-    ends = dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios))) if ratios else {}
+    ends = dict.fromkeys(f"{value:.{digits}f}" for value in (min(values), max(values))) if values else {}
     return " to ".join(ends)

@@ -126,37 +126,37 @@ def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str
 
 
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
-@pytest.mark.parametrize(("dtype", "trans"), [("bfloat16", "NN"), ("int8", "NT"), ("float16", "TT")])
-def test_rows_that_memory_does_not_read_whole_are_copied_to_aligned_ones(dtype: str, trans: str) -> None:
-    """Bit for bit; what lies past their ends is not read: the operand ends with its last element."""
-    size = np.dtype(np.int8 if dtype == "int8" else np.uint16)
-    columns, stride = 1000 // size.itemsize + 3, 1040 // size.itemsize
-    k, across = (columns, 37) if trans[1] == "T" else (37, columns)
-    case = WORKLOAD.problem({"m": 16, "n": across, "k": k}, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
-    case = replace(case, layout={**case.layout, "b": Layout((stride, 1), 16 // size.itemsize)})
-    copy, step = (one for one in launches(case, replace(hopper.tile(128, 128, 4), ALIGNED="b")) if one.kernel in ("gemm_aligned", "gemm"))
-    pitch = number(copy, "pitch")
-    assert pitch * size.itemsize % 128 == 0
-    assert [arg.value for arg in step.args if arg.name == "ld"][1] == pitch
-    device, rng = (
-        PtxDevice(replace(INFO, architecture="sm_90", capabilities=capabilities("sm_90"))),
-        np.random.default_rng(new_seed(dtype + trans)),
-    )
-    stored = rng.integers(0, 100, 16 // size.itemsize + 36 * stride + columns).astype(size)
-    memory, out, queue = device.allocate(stored.nbytes), device.allocate(37 * pitch * size.itemsize), device.default_queue()
-    queue.upload(memory, stored)
-    queue.fill(out, b"\x7f\x7f")
-    values = {"b": memory, "b_aligned": out}
+@pytest.mark.parametrize(("dtype", "trans", "names"), [("bfloat16", "NN", "b"), ("int8", "NT", "ab"), ("float16", "TT", "ab")])
+def test_rows_that_memory_does_not_read_whole_are_copied_to_aligned_ones(dtype: str, trans: str, names: str) -> None:
+    """Bit for bit, by one launch; what lies past their ends is not read: an operand ends with its last element."""
+    kind = np.dtype(np.int8 if dtype == "int8" else np.uint16)
+    case = WORKLOAD.problem({"m": 21, "n": 37, "k": 1000 // kind.itemsize + 3}, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
+    shapes, first = {name: WORKLOAD.shapes(case)[name] for name in names}, 16 // kind.itemsize
+    strides = {name: (columns * kind.itemsize // 32 * 2 + 3) * first for name, (_, columns) in shapes.items()}
+    case = replace(case, layout={**case.layout, **{name: Layout((stride, 1), first) for name, stride in strides.items()}})
+    copy, step = (one for one in launches(case, replace(hopper.tile(128, 128, 4), ALIGNED=names)) if one.kernel in ("gemm_aligned", "gemm"))
+    pitches = dict(zip(names, (int(arg.value or 0) for arg in copy.args if arg.name == "pitch"), strict=True))
+    assert [arg.value for arg in step.args if arg.name == "ld"][-len(names) - 1 : -1] == list(pitches.values())
+    rng = np.random.default_rng(new_seed(dtype + trans))
+    device = PtxDevice(replace(INFO, architecture="sm_90", capabilities=capabilities("sm_90")))
+    queue, values, stored = device.default_queue(), {}, {}
+    for name, (rows, columns) in shapes.items():
+        stored[name] = rng.integers(0, 100, first + (rows - 1) * strides[name] + columns).astype(kind)
+        values[name], values[f"{name}_aligned"] = (device.allocate(n) for n in (stored[name].nbytes, rows * pitches[name] * kind.itemsize))
+        queue.upload(values[name], stored[name])
+        queue.fill(values[f"{name}_aligned"], b"\x7f\x7f")
     args = [
         values[arg.name] if arg.kind == "buffer" else np.dtype(arg.dtype).type(1 if arg.value is None else arg.value) for arg in copy.args
     ]
     kernel = device.load(device.target.compile(*device.target.lower(copy.source))).kernel("gemm_aligned")
     queue.launch(kernel, copy.global_size, copy.local_size, args)
-    got = np.empty((37, pitch), size)
-    queue.download(got, out)
-    rows = np.lib.stride_tricks.as_strided(stored[16 // size.itemsize :], (37, columns), (stride * size.itemsize, size.itemsize))
-    assert (got[:, :columns] == rows).all()
-    assert (got[:, columns:].view(np.uint8) == 0x7F).all()
+    for name, (rows, columns) in shapes.items():
+        assert pitches[name] * kind.itemsize % 128 == 0
+        got = np.empty((rows, pitches[name]), kind)
+        queue.download(got, values[f"{name}_aligned"])
+        steps = strides[name] * kind.itemsize, kind.itemsize
+        assert (got[:, :columns] == np.lib.stride_tricks.as_strided(stored[name][first:], (rows, columns), steps)).all()
+        assert (got[:, columns:].view(np.uint8) == 0x7F).all()
 
 
 @pytest.mark.parametrize(("dtype", "instructions"), [("float16", "v_wmma_f32_16x16x16_f16"), ("int8", "v_wmma_i32_16x16x16_iu8")])

@@ -57,7 +57,7 @@ def test_a_glance_names_the_least_and_the_greatest_of_the_newest(tables: Any, tm
     stored(tmp_path, "matrix_units", 1, rates(4096, 100.0))
     stored(tmp_path, "matrix_units", 2, [*rates(4096, 160.0), *rates(8192, 170.0)])
     row = cells(tables("precisions_overview")["precisions-overview-gpu"], "int8")
-    assert row[1:] == ["1.60 to 1.70", "1.50", "1.5", "1.40", "", "1.3", "0123456"]
+    assert row[1:] == ["100", "160 to 170", "1.60 to 1.70", "1.50", "1.5", "140", "1.40", "", "1.3", "0123456"]
     shown = tables("precisions")["matrix-units-gpu"]
     assert cells(shown, "int8 | 4096")[3:] == ["160 (75)", "100 (50)", "1.60 (1.50)", "140", "1.40", "", "0123456"]
 

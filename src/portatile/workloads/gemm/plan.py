@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from portatile.errors import ArgumentError
@@ -187,6 +188,9 @@ class _Steps:
             launch, panels = packing.both(self.problem, self.point, self.depth, self.names)
             steps.append(launch)
             self.temporaries += panels
+        pitches = {name: self.point.aligned(self.problem, name) for name in "ab"}
+        if any(pitches.values()):
+            steps.append(self._aligned({name: pitch for name, pitch in pitches.items() if pitch}))
         for name, across in (("a", self.m), ("b", self.n)):
             memory, layout = self.names[name], self.problem.layout[name]
             if self.point.packs(name):
@@ -198,8 +202,7 @@ class _Steps:
             elif pitch := self.point.lines(self.problem, name):
                 steps.append(self._lines(name, across, pitch))
                 memory, layout = f"{name}_lines", Layout((pitch, 1))
-            elif pitch := self.point.aligned(self.problem, name):
-                steps.append(self._aligned(name, pitch))
+            elif pitch := pitches[name]:
                 memory, layout = f"{name}_aligned", Layout((pitch, 1))
             elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
                 launch, temporary = staged
@@ -344,20 +347,20 @@ class _Steps:
         squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
         return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
 
-    def _aligned(self, name: str, pitch: int) -> Launch:
-        """The launch that copies A or B, which is no batch's, to rows that memory reads whole."""
-        rows, columns = operand_shapes(self.problem)[name]
-        types = reals.types_of(self.problem)
-        self.temporaries.append(Temporary(f"{name}_aligned", rows * pitch * types.operand.itemsize))
-        args = (
-            *(scalar(label, value) for label, value in (("rows", rows), ("columns", columns), ("pitch", pitch))),
-            factor(self.problem, "alpha"),
-            *matrix(self.names[name], "in", self.problem.layout[name]),
-            Arg(f"{name}_aligned", role="temporary"),
-        )
-        source = shared_texts.beside(self.point, "aligned.cl", {}, **shared_texts.types(self.problem), itemsize=types.operand.itemsize)
-        size = (ceil_div(columns, 64 * 16 // types.operand.itemsize) * 64, ceil_div(rows, 16) * 4, 1)
-        return Launch(source, "gemm_aligned", size, (64, 4, 1), args)
+    def _aligned(self, pitches: Mapping[str, int]) -> Launch:
+        """The launch that copies A, B or both, which are no batch's, to rows that memory reads whole."""
+        types, shapes = reals.types_of(self.problem), operand_shapes(self.problem)
+        args = [factor(self.problem, "alpha")]
+        for name, pitch in pitches.items():
+            rows, columns = shapes[name]
+            self.temporaries.append(Temporary(f"{name}_aligned", rows * pitch * types.operand.itemsize))
+            args += [scalar(label, value) for label, value in (("rows", rows), ("columns", columns), ("pitch", pitch))]
+            args += [*matrix(self.names[name], "in", self.problem.layout[name]), Arg(f"{name}_aligned", role="temporary")]
+        facts = {"itemsize": types.operand.itemsize, "NAMES": "".join(pitches)}
+        source = shared_texts.beside(self.point, "aligned.cl", {}, **shared_texts.types(self.problem), **facts)
+        most = [max(shapes[name][place] for name in pitches) for place in (0, 1)]
+        size = (ceil_div(most[1], 64 * 16 // types.operand.itemsize) * 64, ceil_div(most[0], 16) * 4, len(pitches))
+        return Launch(source, "gemm_aligned", size, (64, 4, 1), tuple(args))
 
     def _source(self) -> Source:
         point, values = self.point, self.point.values()

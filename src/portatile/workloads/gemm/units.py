@@ -78,11 +78,11 @@ def aligned_pitch(problem: Problem, name: str) -> int:
     return -(-operand_shapes(problem)[name][1] * size // LINE) * LINE // size
 
 
-def aligned_us(problem: Problem, name: str, device: DeviceInfo) -> float:
-    """Microseconds of an H200 for such a copy."""
+def aligned_us(problem: Problem, names: str, device: DeviceInfo) -> float:
+    """Microseconds of an H200 for such copies, by one launch."""
     launch, rate = _ALIGNED
-    nbytes = 2 * problem.sizes["k"] * problem.sizes["m" if name == "a" else "n"] * types_of(problem).operand.itemsize
-    return launch + nbytes / rate / max(device.compute_units, 1)
+    rows = sum(problem.sizes["m" if name == "a" else "n"] for name in names)
+    return launch + 2 * problem.sizes["k"] * rows * types_of(problem).operand.itemsize / rate / max(device.compute_units, 1)
 
 
 def pitch(problem: Problem, name: str, fragments: bool = False) -> int:

@@ -1,13 +1,21 @@
-// Copies the rows of an operand as they are, 16 bytes at a time, to rows that begin where memory reads begin, `pitch` elements apart.
+// Copies the rows of operands as they are, 16 bytes at a time, to rows that begin where memory reads begin, `pitch` elements apart.
 //
-// Rows of the operand are aligned to 16 bytes; what lies past their end, within the last 16, is not read. Each work-item copies one column
-// of four rows. alpha = 0 must not read the operand.
+// Rows of an operand are aligned to 16 bytes; what lies past their end, within the last 16, is not read. Each work-item copies one column
+// of four rows. alpha = 0 must not read the operands.
+{# NAMES are the operands, one or two; groups of the third dimension are those of one #}
 {% set wide = 16 // itemsize %}
 
 __kernel __attribute__((reqd_work_group_size(64, 4, 1)))
-void gemm_aligned(const int rows, const int columns, const int pitch, const {{ factor }} alpha, __global const {{ stored }}* restrict base,
-                  const long offset, const int ld, __global {{ stored }}* restrict aligned)
+void gemm_aligned(const {{ factor }} alpha{% for x in NAMES %},
+                  const int {{ x }}_rows, const int {{ x }}_columns, const int {{ x }}_pitch, __global const {{ stored }}* restrict {{ x }}_base,
+                  const long {{ x }}_offset, const int ld{{ x }}, __global {{ stored }}* restrict {{ x }}_aligned{% endfor %})
 {
+{% for kind, name, of in (("int", "rows", "_rows"), ("int", "columns", "_columns"), ("int", "pitch", "_pitch"), ("long", "offset", "_offset")) %}
+    const {{ kind }} {{ name }} = {{ "get_group_id(2) ? b%s : a%s" % (of, of) if NAMES | length > 1 else NAMES[0] ~ of }};
+{% endfor %}
+    const int ld = {{ "get_group_id(2) ? ldb : lda" if NAMES | length > 1 else "ld" ~ NAMES[0] }};
+    __global const {{ stored }}* base = {{ "get_group_id(2) ? b_base : a_base" if NAMES | length > 1 else NAMES[0] ~ "_base" }};
+    __global {{ stored }}* aligned = {{ "get_group_id(2) ? b_aligned : a_aligned" if NAMES | length > 1 else NAMES[0] ~ "_aligned" }};
     const int x = (int)get_global_id(0) * {{ wide }}, first = (int)get_group_id(1) * 16 + (int)get_local_id(1);
 {% if EARLY %}
     AFTER_PREVIOUS();

@@ -69,7 +69,7 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[Tile]:
         tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED, rate=one.rate * gain) for one in alone))
     if batch == 1 and not units.turns(problem):
         for names in sorted({*unaligned, unaligned} - {""}, reverse=True):  # rather B, of which groups mostly read more rows
-            took = sum(units.aligned_us(problem, name, device) for name in names)
+            took = units.aligned_us(problem, names, device)
             tiles = (*tiles, *(replace(_with(one, ALIGNED=names), launch=one.launch + took) for one in alone))
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
     return [_with(one, **known) for one in tiles if units.fits(one.point, device)]
