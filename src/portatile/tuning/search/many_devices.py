@@ -1,7 +1,8 @@
 """Tune one problem on several devices. Those that do not disturb each other are tuned at once, each by a thread of its own.
 
-Searches of one piece of hardware, and of processors, which compilers and other searches slow down, follow one another. Compiled
-texts are shared through the cache, and the processor's cores are divided among those that compile at once.
+Searches on devices of one kind share what they find (see ``alike``). Searches of one piece of hardware, and of processors, which compilers
+and other searches slow down, follow one another. Compiled texts are shared through the cache, and the processor's cores are divided among
+those that compile at once.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from portatile import workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo
-from portatile.store import ResultStore
+from portatile.store import ResultStore, device_key
 from portatile.tuning.search import tuner
+from portatile.tuning.search.alike import Alike, Member, alone
 from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
@@ -30,6 +32,8 @@ class _Search:
 
     number: int
     request: TuningRequest
+    info: DeviceInfo
+    alike: Member = field(default_factory=alone)
     result: TuningResult | None = None
     error: BaseException | None = None
 
@@ -74,7 +78,7 @@ def tune(
     ``open_store`` is called once for each search. A device on which the search fails is warned of and left out; where all fail, what the
     first one raised is raised. Ctrl-C ends every search that runs as it ends a single one, and begins no other.
     """
-    searches = [_Search(place, replace(request, device=info.id)) for place, info in enumerate(infos)]
+    searches = [_Search(place, replace(request, device=info.id), info) for place, info in enumerate(infos)]
     interrupt = _Interrupt()
     for places in rounds(infos):
         if not interrupt.asked.is_set():
@@ -92,6 +96,11 @@ def tune(
 def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
     """Run some searches at once, to the end of the last."""
     first = searches[0].request
+    for kind in {device_key(search.info) for search in searches}:
+        same = [search for search in searches if device_key(search.info) == kind]
+        shared = Alike(len(same))
+        for place, search in enumerate(same):
+            search.alike = shared.member(place)
     workload = first.workload or workloads.get(first.problem.workload)
     with Prepared(workload, first.problem, first.seed) as prepared:
         _threads(searches, open_store, interrupt, listen, prepared)
@@ -115,7 +124,7 @@ def _threads(
     def run(search: _Search) -> None:
         try:
             with open_store() as store:
-                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one), prepared)
+                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one), prepared, search.info, search.alike)
         except (PortatileError, KeyboardInterrupt) as error:
             search.error = error
         except BaseException as error:  # a mistake of ours or of a listener: the others end, and it is raised below
