@@ -131,26 +131,13 @@ def test_the_scheduler_is_restarted() -> None:
 
     try:
         with fleets.workers(address), ResultStore(None) as store:
-            result = search.tune(request(SEARCH), _once_there(address), store, listen)
+            result = search.tune(request(SEARCH), fleets.once_there(address), store, listen)
             assert restarted
             each_once(result, store, SEARCH)
             winner_is_as_alone(result)
     finally:
         running[0].kill()
         running[0].join()
-
-
-def _once_there(address: str) -> str:
-    """The address, as soon as a worker with a device is there."""
-    until = time.monotonic() + 240
-    while True:
-        try:
-            with members.connected(address) as fleet:
-                fleet.choose(None)
-                return address
-        except (UsageError, DeviceNotFoundError):
-            assert time.monotonic() < until
-            time.sleep(0.1)
 
 
 @pytest.mark.parametrize(("cause", "calls"), [(OSError("timed out"), 2), (ValueError("a mistake"), 1)])
