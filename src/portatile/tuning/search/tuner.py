@@ -279,7 +279,7 @@ class _Run:
             error=outcome.error,
             message=outcome.message,
             resources=outcome.resources,
-            time=now(),
+            time=now(precisely=True),
             conditions={**self.concurrent.with_other_searches(outcome.conditions), **self.own_work},
             cold=self.request.timing.cold,
         )
