@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 
 from portatile import workloads
 from portatile.errors import PortatileError
+from portatile.formatting import duration
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
-from portatile.tuning.search import tuner
+from portatile.tuning.search import agreement, tuner
 from portatile.tuning.search.alike import Alike, Member, alone
 from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
@@ -86,6 +87,8 @@ def tune(
     results = [search.result for search in searches if search.result is not None]
     if not results:
         raise next((search.error for search in searches if search.error is not None), KeyboardInterrupt())
+    for same in _alike(searches):
+        _compare([search.result for search in same if search.result is not None])
     for search in searches:
         if search.error is not None and not isinstance(search.error, KeyboardInterrupt):
             message = str(search.error).splitlines()[0]
@@ -93,11 +96,26 @@ def tune(
     return results
 
 
+def _alike(searches: Sequence[_Search]) -> list[list[_Search]]:
+    """The searches, those on devices of one kind together."""
+    kinds: dict[str, list[_Search]] = {}
+    for search in searches:
+        kinds.setdefault(device_key(search.info), []).append(search)
+    return list(kinds.values())
+
+
+def _compare(results: Sequence[TuningResult]) -> None:
+    """Warn of devices that are slower or faster than others of their kind: winners there may be other ones."""
+    defaults = {result.device.id: result.default for result in results}
+    for name in sorted(agreement.disagreeing(defaults)):
+        times = ", ".join(f"{other} {duration(trial.median)}" for other, trial in defaults.items())
+        warn(f"{name} does not run the default as others of its kind do ({times}): tune it by itself")
+
+
 def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
     """Run some searches at once, to the end of the last."""
     first = searches[0].request
-    for kind in {device_key(search.info) for search in searches}:
-        same = [search for search in searches if device_key(search.info) == kind]
+    for same in _alike(searches):
         shared = Alike(len(same))
         for place, search in enumerate(same):
             search.alike = shared.member(place)
