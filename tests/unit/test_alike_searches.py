@@ -23,18 +23,20 @@ def test_the_first_draws_as_alone_and_others_otherwise() -> None:
     assert len(set(draws)) == 3
 
 
-def test_each_hears_once_of_what_is_better_than_its_own() -> None:
+def test_each_hears_of_what_is_better_than_its_own() -> None:
     shared = Alike(2)
     one, other = shared.member(0), shared.member(1)
     assert one.news() == []
     one.tell({"A": 1}, 2.0)
     assert other.news() == [{"A": 1}], "nothing is known there yet"
-    assert other.news() == []
     other.tell({"A": 2}, 3.0)
+    assert other.news() == [{"A": 1}]
     assert one.news() == [], "it is slower"
     other.tell({"A": 3}, 1.0)
     assert one.news() == [{"A": 3}]
     assert other.news() == [], "its own"
+    one.tell({"A": 3}, 1.5)
+    assert one.news() == [{"A": 3}], "which is known there: a search begins nothing twice"
 
 
 def test_a_search_alone_hears_nothing() -> None:

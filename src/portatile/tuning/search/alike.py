@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -43,11 +43,10 @@ class Alike:
         with self._lock:
             self._best[place] = score, config
 
-    def better(self, place: int) -> list[tuple[float, Config]]:
+    def better(self, place: int) -> list[Config]:
         """What other searches have found that is better than the best of search ``place``."""
         with self._lock:
-            own = self._best[place][0]
-            return [(score, config) for score, config in self._best if config is not None and score < own]
+            return [config for score, config in self._best if config is not None and score < self._best[place][0]]
 
 
 @dataclass
@@ -56,7 +55,6 @@ class Member:
 
     whole: Alike
     place: int
-    _heard: dict[float, Config] = field(default_factory=dict)  # by score, which nothing else has
 
     @property
     def count(self) -> int:
@@ -81,12 +79,8 @@ class Member:
             self.whole.tell(self.place, config, score)
 
     def news(self) -> list[Config]:
-        """What others have found that is better than what is known here, each once."""
-        if self.count == 1:
-            return []
-        fresh = {score: config for score, config in self.whole.better(self.place) if score not in self._heard}
-        self._heard |= fresh
-        return list(fresh.values())
+        """What others have found that is better than the best here, whether it was tried here or not."""
+        return self.whole.better(self.place) if self.count > 1 else []
 
 
 def alone() -> Member:

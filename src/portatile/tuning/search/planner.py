@@ -159,6 +159,11 @@ class Planner:
                 parts.append(Part(case, strip_sources(self.plan(problem, config), sources), self.workload.bound(problem, config)))
         return Variant(number, tuple(sources), (*parts, timed_part))
 
+    def planned(self, config: Config) -> tuple[Plan, Variant]:
+        """The flat plan of the timed problem, and the variant, which has no number yet."""
+        timed = self.plan(self.problems[-1], config)
+        return timed, self.variant(0, config, timed)
+
     def rejects(self, plan: Plan, limit: float) -> str | None:
         """Why a plan need not be compiled, or None: it cannot run, or it certainly takes more than ``limit`` seconds."""
         reason = model.impossible(plan, self.info)

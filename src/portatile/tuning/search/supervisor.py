@@ -93,10 +93,7 @@ class Supervisor:
         self.close()
 
     def begin(self, info: DeviceInfo | None = None) -> None:
-        """Start the timing worker, which opens the device while the parent prepares the operands, and spare processes for compiling.
-
-        ``info``: the device, where it is known before.
-        """
+        """Start the timing worker, which opens the device, known already with ``info``, and spare processes for compiling."""
         self._info = info
         self._timer = self._start(None)
         self._spares = [WorkerProcess() for _ in range(compile_workers.spares(self.setup.jobs))]
@@ -165,6 +162,10 @@ class Supervisor:
             self._step(until)
         done, self._done = self._done, []
         return done
+
+    def poll(self) -> None:
+        """Act on what has arrived, and give idle workers work, without waiting."""
+        self._step(time.monotonic())
 
     def drain(self, timeout: float) -> bool:
         """End the compile workers and wait up to ``timeout`` seconds for the timing worker; returns whether it is free then.

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
@@ -73,11 +74,12 @@ def tune(
         if info is None:
             prepared.cases()  # while the device is opened
         plans = Planner(workload, prepared.problems(), (), supervisor.info(), prepared.results)
-        supervisor.compile_ahead(plans.default_plan())
+        shared = alike or alone()
+        supervisor.compile_ahead(shared.once("usual plan", plans.default_plan))
         concurrent = stack.enter_context(ConcurrentSearches(plans.info))
         concurrent.others()
         spending = Spending(request.budget, request.timing.race, started)
-        run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, spending, alike or alone())
+        run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, spending, shared)
         run.check_space()
         run.begin(run.default)  # whose texts are compiled while the operands are made
         cases = prepared.cases()
@@ -156,11 +158,11 @@ class _Run:
         try:
             requested = next(search)
             while not self._spent():
-                self._hear()
-                for config in requested:
+                for config in (*self.alike.news(), *requested):
                     if self._spent(len(self.waiting)) or not self.supervisor.needs_work:
                         break
                     self.begin(config)
+                    self.supervisor.poll()
                 if self.waiting and len(reported) == len(self.trials):
                     self._collect(self.spending.seconds_left(), eager=not self._spent(len(self.waiting)) and not self.supervisor.needs_work)
                 news = {key: trial for key, trial in self.trials.items() if key not in reported}
@@ -179,12 +181,6 @@ class _Run:
             search.close()
             self._await_default()
 
-    def _hear(self) -> None:
-        """Begin what is faster on a device of this kind than what is known here."""
-        for config in self.alike.news():
-            if config in self.space and not self._spent(len(self.waiting)):
-                self.begin(config)
-
     def _spent(self, under_way: int = 0) -> bool:
         """Whether the budget allows no further variant, counting ``under_way`` that have not finished."""
         return self.spending.spent(len(self.trials), under_way)
@@ -199,7 +195,8 @@ class _Run:
         if key in self.trials or any(canonical(pending.config) == key for pending in self.waiting.values()):
             return
         try:
-            timed = self.planner.plan(self.request.problem, config)
+            default = partial(self.planner.planned, config) if key == canonical(self.default) else None
+            timed, variant = self.alike.once("default", default) if default else (self.planner.plan(self.request.problem, config), None)
             source = program.source_hash(tuple(flat_plans.sources(timed)))
             if self.request.resume and (known := self._remembered(config, source)) is not None:
                 self.known += 1
@@ -211,7 +208,7 @@ class _Run:
                 self._add(self._trial(config, source, Evaluated(self.number, "skipped", message=f"{model.ON_PAPER}: {reason}")))
                 return
             self.number += 1
-            variant = self.planner.variant(self.number, config, timed)
+            variant = replace(variant or self.planner.variant(self.number, config, timed), number=self.number)
         except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
             status: Status = "compile" if isinstance(error, CompileError) else "launch"
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
