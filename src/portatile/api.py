@@ -165,7 +165,7 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
     suggested = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     with watching.shown(listen) as listener, ResultStore.default() as store:
         first_ceilings.ensure(info)
-        result = tuner.tune(replace(request, suggested=suggested), store, listener)
+        result = tuner.tune(replace(request, suggested=suggested), store, listener, info=info)
     perform.forget()
     return result
 

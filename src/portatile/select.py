@@ -46,7 +46,8 @@ class Choice:
         if self.trial is None or self.trial.status != "ok":
             return ""
         sizes = spelled({**self.trial.problem.sizes, **self.trial.problem.options})
-        return f"{duration(self.trial.comparable)} for {sizes} on {self.trial.device.id}, {self.trial.time}".rstrip(", ")
+        when = self.trial.time.partition(".")[0]
+        return f"{duration(self.trial.comparable)} for {sizes} on {self.trial.device.id}, {when}".rstrip(", ")
 
 
 def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> Choice:

@@ -17,9 +17,9 @@ from portatile.records import Config, DeviceInfo, Layout, Problem, Resources
 Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skipped"]
 
 
-def now() -> str:
-    """The time of a record, in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def now(precisely: bool = False) -> str:
+    """The time of a record, in UTC, to the second, or to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds" if precisely else "seconds")
 
 
 FLOPS, TRAFFIC, ARRAYS = "flops", "traffic_bytes", "arrays_bytes"

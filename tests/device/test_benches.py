@@ -264,3 +264,11 @@ def test_several_devices_measures_every_place_of_the_data(tmp_path: Path) -> Non
     assert case == "matmul float32"
     assert min(taken for way in seconds.values() for taken in way) > 0
     assert "of the sum" in shown.splitlines()[-1 - len(seconds)], "the table comes last"
+
+
+def test_host_memory_measures_cores_and_links(tmp_path: Path) -> None:
+    """Without a device that has memory of its own, only what cores copy."""
+    document, shown = run("host_memory.py", tmp_path, "--bytes", "100000", "--repeat", "2")
+    assert {row["memory"] for row in document["rows"]} == {"cores"}
+    assert all(len(row["bytes_per_second"]) == 2 and min(row["bytes_per_second"]) > 0 for row in document["rows"])
+    assert shown.splitlines()[-1].startswith("cores")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ import dask
 import distributed
 
 from portatile import workloads
+from portatile.errors import DeviceNotFoundError, UsageError
 from portatile.fleet import members, serve, session
 from portatile.records import Config, DeviceInfo, Problem, canonical, digest, from_json, to_json
 from portatile.store import ResultStore
@@ -102,6 +104,20 @@ def cluster(count: int, processes: bool) -> Iterator[distributed.SpecCluster]:
         yield made
 
 
+def once_there(address: str, count: int = 1) -> str:
+    """The address, as soon as so many workers with a device are there."""
+    until = time.monotonic() + 240
+    while time.monotonic() < until:
+        with suppress(UsageError), members.connected(address) as fleet:
+            while time.monotonic() < until:
+                with suppress(DeviceNotFoundError):
+                    if len(fleet.with_device(fleet.choose(None))) >= count:
+                        return address
+                time.sleep(0.1)
+        time.sleep(0.1)
+    raise AssertionError(f"{count} workers are not there")
+
+
 def silent(text: str) -> None:
     """Say nothing."""
 
@@ -112,8 +128,9 @@ def _forked() -> Any:
 
 
 @contextmanager
-def workers(address: str) -> Iterator[None]:
-    """What ``portatile fleet worker`` runs, for the device that nobody has, in a thread."""
+def workers(address: str, count: int = 1) -> Iterator[None]:
+    """What ``portatile fleet worker`` runs, for so many devices that nobody has, in a thread."""
+    infos = [INFO, *(replace(INFO, id=f"opencl:{place}:0", physical_id=f"processor {place} on paper") for place in range(1, count))]
     loop, ready = asyncio.new_event_loop(), threading.Event()
     begun: list[asyncio.Task[None]] = []
 
@@ -121,7 +138,7 @@ def workers(address: str) -> Iterator[None]:
         begun.append(asyncio.current_task())  # type: ignore[arg-type]
         ready.set()
         with serve._quiet(), _forked():
-            await serve.keep_workers(address, [INFO], 0, silent)
+            await serve.keep_workers(address, infos, 0, silent)
 
     def run() -> None:
         with suppress(asyncio.CancelledError):

@@ -17,14 +17,13 @@ import pytest
 
 from portatile.cli import main
 from portatile.errors import DeviceError, DeviceNotFoundError, StoreError, UsageError
-from portatile.records import Problem, canonical, from_json
+from portatile.records import canonical, from_json
 from portatile.store import ResultStore
 from portatile.tuning.search.request import Progress
-from support.trials import trial
 
 distributed = pytest.importorskip("distributed", reason="Dask distributed is not installed (extra cluster)")
 
-from portatile.fleet import agreement, members, search, serve  # noqa: E402 - only where Dask is
+from portatile.fleet import members, search, serve  # noqa: E402 - only where Dask is
 from support import fleets  # noqa: E402
 from support.fleets import each_once, request, winner_is_as_alone  # noqa: E402
 from support.ports import free_port  # noqa: E402
@@ -131,26 +130,13 @@ def test_the_scheduler_is_restarted() -> None:
 
     try:
         with fleets.workers(address), ResultStore(None) as store:
-            result = search.tune(request(SEARCH), _once_there(address), store, listen)
+            result = search.tune(request(SEARCH), fleets.once_there(address), store, listen)
             assert restarted
             each_once(result, store, SEARCH)
             winner_is_as_alone(result)
     finally:
         running[0].kill()
         running[0].join()
-
-
-def _once_there(address: str) -> str:
-    """The address, as soon as a worker with a device is there."""
-    until = time.monotonic() + 240
-    while True:
-        try:
-            with members.connected(address) as fleet:
-                fleet.choose(None)
-                return address
-        except (UsageError, DeviceNotFoundError):
-            assert time.monotonic() < until
-            time.sleep(0.1)
 
 
 @pytest.mark.parametrize(("cause", "calls"), [(OSError("timed out"), 2), (ValueError("a mistake"), 1)])
@@ -264,11 +250,3 @@ def test_a_fleet_does_not_begin_with_a_store_of_a_newer_version(threads: Any, tm
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="a newer portatile wrote it"), ResultStore(path) as store:
         search.tune(request(2), threads.scheduler_address, store)
-
-
-def test_workers_that_disagree_about_the_default_are_left_out() -> None:
-    problem = Problem("gemm", {"m": 1}, "float32")
-    same = {name: trial(1, seconds, problem=problem) for name, seconds in (("a", 1.0), ("b", 1.02), ("c", 2.5))}
-    assert agreement.disagreeing(same) == {"c"}
-    assert agreement.disagreeing({"a": same["a"]}) == set()
-    assert agreement.disagreeing({"a": same["a"], "x": trial(1, status="crash", problem=problem)}) == set()

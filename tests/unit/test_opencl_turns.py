@@ -53,9 +53,10 @@ def test_a_first_launch_runs_alone() -> None:
     log: list[str] = []
     first, second, order = Queue(log, "first"), Queue(log, "second"), Turns()
     order.enter(first)
-    assert not order.several
+    order.launch(first, first.enqueue("only"), first=True)
+    assert log == ["only"], "one queue runs its launches in order"
+    log.clear()
     order.enter(second)
-    assert order.several
     assert log == ["finish first"], "what one queue began before there were two"
     log.clear()
     order.launch(first, first.enqueue("wide"), first=True)
@@ -64,7 +65,29 @@ def test_a_first_launch_runs_alone() -> None:
     order.launch(second, second.enqueue("again"), first=False)
     assert log == ["again"]
     order.leave(second)
-    assert not order.several
+    log.clear()
+    order.launch(first, first.enqueue("wider"), first=True)
+    assert log == ["wider"]
+
+
+def test_nothing_runs_or_is_launched_while_a_binary_is_made() -> None:
+    log: list[str] = []
+    first, order = Queue(log, "first"), Turns()
+    order.enter(first)
+    launched = threading.Event()
+
+    def launch() -> None:
+        order.launch(first, first.enqueue("known"), first=False)
+        launched.set()
+
+    other = threading.Thread(target=launch)
+    with order.quiet():
+        assert log == ["finish first"]
+        other.start()
+        assert not launched.wait(0.05)
+        log.append("made")
+    other.join(10)
+    assert log == ["finish first", "made", "known"]
 
 
 def test_another_queues_failure_is_not_this_ones() -> None:

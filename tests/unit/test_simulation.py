@@ -19,6 +19,7 @@ from portatile.studies.form.shared_run import SharedRun, SharedTimes
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, TrialCost
 from portatile.studies.form.study import Run
 from portatile.studies.scale import ScaleRow
+from portatile.trials import Certificate, Check, Standing
 from support.devices import CPU, GPU
 from support.trials import trial
 
@@ -81,6 +82,27 @@ def test_a_recorded_run_stands_beside_its_simulation() -> None:
     assert scale.as_recorded(trials[:1], 0, FREE) is None
     assert (scale.compilers_of(CPU, 12), scale.compilers_of(GPU, 12)) == (CPU.compute_units, 12)
     assert "simulated +0 %" in scale.notes([row])[-1]
+
+
+def test_texts_of_a_recorded_trial_are_compiled_at_once() -> None:
+    """Two texts of 2 s each by two compilers: a trial every 2 s. Finalists are simulated, but nobody knows when they were tried."""
+    sizes = {"m": 8, "n": 8, "k": 8}
+    proof = Certificate("1", "c", "text", (Check(sizes, 0.1, 1.0), Check(sizes, 0.1, 1.0)))
+    trials = [
+        replace(trial(n), seconds={"compile": 4.0, "run": 0.1}, certificate=proof, time=f"2026-11-23T10:00:{2 * n:02}.500+00:00")
+        for n in range(6)
+    ]
+    assert scale.cost_of(trials[0]) == TrialCost(4.0, pytest.approx(0.1), 2)
+    row = scale.as_recorded(trials, 2, FREE)
+    assert row is not None
+    assert (row.seconds, row.measured) == (pytest.approx(10.0), 10.0)
+    final = replace(trials[-1], standing=Standing(0.1, (0.1, 0.1), 1, False, ""), time="2026-11-23T10:01:00+00:00")
+    row = scale.as_recorded([final, *trials[:-1]], 2, FREE)
+    assert row is not None
+    assert (row.seconds, row.measured) == (pytest.approx(8.0), 8.0)
+    rejected = replace(trial(7, status="skipped"), seconds={"compile": 3.0})
+    assert scale.cost_of(rejected) == TrialCost(3.0, 0.0)
+    assert scale.cost_of(replace(rejected, seconds={})) is None
 
 
 def test_what_devices_take_together_follows_from_each_alone() -> None:

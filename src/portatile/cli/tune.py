@@ -110,7 +110,7 @@ def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
         first_ceilings.ensure(info, _console.note)
         request = replace(request, suggested=_tune_output.others(request.problem, info))
         with _Watch() as watch:
-            return tuner.tune(request, store, watch)
+            return tuner.tune(request, store, watch, info=info)
 
 
 def _is_one(device: str | tuple[str, ...] | None) -> bool:

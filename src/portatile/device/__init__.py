@@ -207,7 +207,9 @@ def _match(selector: str, message: str) -> Device:
     matching = [device for device in candidates if word and any(word in text.lower() for text in _names(device.info))]
     matching += [device for device in candidates if word in (device.info.backend, device.info.kind)]
     if not matching:
-        raise DeviceNotFoundError(_listing(message))
+        parts = [part.strip() for part in selector.split(",")]
+        hint = f"; several are a list of names: {parts}, on the command line --device for each" if len(parts) > 1 else ""
+        raise DeviceNotFoundError(_listing(f"{message}{hint}"))
     return max(matching, key=lambda device: (not _is_checker(device), *_rank(device)))
 
 

@@ -197,13 +197,18 @@ def _named(info: DeviceInfo, selector: str) -> bool:
 def _connect(address: str) -> Any:
     """A client of the scheduler; raises UsageError where no scheduler answers, or the address is malformed."""
     distributed = require()
-    if not _ADDRESS.fullmatch(address):
-        raise UsageError(f"{address!r} is no address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")
+    check(address)
     try:
         return distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError
         advice = "start one with `portatile fleet scheduler`, or say --scheduler local"
         raise UsageError(f"there is no scheduler at {address}, or it cannot be reached from here; {advice}") from error
+
+
+def check(address: str) -> None:
+    """Raise UsageError for what is no address of a scheduler."""
+    if not _ADDRESS.fullmatch(address):
+        raise UsageError(f"{address!r} is no address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")
 
 
 def _quarantine(client: Any) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from portatile import device, flat_plans, program, select, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, UsageError
-from portatile.fleet import agreement, members, session
+from portatile.fleet import members, session
 from portatile.fleet.members import Fleet
 from portatile.fleet.outcomes import Outcomes
 from portatile.fleet.session import Decision, Order
@@ -27,6 +27,7 @@ from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking
+from portatile.tuning.search import agreement
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Stopped, TuningRequest, TuningResult

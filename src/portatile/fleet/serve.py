@@ -91,8 +91,12 @@ def run_scheduler(host: str, port: int, say: Callable[[str], None]) -> None:
 
 
 def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: Callable[[str], None]) -> None:
-    """Run this machine's workers until Ctrl-C. A scheduler that is not there, or goes, is waited for."""
+    """Run this machine's workers until Ctrl-C. A scheduler that is not there, or goes, is waited for.
+
+    Raises UsageError for what is no address, and for one piece of hardware that is named twice.
+    """
     require()
+    members.check(address)
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with suppress(KeyboardInterrupt), _quiet():
         asyncio.run(keep_workers(address, infos, compilers, say))

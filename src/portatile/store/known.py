@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
@@ -22,17 +23,19 @@ def known_results() -> Callable[[str], Sequence[Trial]]:
     Times of two machines are not comparable, even if their devices have one name. So the package's results for a problem do not count
     once the problem was tuned here, which begins with them.
 
-    Read once per workload. A store that cannot be used warns and counts as empty: it must not stop a computation.
+    Read once per workload, whichever thread asks. A store that cannot be used warns and counts as empty: it must not stop a computation.
     """
     memo: dict[str, Sequence[Trial]] = {}
+    reading = threading.Lock()
     place = settings.load().store
 
     def load(workload: str) -> Sequence[Trial]:
-        if workload not in memo:
-            own = list(leaders_of(place, workload))
-            tried = Counter(map(_place, own))  # one alone is the default's
-            memo[workload] = [*own, *(trial for trial in shipped(workload) if tried[_place(trial)] <= 1)]
-        return memo[workload]
+        with reading:
+            if workload not in memo:
+                own = list(leaders_of(place, workload))
+                tried = Counter(map(_place, own))  # one alone is the default's
+                memo[workload] = [*own, *(trial for trial in shipped(workload) if tried[_place(trial)] <= 1)]
+            return memo[workload]
 
     return load
 

@@ -146,6 +146,8 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
     if not valid:
         return []
     best = min(valid, key=lambda row: row.seconds or 0.0)
+    if len(valid) == 1 and not any(row.count > 1 for row in rows):
+        return [f"{best.devices} is the only device: nothing was shared; name several with --device"]
     lines = [f"fastest: {best.devices}, {best.best_speedup:.2f} times the best single device"] if best.best_speedup else []
     lines += [
         f"one core computed {percent(row.part)} of the problem in {duration(row.seconds)}; its rate is compared"

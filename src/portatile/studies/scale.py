@@ -171,11 +171,12 @@ class _Links:
 
 
 def cost_of(trial: Trial) -> TrialCost | None:
-    """The cost of a recorded trial; None where nothing was recorded of that, or nothing was run."""
-    if not trial.seconds or trial.status == "skipped":
+    """The cost of a recorded trial; None where nothing was recorded of that, or nothing was run or compiled."""
+    if not trial.seconds:
         return None
     compiling = trial.seconds.get("compile", 0.0)
-    return TrialCost(compiling, replay.cost(trial) - compiling)
+    checks = trial.certificate.checks if trial.certificate is not None else ()  # each of a problem, which has a text of its own
+    return TrialCost(compiling, replay.cost(trial) - compiling, max(len(checks), 1))
 
 
 def compilers_of(device: DeviceInfo, usual: int) -> int:
@@ -184,16 +185,19 @@ def compilers_of(device: DeviceInfo, usual: int) -> int:
 
 
 def as_recorded(trials: Sequence[Trial], compilers: int, overheads: Overheads) -> ScaleRow | None:
-    """A run of one machine: from its first trial's end to its last one's, simulated and as its trials say when they ended."""
-    costs = [cost for trial in trials if (cost := cost_of(trial)) is not None]
-    searched = [trial for trial in trials if trial.time and trial.standing is None]  # a finalist's time is that of the final comparison
-    ended = sorted(datetime.fromisoformat(trial.time) for trial in searched if cost_of(trial) is not None)
+    """A run of one machine: from its first trial's end to its last one's, simulated and as its trials say when they ended.
+
+    Of finalists that is not known, because their times are those of the final comparison. They are taken to have been the first.
+    """
+    tried = sorted((trial for trial in trials if cost_of(trial) is not None), key=lambda trial: (trial.standing is None, trial.time))
+    costs = [cost for trial in tried if (cost := cost_of(trial)) is not None]
+    ended = [datetime.fromisoformat(trial.time) for trial in tried if trial.standing is None and trial.time]
     if len(ended) < 2:
         return None
     whole = simulation.tuning(costs, 1, compilers, replace(overheads, start=0.0))
-    first = simulation.tuning(costs[:1], 1, compilers, replace(overheads, start=0.0))
-    row = _row("recorded", 1, replace(whole, seconds=whole.seconds - first.seconds))
-    return replace(row, measured=(ended[-1] - ended[0]).total_seconds())
+    ends = [end for trial, end in zip(tried, whole.ends, strict=True) if trial.standing is None]
+    row = _row("recorded", 1, replace(whole, seconds=max(ends) - min(ends)))
+    return replace(row, measured=(max(ended) - min(ended)).total_seconds())
 
 
 def _row(what: str, count: int, simulated: Simulated) -> ScaleRow:

@@ -18,6 +18,7 @@ from portatile.device.opencl import build_warnings, declarations, sm90a
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
+from portatile.device.opencl.turns import quiet
 from portatile.device.target import Instruction, Target, for_compiler
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
@@ -162,7 +163,9 @@ class ClTarget(Target):
     def _sealed(self, program: Any, log: str, file: str) -> bytes:
         """The driver's binary of a built program, as devices load it."""
         try:
-            return self._programs.seal(binary_of(program))
+            with quiet(self.compiler):
+                data = binary_of(program)
+            return self._programs.seal(data)
         except cl.Error as error:
             raise CompileError(f"{file}: the driver gives no binary: {error}", log) from None
 

@@ -68,7 +68,7 @@ class ClQueue(Queue):
                     if not self.bare(*handles, 3, None, sizes(global_size), sizes(local_size), 0, None, None):
                         return None
                 waiting = [_raw(e) for e in wait] if wait else None
-                if self._turns is not None and self._turns.several:
+                if self._turns is not None:
                     enqueue = partial(self._enqueue, self.cl_queue, kernel.handle, global_size, local_size, None, waiting)
                     event = self._turns.launch(self, enqueue, first=not known)
                 else:

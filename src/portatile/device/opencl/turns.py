@@ -1,16 +1,16 @@
-"""Launches through several queues of PoCL, so that the first one of its sizes runs alone.
+"""What PoCL must not do at once: the first launch of its sizes runs alone, and binaries are made while nothing runs.
 
-Before version 6 PoCL has a kernel loaded several times, for wider and wider launches, and counts who runs it; but it gives back, by kernel
-and work-group size alone, whichever was loaded last. Where a kernel is loaded again while another queue runs it, the process is ended by an
-assertion, or machine code unloaded that still runs.
+Before version 6 PoCL has a kernel loaded several times, for wider and wider launches and for the program's binary, and counts who runs it;
+but it gives back, by kernel and work-group size alone, whichever was loaded or looked for last. Where that happens while a queue runs the
+kernel, the process is ended by an assertion, or machine code unloaded that still runs.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from threading import RLock
 from typing import Any, Protocol
@@ -29,38 +29,45 @@ class Finishing(Protocol):
 
 
 class Turns:
-    """The queues of one driver that needs it."""
+    """The queues of one driver that needs it. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._queues: WeakSet[Finishing] = WeakSet()
-        self.several = False
+        self._several = False
 
     def enter(self, queue: Finishing) -> None:
         """One more queue: what others run has been loaded before it launches."""
         with self._lock:
             self._finish_others(queue)
             self._queues.add(queue)
-            self.several = len(self._queues) > 1
+            self._several = len(self._queues) > 1
 
     def leave(self, queue: Finishing) -> None:
         """A queue that is finished and launches no more."""
         with self._lock:
             self._queues.discard(queue)
-            self.several = len(self._queues) > 1
+            self._several = len(self._queues) > 1
 
     def launch(self, queue: Finishing, enqueue: Callable[[], Any], first: bool) -> Any:
         """What ``enqueue`` gives, an event; ``first``: the kernel has not run in these sizes, and no other queue launches until it has."""
         with self._lock:
-            if first:
-                self._finish_others(queue)
+            if not (first and self._several):
+                return enqueue()
+            self._finish_others(queue)
             event = enqueue()
-            if first:
-                with inside:
-                    event.wait()
+            with inside:
+                event.wait()
             return event
 
-    def _finish_others(self, queue: Finishing) -> None:
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Nothing runs, and nothing is launched, until this ends."""
+        with self._lock:
+            self._finish_others(None)
+            yield
+
+    def _finish_others(self, queue: Finishing | None) -> None:
         for other in list(self._queues):
             if other is not queue:
                 with suppress(PortatileError):  # which is told to those who wait for that queue
@@ -71,6 +78,12 @@ def turns(compiler: str) -> Turns | None:
     """Those of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
     version = re.search(r"\bPoCL (\d+)", compiler)
     return _of(compiler) if version is not None and int(version[1]) < _RIGHT_SINCE else None
+
+
+def quiet(compiler: str) -> AbstractContextManager[None]:
+    """Around what has a driver compile for a program's binary."""
+    order = turns(compiler)
+    return nullcontext() if order is None else order.quiet()
 
 
 @cache

@@ -19,10 +19,11 @@ from portatile.runtime.slabs import LEAST_SLABS
 
 @dataclass(frozen=True)
 class TrialCost:
-    """Seconds that a trial takes: to compile, and on the device."""
+    """Seconds that a trial takes: to compile all its texts, of which there are so many, and on the device."""
 
     compile: float
     device: float
+    texts: int = 1
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,11 @@ class Overheads:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Seconds from the first to the last, and the share of it in which each part was busy."""
+    """Seconds from the first to the last, and the share of it in which each part was busy. ``ends``: when each trial was done."""
 
     seconds: float
     busy: Mapping[str, float]
+    ends: Sequence[float] = ()
 
     @property
     def binds(self) -> str:
@@ -71,7 +73,8 @@ class _Servers:
 def tuning(costs: Sequence[TrialCost], workers: int, compilers: int, overheads: Overheads | None = None, seed: int = 0) -> Simulated:
     """A search of these trials by so many workers; without ``compilers`` each worker compiles what it times.
 
-    As many trials are under way as the fleet keeps: one for each worker and one for each compiler.
+    As many trials are under way as the fleet keeps: one for each worker and one for each compiler. The texts of a trial, which are taken to
+    be alike, are compiled by several at once.
     """
     over, rng = overheads or Overheads(), np.random.default_rng(seed)
     slots = workers + compilers
@@ -79,24 +82,25 @@ def tuning(costs: Sequence[TrialCost], workers: int, compilers: int, overheads: 
     compiling = _Servers([0.0] * max(compilers, 1))
     timing = _Servers([over.start] * workers)
     finished: list[float] = []
-    last = 0.0
+    ends: list[float] = []
     for cost in costs:
         proposed = heapq.heappop(finished) if len(finished) >= slots else 0.0
         ready = scheduler.serve(client.serve(proposed, over.client) + over.message, over.scheduler) + over.message
         on_device = cost.device
         if compilers:
-            ready = compiling.serve(ready, cost.compile) + over.message
+            ready = max(compiling.serve(ready, cost.compile / cost.texts) for _ in range(cost.texts)) + over.message
         else:
             on_device += cost.compile
         while rng.random() < over.failing:
             on_device += over.restart + cost.device
         done = timing.serve(ready, on_device) + 2 * over.message
         heapq.heappush(finished, done)
-        last = max(last, done)
+        ends.append(done)
+    last = max(ends)
     shares = {"client": client.busy / last, "scheduler": scheduler.busy / last, "workers": timing.busy / (last * workers)}
     if compilers:
         shares["compilers"] = compiling.busy / (last * compilers)
-    return Simulated(last, shares)
+    return Simulated(last, shares, ends)
 
 
 @dataclass(frozen=True)

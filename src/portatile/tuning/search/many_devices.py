@@ -1,7 +1,8 @@
 """Tune one problem on several devices. Those that do not disturb each other are tuned at once, each by a thread of its own.
 
-Searches of one piece of hardware, and of processors, which compilers and other searches slow down, follow one another. Compiled
-texts are shared through the cache, and the processor's cores are divided among those that compile at once.
+Searches on devices of one kind share what they find (see ``alike``). Searches of one piece of hardware, and of processors, which compilers
+and other searches slow down, follow one another. Compiled texts are shared through the cache, and the processor's cores are divided among
+those that compile at once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dataclasses import dataclass, field, replace
 
 from portatile import workloads
 from portatile.errors import PortatileError
+from portatile.formatting import duration
 from portatile.records import DeviceInfo
-from portatile.store import ResultStore
-from portatile.tuning.search import tuner
+from portatile.store import ResultStore, device_key
+from portatile.tuning.search import agreement, tuner
+from portatile.tuning.search.alike import Alike, Member, alone
 from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
@@ -30,6 +33,8 @@ class _Search:
 
     number: int
     request: TuningRequest
+    info: DeviceInfo
+    alike: Member = field(default_factory=alone)
     result: TuningResult | None = None
     error: BaseException | None = None
 
@@ -74,7 +79,7 @@ def tune(
     ``open_store`` is called once for each search. A device on which the search fails is warned of and left out; where all fail, what the
     first one raised is raised. Ctrl-C ends every search that runs as it ends a single one, and begins no other.
     """
-    searches = [_Search(place, replace(request, device=info.id)) for place, info in enumerate(infos)]
+    searches = [_Search(place, replace(request, device=info.id), info) for place, info in enumerate(infos)]
     interrupt = _Interrupt()
     for places in rounds(infos):
         if not interrupt.asked.is_set():
@@ -82,6 +87,8 @@ def tune(
     results = [search.result for search in searches if search.result is not None]
     if not results:
         raise next((search.error for search in searches if search.error is not None), KeyboardInterrupt())
+    for same in _alike(searches):
+        _compare([search.result for search in same if search.result is not None])
     for search in searches:
         if search.error is not None and not isinstance(search.error, KeyboardInterrupt):
             message = str(search.error).splitlines()[0]
@@ -89,9 +96,29 @@ def tune(
     return results
 
 
+def _alike(searches: Sequence[_Search]) -> list[list[_Search]]:
+    """The searches, those on devices of one kind together."""
+    kinds: dict[str, list[_Search]] = {}
+    for search in searches:
+        kinds.setdefault(device_key(search.info), []).append(search)
+    return list(kinds.values())
+
+
+def _compare(results: Sequence[TuningResult]) -> None:
+    """Warn of devices that are slower or faster than others of their kind: winners there may be other ones."""
+    defaults = {result.device.id: result.default for result in results}
+    for name in sorted(agreement.disagreeing(defaults)):
+        times = ", ".join(f"{other} {duration(trial.median)}" for other, trial in defaults.items())
+        warn(f"{name} does not run the default as others of its kind do ({times}): tune it by itself")
+
+
 def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
     """Run some searches at once, to the end of the last."""
     first = searches[0].request
+    for same in _alike(searches):
+        shared = Alike(len(same))
+        for place, search in enumerate(same):
+            search.alike = shared.member(place)
     workload = first.workload or workloads.get(first.problem.workload)
     with Prepared(workload, first.problem, first.seed) as prepared:
         _threads(searches, open_store, interrupt, listen, prepared)
@@ -115,7 +142,7 @@ def _threads(
     def run(search: _Search) -> None:
         try:
             with open_store() as store:
-                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one), prepared)
+                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one), prepared, search.info, search.alike)
         except (PortatileError, KeyboardInterrupt) as error:
             search.error = error
         except BaseException as error:  # a mistake of ours or of a listener: the others end, and it is raised below

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Check, now
+from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Check, Trial, now
 from portatile.tuning.protocol import Case, Part, parted, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
@@ -57,20 +57,29 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
 
 
 class Prepared:
-    """The cases of a problem, made once for all searches on it that run at the same time. A context manager; safe between threads."""
+    """The cases of a problem, and what is known of others, once for all searches on it that run at the same time.
+
+    A context manager; safe between threads. ``results``: see ``known_results``.
+    """
 
     def __init__(self, workload: Workload, timed: Problem, seed: int) -> None:
         self.arena = SharedArrays()
+        self.results = known_results()
         self._asked = workload, timed, seed
         self._making = threading.Lock()
         self._made: tuple[list[Problem], tuple[Case, ...]] | None = None
 
-    def cases(self) -> tuple[list[Problem], tuple[Case, ...]]:
+    def problems(self) -> list[Problem]:
+        """What variants are checked on, the timed one last."""
+        workload, timed, _ = self._asked
+        return [*workload.awkward(timed), timed]
+
+    def cases(self) -> tuple[Case, ...]:
         """As the function of that name gives them, which the first caller waits for."""
         with self._making:
             if self._made is None:
                 self._made = cases(*self._asked, self.arena)
-            return self._made
+            return self._made[1]
 
     def __enter__(self) -> Prepared:
         return self
@@ -91,12 +100,19 @@ def binaries() -> Iterator[cache.Cache]:
 
 
 class Planner:
-    """Calls the workload's own code: plans, bounds and legality."""
+    """Calls the workload's own code: plans, bounds and legality. ``results``: see ``known_results``, which is asked without them."""
 
-    def __init__(self, workload: Workload, problems: Sequence[Problem], cases: Sequence[Case], info: DeviceInfo) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        problems: Sequence[Problem],
+        cases: Sequence[Case],
+        info: DeviceInfo,
+        results: Callable[[str], Sequence[Trial]] | None = None,
+    ) -> None:
         self.workload, self.problems, self.info = workload, problems, info
-        self._compared = [bool(case.expected) for case in cases]
-        self.results = known_results()
+        self.compare(cases)
+        self.results = results or known_results()
         timed = problems[-1]
         self.work = Demand(workload.flops(timed), workload.traffic(timed))
         self.peaks = Peaks() if workload.name in ceilings.MEASURING else _peaks(info, timed.dtype)
@@ -107,6 +123,10 @@ class Planner:
         self._near = _near(info, timed.dtype)
         self._spaces: dict[str, ParameterSpace] = {}
         self._resolve = select.resolver(info, self.results)
+
+    def compare(self, cases: Sequence[Case]) -> None:
+        """Say with which references outputs are compared; before the first ``certificate``."""
+        self._compared = [bool(case.expected) for case in cases]
 
     def own_work(self) -> dict[str, float]:
         """What a run does, as trials of a user's own kernel keep it: operations, least traffic or, without both, the arrays' bytes."""
@@ -138,6 +158,11 @@ class Planner:
             if config in self._space(problem):
                 parts.append(Part(case, strip_sources(self.plan(problem, config), sources), self.workload.bound(problem, config)))
         return Variant(number, tuple(sources), (*parts, timed_part))
+
+    def planned(self, config: Config) -> tuple[Plan, Variant]:
+        """The flat plan of the timed problem, and the variant, which has no number yet."""
+        timed = self.plan(self.problems[-1], config)
+        return timed, self.variant(0, config, timed)
 
     def rejects(self, plan: Plan, limit: float) -> str | None:
         """Why a plan need not be compiled, or None: it cannot run, or it certainly takes more than ``limit`` seconds."""

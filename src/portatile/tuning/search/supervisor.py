@@ -92,8 +92,9 @@ class Supervisor:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def begin(self) -> None:
-        """Start the timing worker, which opens the device while the parent prepares the operands, and spare processes for compiling."""
+    def begin(self, info: DeviceInfo | None = None) -> None:
+        """Start the timing worker, which opens the device, known already with ``info``, and spare processes for compiling."""
+        self._info = info
         self._timer = self._start(None)
         self._spares = [WorkerProcess() for _ in range(compile_workers.spares(self.setup.jobs))]
 
@@ -162,6 +163,10 @@ class Supervisor:
         done, self._done = self._done, []
         return done
 
+    def poll(self) -> None:
+        """Act on what has arrived, and give idle workers work, without waiting."""
+        self._step(time.monotonic())
+
     def drain(self, timeout: float) -> bool:
         """End the compile workers and wait up to ``timeout`` seconds for the timing worker; returns whether it is free then.
 
@@ -224,7 +229,8 @@ class Supervisor:
         return child
 
     def _send_cases(self, child: WorkerProcess) -> None:
-        if self._cases is not None:
+        if self._cases is not None and not child.has_cases:
+            child.has_cases = True
             child.send(Cases(self._cases, draft=self.alternates and not self._compilers))
             child.enter("open", self.setup.limits.open)
 
@@ -234,10 +240,11 @@ class Supervisor:
             building = bool(self._to_compile) or any(child.variant is not None for child in self._compilers)
             timing = bool(self._to_time) or (self._timer is not None and self._timer.variant is not None)
             self._compiling = building and (self._compiling or not timing)
-        for child in self._compilers:
-            if child.ready and child.variant is None and self._to_compile and (self._compiling or not self.alternates):
+        for child in sorted(self._compilers, key=lambda child: not child.ready):
+            if child.variant is None and self._to_compile and (self._compiling or not self.alternates):
                 source = self._to_compile.popleft()
-                child.give(Variant(_SOURCE, (source,), ()), Build(_SOURCE, (source,), self._single), self._deadlines.limit("compile"))
+                limit = self._deadlines.limit("compile") + (0.0 if child.ready else self.setup.limits.open)
+                child.give(Variant(_SOURCE, (source,), ()), Build(_SOURCE, (source,), self._single), limit)
         if not self._to_time or self._compiling or self._first in self._unbuilt:
             return
         if self._timer is None:
@@ -280,13 +287,19 @@ class Supervisor:
     def _handle(self, child: WorkerProcess, reply: Reply) -> None:
         match reply:
             case Opened(info):
-                child.deadline = math.inf
                 if child is self._timer:
+                    child.deadline = math.inf
                     self._info = info
+                    if child.has_cases:
+                        child.enter("open", self.setup.limits.open)
                     self._send_cases(child)
-                else:
-                    self._failed_starts = 0
+                    return
+                self._failed_starts = 0
+                child.ready = True
+                if child.variant is None:
                     child.rest()
+                else:  # a text was sent to it meanwhile
+                    child.enter("compile", self._deadlines.limit("compile"))
             case CasesLoaded():
                 self._failed_starts = 0
                 self.loading = time.monotonic() - child.since

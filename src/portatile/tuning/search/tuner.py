@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
-import numpy as np
 
-from portatile import device, flat_plans, model, program, select, strategies, workloads
+from portatile import device, flat_plans, model, program, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
 from portatile.model import Screen
-from portatile.records import Config, canonical
+from portatile.records import Config, DeviceInfo, canonical
 from portatile.space import deadline
 from portatile.space.deadline import OverdueError
 from portatile.store import Query, ResultStore
@@ -23,7 +23,8 @@ from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
-from portatile.tuning.search import deferred_checks, objective, planner
+from portatile.tuning.search import deferred_checks, first_configs, objective, planner
+from portatile.tuning.search.alike import Member, alone
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
@@ -36,16 +37,23 @@ from portatile.tuning.search.supervisor import Setup, Supervisor
 __all__ = ["Listener", "Progress", "Stopped", "TuningRequest", "TuningResult", "tune"]
 
 _SEEKING = 2.0  # seconds that the first legal configuration may be looked for, however small the budget
-_DRAWN = 64  # random configurations that the model ranks
 
 
-def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = None, prepared: Prepared | None = None) -> TuningResult:
+def tune(
+    request: TuningRequest,
+    store: ResultStore,
+    listen: Listener | None = None,
+    prepared: Prepared | None = None,
+    info: DeviceInfo | None = None,
+    alike: Member | None = None,
+) -> TuningResult:
     """Search for the fastest configuration until the budget is spent or the space is exhausted.
 
     The default is evaluated first, whatever the budget. Every trial is stored before the next one is considered. At the end comes the
     final comparison: the fastest few are checked again and timed in turns. Of equals the winner has the fewest registers, then the
     least workspace, then the smallest canonical text. Ctrl-C ends the run without a final comparison, if a valid variant was found.
-    ``prepared`` are the cases, where other searches use them too.
+    ``prepared`` are the cases, where other searches use them too; ``info`` the device, where it is known: the first texts are compiled
+    while it is opened. ``alike``: what is shared with searches on other devices of its kind.
     Raises SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
@@ -57,29 +65,29 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
         workload = request.workload or workloads.get(request.problem.workload)
         prepared = prepared or stack.enter_context(Prepared(workload, request.problem, request.seed))
         binaries = stack.enter_context(planner.binaries())
-        limits = request.limits.within(request.budget.seconds)
+        seconds = request.budget.seconds
+        limits = request.limits.within(seconds)
         setup = Setup(request.device, binaries.root, binaries.limit, prepared.arena.descriptor, limits, request.timing, request.jobs)
         supervisor = stack.enter_context(Supervisor(setup))
-        supervisor.begin()
-        stack.enter_context(deadline.within(_latest(started, request)))
-        problems, cases = prepared.cases()
-        plans = Planner(workload, problems, cases, supervisor.info())
-        supervisor.compile_ahead(plans.default_plan())
-        supervisor.prepare(cases)
+        supervisor.begin(info)
+        stack.enter_context(deadline.within(None if seconds is None else started + max(seconds, _SEEKING)))
+        if info is None:
+            prepared.cases()  # while the device is opened
+        plans = Planner(workload, prepared.problems(), (), supervisor.info(), prepared.results)
+        shared = alike or alone()
+        supervisor.compile_ahead(shared.once("usual plan", plans.default_plan))
         concurrent = stack.enter_context(ConcurrentSearches(plans.info))
         concurrent.others()
         spending = Spending(request.budget, request.timing.race, started)
-        run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, spending)
+        run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, spending, shared)
         run.check_space()
+        run.begin(run.default)  # whose texts are compiled while the operands are made
+        cases = prepared.cases()
+        plans.compare(cases)
+        supervisor.prepare(cases)
         stopped = run.search()
         with deadline.within(None):
             return run.result(run.race(stopped))
-
-
-def _latest(started: float, request: TuningRequest) -> float | None:
-    """The time until which a legal configuration is looked for."""
-    seconds = request.budget.seconds
-    return None if seconds is None else started + max(seconds, _SEEKING)
 
 
 @dataclass
@@ -94,6 +102,7 @@ class _Run:
     planner: Planner
     concurrent: ConcurrentSearches
     spending: Spending
+    alike: Member
     trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order in which they finished
     known: int = 0  # trials that came from the store
     best: Trial | None = None
@@ -128,7 +137,6 @@ class _Run:
     def search(self) -> Stopped:
         """Evaluate until the budget is spent, the space is exhausted, or the user presses Ctrl-C."""
         try:
-            self._begin(self.default)
             while self.waiting and self.supervisor.alternates:  # compiling others now would delay the default
                 self._collect(60.0)
             return self._explore()
@@ -142,17 +150,19 @@ class _Run:
 
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
-        search = self.strategy(self.space, np.random.default_rng(self.request.seed), self._start())
+        first, self.warm = first_configs.first(self.request, self.planner, self.space, self.default, self.alike)
+        search = self.strategy(self.space, self.alike.rng(self.request.seed), first)
         if self.request.suggested:
             search = strategies.with_suggestions(search, [config for config in self.request.suggested if config in self.space])
         reported: set[str] = set()
         try:
             requested = next(search)
             while not self._spent():
-                for config in requested:
+                for config in (*self.alike.news(), *requested):
                     if self._spent(len(self.waiting)) or not self.supervisor.needs_work:
                         break
-                    self._begin(config)
+                    self.begin(config)
+                    self.supervisor.poll()
                 if self.waiting and len(reported) == len(self.trials):
                     self._collect(self.spending.seconds_left(), eager=not self._spent(len(self.waiting)) and not self.supervisor.needs_work)
                 news = {key: trial for key, trial in self.trials.items() if key not in reported}
@@ -179,27 +189,14 @@ class _Run:
         while canonical(self.default) not in self.trials and self.waiting:  # whatever the budget
             self._collect(60.0)
 
-    def _start(self) -> list[Config]:
-        """The legal ones of: the default, the request's own start, warm starts, and what the model ranks first."""
-        request, planner = self.request, self.planner
-        own = {canonical(config): config for config in (self.default, *request.start)}
-        known = planner.results(request.problem.workload) if request.warm else ()
-        choices = select.candidates(planner.workload, request.problem, planner.info, known, request.warm)
-        near = {canonical(choice.config): choice.config for choice in choices if choice.config in self.space}
-        self.warm = frozenset(near.keys() - own.keys())
-        first = {**own, **near}
-        if request.model and request.ranked:
-            drawn = self.space.scatter(np.random.default_rng([request.seed, 2]), _DRAWN)
-            first |= {canonical(config): config for config in planner.ranked(drawn)[: request.ranked]}
-        return [config for config in first.values() if config in self.space]
-
-    def _begin(self, config: Config) -> None:
+    def begin(self, config: Config) -> None:
         """Begin to evaluate a configuration, unless it is known or under way."""
         key = canonical(config)
         if key in self.trials or any(canonical(pending.config) == key for pending in self.waiting.values()):
             return
         try:
-            timed = self.planner.plan(self.request.problem, config)
+            default = partial(self.planner.planned, config) if key == canonical(self.default) else None
+            timed, variant = self.alike.once("default", default) if default else (self.planner.plan(self.request.problem, config), None)
             source = program.source_hash(tuple(flat_plans.sources(timed)))
             if self.request.resume and (known := self._remembered(config, source)) is not None:
                 self.known += 1
@@ -211,7 +208,7 @@ class _Run:
                 self._add(self._trial(config, source, Evaluated(self.number, "skipped", message=f"{model.ON_PAPER}: {reason}")))
                 return
             self.number += 1
-            variant = self.planner.variant(self.number, config, timed)
+            variant = replace(variant or self.planner.variant(self.number, config, timed), number=self.number)
         except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
             status: Status = "compile" if isinstance(error, CompileError) else "launch"
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
@@ -279,7 +276,7 @@ class _Run:
             error=outcome.error,
             message=outcome.message,
             resources=outcome.resources,
-            time=now(),
+            time=now(precisely=True),
             conditions={**self.concurrent.with_other_searches(outcome.conditions), **self.own_work},
             cold=self.request.timing.cold,
         )
@@ -305,6 +302,7 @@ class _Run:
             self.spill_free = self.spill_free or model.spills(trial.resources) is False
             if self.best is None or self.goal.score(trial) < self.goal.score(self.best):
                 self.best = trial
+                self.alike.tell(trial.config, self.goal.score(trial))
             self.supervisor.best = self.best.median if self.goal.grows_with_time else None
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))

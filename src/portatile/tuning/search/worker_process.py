@@ -60,6 +60,7 @@ class WorkerProcess:
         self.variant: Variant | None = None
         self.ready = False
         self.begun = False
+        self.has_cases = False  # whether they were sent to it
         self.code: int | None = None  # how it ended by itself
         self.phase: Phase = "open"
         self.since, self.deadline = time.monotonic(), math.inf

@@ -1,4 +1,4 @@
-"""Agreement between workers with the same device: each evaluates the default, and workers whose times differ are identified."""
+"""Agreement between devices of one kind, or workers that have them: each evaluates the default, and those whose times differ are named."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from portatile.trials import Trial
 
 LEAST = 0.1
-"""The share by which two workers may differ however little their samples scatter; else three times the spread."""
+"""The share by which two of them may differ however little their samples scatter; else three times the spread."""
 
 
 def disagreeing(defaults: Mapping[str, Trial]) -> set[str]:
-    """The workers whose time for the default is not that of most, by more than the noise of their samples."""
+    """The devices or workers whose time for the default is not that of most, by more than the noise of their samples."""
     valid = {worker: trial for worker, trial in defaults.items() if trial.status == "ok"}
     if len(valid) < 2:
         return set()

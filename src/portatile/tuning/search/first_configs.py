@@ -1,0 +1,36 @@
+"""The configurations that a search tries first: the default, the request's own, warm starts, and what the model ranks first."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from portatile import select
+from portatile.records import Config, canonical
+from portatile.space import ParameterSpace
+from portatile.tuning.search.alike import Member
+from portatile.tuning.search.planner import Planner
+from portatile.tuning.search.request import TuningRequest
+
+_DRAWN = 64  # random configurations that the model ranks
+
+
+def first(
+    request: TuningRequest, planner: Planner, space: ParameterSpace, default: Config, alike: Member
+) -> tuple[list[Config], frozenset[str]]:
+    """The legal ones, and of them the warm starts as canonical text. Searches alike try the default and the request's own all."""
+    own = {canonical(config): config for config in (default, *request.start)}
+    known = planner.results(request.problem.workload) if request.warm else ()
+    choices = select.candidates(planner.workload, request.problem, planner.info, known, request.warm)
+    near = {canonical(choice.config): choice.config for choice in choices if choice.config in space}
+    chosen = {**own, **alike.share(near)}
+    if request.model and request.ranked:
+        chosen |= alike.share(alike.once("ranked", partial(_ranked, request, planner, space, request.ranked * alike.count)))
+    return [config for config in chosen.values() if config in space], frozenset(near.keys() - own.keys())
+
+
+def _ranked(request: TuningRequest, planner: Planner, space: ParameterSpace, count: int) -> dict[str, Config]:
+    """So many of random configurations, those that the model expects to be the fastest."""
+    drawn = space.scatter(np.random.default_rng([request.seed, 2]), _DRAWN)
+    return {canonical(config): config for config in planner.ranked(drawn)[:count]}
