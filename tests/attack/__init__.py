@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-ATTACKS = ("problems", "small", "interrupts", "kills", "stores", "caches", "files", "disks", "kernels", "runs")
+ATTACKS = ("problems", "small", "arrays", "interrupts", "kills", "stores", "caches", "files", "disks", "kernels", "runs")
 
 _ENOUGH = 20  # broken attempts
 

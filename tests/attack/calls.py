@@ -6,16 +6,20 @@ They are drawn and checked together.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile import dtypes
 from portatile.runtime import numpy_products
+
+if TYPE_CHECKING:
+    from attack.libraries import Library
 
 Array = NDArray[Any]
 
@@ -28,10 +32,15 @@ _POISON = 255  # of each byte: NaN in every type of floats, -1 in integers
 class Block:
     """Arrays of one shape, dtype and layout, one for each problem: ``views[i]`` lies somewhere in row i of ``raw``.
 
-    Matrices are row- or column-major, with a wider row at times, and begin at a multiple of their elements' size.
+    Matrices are row- or column-major, with a wider row at times, and begin at a multiple of their elements' size. What ``block[i]`` gives
+    is that view, or an array of another library that holds row i of ``raw`` and lies alike in it.
     """
 
-    def __init__(self, rng: random.Random, count: int, shape: tuple[int, ...], dtype: str, row_major: bool = False) -> None:
+    def __init__(
+        self, rng: random.Random, count: int, shape: tuple[int, ...], dtype: str, row_major: bool = False, library: Library | None = None
+    ) -> None:
+        self.library = library
+        self.carried: dict[int, Any] = {}
         kind = dtypes.ELEMENTS[dtype].numpy
         wide = [n + rng.choice((0, 0, 3)) if at >= len(shape) - 2 else n for at, n in enumerate(shape)]
         order = list(range(len(shape)))
@@ -46,6 +55,18 @@ class Block:
         first = -memory.ctypes.data % _LINE
         self.raw = memory[first : first + count * pitch].reshape(count, pitch)
         self.views: Array = np.ndarray((count, *shape), kind, self.raw, begin, (pitch, *strides))
+
+    def __getitem__(self, key: Any) -> Any:
+        """The array of a problem; with a tuple, arrays that are such parts of these."""
+        if isinstance(key, tuple):
+            part = copy.copy(self)
+            part.views, part.carried = self.views[key], {}
+            return part
+        if self.library is None:
+            return self.views[key]
+        if key not in self.carried:
+            self.carried[key] = self.library.carry(self.raw[key], self.views[key])
+        return self.carried[key]
 
     def intact(self) -> bool:
         """Whether nothing was written around the arrays; their elements are poisoned after it."""
@@ -84,6 +105,7 @@ class Draw:
     device: str | None
     largest: int
     count: int
+    library: Library | None = None
 
     @property
     def numbers(self) -> np.random.Generator:
@@ -91,15 +113,17 @@ class Draw:
         return np.random.default_rng(self.rng.getrandbits(64))
 
     def sizes(self, count: int, least: int = 1) -> list[int]:
-        """Sizes, small ones more often."""
+        """Sizes, small ones more often; at times all the same."""
         rng = self.rng
+        if count > 1 and rng.random() < 0.1:
+            return self.sizes(1, least) * count
         return [
             max(least, min(self.largest, rng.choice((1, 2, 3, rng.randint(1, 16), rng.randint(1, self.largest))))) for _ in range(count)
         ]
 
     def empty(self, shape: tuple[int, ...], dtype: str, row_major: bool = False) -> Block:
         """Poisoned arrays."""
-        return Block(self.rng, self.count, shape, dtype, row_major)
+        return Block(self.rng, self.count, shape, dtype, row_major, self.library)
 
     def filled(self, shape: tuple[int, ...], dtype: str, row_major: bool = False) -> Block:
         """Arrays of random numbers between -1 and 1, or of any integers."""
@@ -136,13 +160,20 @@ def routines() -> list[str]:
     return list(_all())
 
 
-def draw(rng: random.Random, device: str | None, largest: int = 96, count: int = 1, name: str | None = None) -> Problems:
-    """So many problems of a random form, of any routine or of one, with sizes up to ``largest``."""
+def draw(
+    rng: random.Random,
+    device: str | None,
+    largest: int = 96,
+    count: int = 1,
+    name: str | None = None,
+    library: Library | None = None,
+) -> Problems:
+    """So many problems of a random form, of any routine or of one, with sizes up to ``largest``, on arrays of a library."""
     known = _all()
     if device is None:  # then NumPy may compute small products, in every second attempt
         numpy_products.forget()
         numpy_products.LEAST_LAUNCH = rng.choice((0.0, _LEAST_LAUNCH))
-    return known[name or rng.choice(list(known))](Draw(rng, device, largest, count))
+    return known[name or rng.choice(list(known))](Draw(rng, device, largest, count, library))
 
 
 def _all() -> dict[str, Callable[[Draw], Problems]]:

@@ -58,6 +58,15 @@ def _synthesising(points: int, boundary: str) -> Array:
     return _analysing(points + 14, "shrink").T if boundary == "grow" else _analysing(points - 14, "grow").T
 
 
+def received(draw: Draw, result: Any, to: Any, view: Array) -> None:
+    """Keep a result that went to no output: in ``to``, or, of another library, in ``view``. Raises AttackError where it does not fit."""
+    if draw.library is not None:
+        result, to = draw.library.numpy(result), view
+    if (result.shape, result.dtype) != (to.shape, to.dtype):
+        raise AttackError(f"the result has shape {result.shape} and type {result.dtype}, not {to.shape} and {to.dtype}")
+    to[...] = result
+
+
 def _along_all(matrices: list[Array], volumes: Array) -> Array:
     return np.einsum("ai,bj,ck,nijk->nabc", *matrices, volumes, optimize=True)
 
@@ -73,10 +82,7 @@ def _filtered(draw: Draw, name: str, x: Any, matrices: list[Array], length: int,
     out = draw.empty(exact.shape[1:], dtype)
 
     def into(i: int, to: Array) -> None:
-        result = run(x.views[i])
-        if (result.shape, result.dtype) != (to.shape, to.dtype):
-            raise AttackError(f"the result has shape {result.shape} and type {result.dtype}, not {to.shape} and {to.dtype}")
-        to[...] = result
+        received(draw, run(x[i]), to, out.views[i])
 
     return Problems(name, out, into, exact, bound(scale, len(matrices) * (length + 1), dtype), (x,))
 
@@ -138,7 +144,7 @@ def _coulomb(draw: Draw) -> Problems:
     out = draw.empty((ny, nx), "float32", row_major=True)
 
     def run(i: int, to: Array) -> object:
-        return portatile.coulomb_potential(atoms.views[i], (ny, nx), 0.125, out=to, device=draw.device)
+        return portatile.coulomb_potential(atoms[i], (ny, nx), 0.125, out=to, device=draw.device)
 
     return Problems("coulomb_potential", out, run, terms.sum(-1), allowed, (atoms,))
 
@@ -158,7 +164,9 @@ def _mri(draw: Draw) -> Problems:
     compute: Any = portatile.mri_fhd if hermitian else portatile.mri_q
 
     def run(i: int, to: Array) -> None:
-        to[0], to[1] = compute(*k.views[i], *phi.views[i], *x.views[i], *(data.views[i] if hermitian else ()), device=draw.device)
+        sums = compute(*k[i], *phi[i], *x[i], *(data[i] if hermitian else ()), device=draw.device)
+        for one, part, view in zip(sums, to, out.views[i], strict=True):
+            received(draw, one, part, view)
 
     out = draw.empty((2, voxels), "float32")
     return Problems(compute.__name__, out, run, np.stack([sums.real, sums.imag], 1), allowed, (k, x, phi, data))

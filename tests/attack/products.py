@@ -78,12 +78,12 @@ def _gemm(draw: Draw) -> Problems:
     if dtype in REAL and not stack and rng.random() < 0.2:
         bias = random_numbers(draw.numbers, rng.choice(((n,), (m, 1))), dtype)
         exact, scale = np.maximum(exact + wide(bias), 0.0), scale + np.abs(wide(bias))
-        how |= {"bias": bias, "activation": "relu"}
+        how |= {"bias": bias if draw.library is None else draw.library.plain(bias), "activation": "relu"}
     out = draw.empty((*stack, m, n), dtype)
     return Problems(
         "gemm",
         out,
-        lambda i, to: portatile.gemm(a.views[i], b.views[i], c.views[i], out=to, **how),
+        lambda i, to: portatile.gemm(a[i], b[i], c[i], out=to, **how),
         exact,
         _within(scale, k, dtype, asked),
         (a, b, c),
@@ -94,10 +94,10 @@ def _matmul(draw: Draw) -> Problems:
     """As ``numpy.matmul``: stacks that are broadcast, and steps in memory."""
     rng, dtype, stack, (m, n, k) = draw.rng, draw.rng.choice(BOTH), _stack(draw), draw.sizes(3)
     a, b = draw.filled((*stack, m, k), dtype), draw.filled((*(stack if rng.random() < 0.7 else ()), k, n), dtype)
-    step = rng.choice((1,) * 8 + (-1, 2))
-    x, y = a.views[..., ::step], b.views[..., : -(-k // abs(step)), :]
+    step = rng.choice((1,) * 8 + ((-1, 2) if draw.library is None or draw.library.backwards else (2,)))
+    x, y = a[..., ::step], b[..., : -(-k // abs(step)), :]
     exact, scale = [], []
-    for left, right in zip(wide(x), wide(y), strict=True):
+    for left, right in zip(wide(x.views), wide(y.views), strict=True):
         exact.append(left @ right)
         scale.append(np.abs(left) @ np.abs(right))
     out = draw.empty((*stack, m, n), dtype)
@@ -106,7 +106,7 @@ def _matmul(draw: Draw) -> Problems:
     return Problems("matmul", out, run, np.stack(exact), _within(np.stack(scale), k, dtype, asked), (a, b))
 
 
-def _multiplied(x: Array, y: Array, how: dict[str, Any], i: int, out: Array) -> object:
+def _multiplied(x: Block, y: Block, how: dict[str, Any], i: int, out: Array) -> object:
     return portatile.matmul(x[i], y[i], out=out, **how)
 
 
@@ -122,7 +122,7 @@ def _types(draw: Draw) -> Problems:
     allowed = sums + result.unit * (np.abs(exact) + sums + result.normal)
     out = draw.empty((*stack, m, n), result.name)
     asked = _precision(draw, "gemm", dtype)
-    run = partial(_multiplied, a.views, b.views, {"dtype": result.numpy, "device": draw.device, **asked})
+    run = partial(_multiplied, a, b, {"dtype": result.numpy, "device": draw.device, **asked})
     return Problems("matmul of few bits", out, run, exact, allowed, (a, b))
 
 
@@ -165,7 +165,7 @@ def _symmetric(conjugated: bool, draw: Draw) -> Problems:
     return Problems(
         compute.__name__,
         out,
-        lambda i, to: compute(a.views[i], b.views[i], c.views[i], out=to, **how),
+        lambda i, to: compute(a[i], b[i], c[i], out=to, **how),
         exact,
         _within(scale, order, dtype, asked),
         (a, b, c),
@@ -201,7 +201,7 @@ def _update(factors: int, conjugated: bool, draw: Draw) -> Problems:
     return Problems(
         compute.__name__,
         out,
-        lambda i, to: compute(*(one.views[i] for one in given), c.views[i], out=to, **how),
+        lambda i, to: compute(*(one[i] for one in given), c[i], out=to, **how),
         np.where(written, exact, _UNTOUCHED),
         np.where(written, _within(scale, factors * k, dtype, asked), 0.0),
         (*given, c),
@@ -236,9 +236,7 @@ def _trmm(draw: Draw) -> Problems:
     out = draw.empty(b.views.shape[1:], dtype)
     asked = _precision(draw, "trmm", dtype)
     allowed = _within(abs(alpha) * scale, x.shape[-1], dtype, asked)
-    return Problems(
-        "trmm", out, lambda i, to: portatile.trmm(a.views[i], b.views[i], out=to, **how, **asked), alpha * exact, allowed, (a, b)
-    )
+    return Problems("trmm", out, lambda i, to: portatile.trmm(a[i], b[i], out=to, **how, **asked), alpha * exact, allowed, (a, b))
 
 
 def _trsm(draw: Draw) -> Problems:
@@ -252,7 +250,7 @@ def _trsm(draw: Draw) -> Problems:
     out = draw.empty(b.views.shape[1:], dtype)
     asked = _precision(draw, "triangular", dtype)
     allowed = 8 * _within(scale, x.shape[-1], dtype, asked)
-    return Problems("trsm", out, lambda i, to: portatile.trsm(a.views[i], b.views[i], out=to, **how, **asked), exact, allowed, (a, b))
+    return Problems("trsm", out, lambda i, to: portatile.trsm(a[i], b[i], out=to, **how, **asked), exact, allowed, (a, b))
 
 
 ROUTINES = {

@@ -39,6 +39,7 @@ LAST
     path, defines = tmp_path / "user.cl", {"TABLE": '"table.inc"', "BROKEN": "2", "LAST": ""}
     gathered = dialect.gather(text, path, [tmp_path / "sub", tmp_path], defines)
     assert gathered.count("int a()") == 3  # in each branch that includes it; the guard lets one through
+    assert "pragma once" not in gathered
     plain = dialect.translate(gathered, file=str(path), defines=defines).text
     assert plain.count("int a()") == 1
     with pytest.raises(CompileError, match=r"user\.cl:16: ']'|user\.cl:16: unexpected '\]'"):

@@ -98,6 +98,7 @@ class _Gathering:
         if once:
             name = f"portatile_once_{self._guards.setdefault(header.resolve(), len(self._guards))}"
             yield f"#ifndef {name}\n#define {name}\n#line 1 {quoted(str(header))}\n"
+            text = _ONCE.sub("", text)  # in the middle of the whole, compilers warn of it
         yield from self.expand(text, header, outer, before)
         if once:
             yield "\n#endif"

@@ -42,6 +42,67 @@ __kernel void k(__global uint *o)
   o[i] = c.b.u + c.n + d.b.u + d.n;
 }
 
+//// members_of_types_without_a_name
+typedef struct {
+  int kind;
+  union {
+    int i;
+    float f;
+  };
+  struct {
+    short a, b;
+  } tail;
+  union {
+    float f;
+    uint u;
+  } bits[2];
+} variant;
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+  variant v = {.kind = 3, .f = 2.0f, .tail.b = i, .bits[1].u = 9}, w = {.tail = {.b = 1, .a = 2}, .kind = i, .i = 7, .bits = {[0] = {.f = 1}}};
+  o[i] = v.kind + as_int(v.f) + v.tail.b + v.tail.a + (int)v.bits[1].u + w.kind + w.i + 10 * w.tail.a + w.tail.b + (int)w.bits[0].f;
+}
+
+//// pointers_through_parentheses
+#define SWAP(T, a, b) \
+  do { \
+    T swap_ = (a); \
+    (a) = (b); \
+    (b) = swap_; \
+  } while (0)
+__kernel void k(__global const int *a, __global int *o)
+{
+  __local int memory[2], *first = memory, *second = memory + 1;
+  int i = get_global_id(0), x = 5, y = 7, *table[3] = {&x, &y, 0}, *p = &y;
+  ulong address = 0;
+  SWAP(__local int *, first, second);
+  *(table + 2) = p;
+  (table[0]) = p;
+  (address) = p == table[2];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (get_local_id(0) == 0) {
+    *first = 1;
+    *second = 2;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  o[i] = a[i] + 10 * memory[0] + memory[1] + *table[0] + *table[2] + (int)address;
+}
+
+//// local_arrays_and_pointers_in_one_declaration
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_global_id(0), l = get_local_id(0);
+  __local int *mine, memory[64], *next = &memory[1], (*whole)[64], last;
+  mine = memory + l;
+  whole = &memory;
+  mine[0] = a[i];
+  if (l == 0)
+    last = 3;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  o[i] = mine[0] + (*whole)[l] + *next - memory[1] + last;
+}
+
 //// statement_expressions
 #define LESSER(a, b) ({ int a_ = (a), b_ = (b); a_ < b_ ? a_ : b_; })
 #define ADD_TWICE(s, x) ({ s += x; s += x; })

@@ -89,6 +89,13 @@ def _shifted() -> np.ndarray:
 CASES: list[Case] = [
     Case("designators_in_any_order", TEXT["designators_in_any_order"], (_int(_designated()),)),
     Case("union_designators", TEXT["union_designators"], (Out((5 + _R + 0x3F800000 + 2).astype(np.uint32)),)),
+    Case("members_of_types_without_a_name", TEXT["members_of_types_without_a_name"], (_int(2 * _R + 3 + 0x40000000 + 9 + 7 + 20 + 1 + 1),)),
+    Case("pointers_through_parentheses", TEXT["pointers_through_parentheses"], (In(_I), _int(_I[:32] + 20 + 1 + 7 + 7 + 1))),
+    Case(
+        "local_arrays_and_pointers_in_one_declaration",
+        TEXT["local_arrays_and_pointers_in_one_declaration"],
+        (In(_I), _int(2 * _I[:32] + 3)),
+    ),
     Case("statement_expressions", TEXT["statement_expressions"], (In(_I), _int(2 * _R + np.minimum(_I[:32], 7 * _R) + 1))),
     Case("case_ranges", TEXT["case_ranges"], (_int(np.select([_R == 0, _R < 10, (_R > 14) & (_R < 21)], [1, 2, 3], 4)),)),
     Case("kernel_named_like_keyword", TEXT["kernel_named_like_keyword"], (In(_I), _int(_I[:32] & 3)), kernel="and"),

@@ -318,15 +318,34 @@ class Declarations:
                 for i in range(start, head):
                     if tokens[i].text == "static":
                         tokens[i].out = ""
-        elif spaces & LOCAL and not pointer and not typedef:
-            # Arrays of small elements are aligned for wider accesses; an attribute would lower the alignment of wide ones.
-            array = any(tokens[i].text == "[" for i in tokens.at_depth(start, end))
-            settled = any(tokens[i].text in ("aligned", "__aligned__") for i in range(start, end))
-            narrow = not NARROW.isdisjoint(self._resolved([tokens[i].text for i in range(start, head)]))
-            qualifier = "__shared__ __attribute__((aligned(16))) " if array and narrow and not settled else "__shared__ "
+        elif spaces & LOCAL and not typedef:
+            shared = self._shared(start, head, end)
+            self._apart(start, head, end, pointer, shared)
+            qualifier = "" if pointer else shared
         tokens[start].out = qualifier + tokens[start].out
         if spaces & CONSTANT and not pointer and not typedef:
             self._constant(start, end)
+
+    def _shared(self, start: int, head: int, end: int) -> str:
+        """CUDA's qualifier of a variable in local memory. Arrays of small elements are aligned for wider accesses; an attribute would
+        lower the alignment of wide ones.
+        """
+        tokens = self._tokens
+        array = any(tokens[i].text == "[" for i in tokens.at_depth(start, end))
+        settled = any(tokens[i].text in ("aligned", "__aligned__") for i in range(start, end))
+        narrow = not NARROW.isdisjoint(self._resolved([tokens[i].text for i in range(start, head)]))
+        return "__shared__ __attribute__((aligned(16))) " if array and narrow and not settled else "__shared__ "
+
+    def _apart(self, start: int, head: int, end: int, pointer: bool, shared: str) -> None:
+        """``local int a[4], *p`` becomes two declarations: the array is shared, and the pointer to it each work-item's own."""
+        tokens = self._tokens
+        star = next((i for i in tokens.at_depth(start, head) if tokens[i].text in ("*", "(")), head - 1)
+        type_words = tokens.emitted(range(start, star))
+        for part in tokens.split(start, end)[1:]:
+            declares_pointer = any(tokens[i].text in ("*", "(") for i in part[:2])
+            if declares_pointer != pointer and "{" not in type_words:
+                tokens[part.start - 1].out = f"; {'' if declares_pointer else shared}{type_words} "
+                pointer = declares_pointer
 
     def _constant(self, start: int, end: int) -> None:
         """A constant whose value is made of others': in C++ those must be known when it is compiled."""

@@ -112,8 +112,9 @@ class Initialisers:
         for statement in tokens.split(opening + 1, closing, ";"):
             if not statement:
                 continue
-            if any(tokens[i].text == "{" for i in statement) and tokens.text_at(statement.stop - 1) == "}":
-                fields.append(("", Type("")))
+            body = next((i for i in statement if tokens[i].text == "{"), None)
+            if body is not None and tokens.text_at(statement.stop - 1) == "}":
+                fields.append(("", Type(self._unnamed(body))))
                 continue
             for n, part in enumerate(tokens.split(statement.start, statement.stop)):
                 flat = list(tokens.at_depth(part.start, part.stop))
@@ -122,13 +123,22 @@ class Initialisers:
                     continue
                 if n == 0:
                     words = [tokens[i].text for i in names[:-1] if tokens[i].text not in _NO_TYPE]
-                    base = words[0] if len(words) == 1 else ""
+                    base = self._unnamed(body) if body is not None else words[0] if len(words) == 1 else ""
                 brackets = sum(tokens[i].text == "[" for i in flat)
                 pointer = any(tokens[i].text == "*" for i in flat)
                 member = tokens[names[-1]].text
                 named = f"{owner}::{tokens[names[-1]].out}" if pointer and owner.isidentifier() else ""
                 fields.append((member, Type("" if pointer else base, brackets, named)))
         return fields
+
+    def _unnamed(self, opening: int) -> str:
+        """The name here of the structure or union whose members stand behind the brace at ``opening``."""
+        tokens, name = self._tokens, f"{{{opening}"
+        if name not in self._members:
+            self._members[name] = self._fields(name, opening, tokens.partner[opening])
+            if "union" in (tokens.text_at(opening - 1), tokens.text_at(opening - 2)):
+                self._unions.add(name)
+        return name
 
     def _enumerators(self, opening: int) -> None:
         tokens, value = self._tokens, -1
@@ -161,11 +171,7 @@ class Initialisers:
         if tokens.text_at(at) == "}" and tokens.text_at(at + 1) not in (";", ""):  # struct { ... } name = { ... }
             opening = tokens.partner[at]
             if tokens.text_at(opening - 1) in ("struct", "union") or tokens.text_at(opening - 2) in ("struct", "union"):
-                name = f"{{{opening}"
-                self._members.setdefault(name, self._fields(name, opening, at))
-                if "union" in (tokens.text_at(opening - 1), tokens.text_at(opening - 2)):
-                    self._unions.add(name)
-                return Type(name, dimensions)
+                return Type(self._unnamed(opening), dimensions)
         for word in (token.text for token in tokens[at + 1 : equals]):
             if word not in _NO_TYPE:
                 return Type(word, dimensions)
@@ -207,8 +213,8 @@ class Initialisers:
                 step = self._step(at, inner)
                 if step is None:
                     return None
-                first, last, inner = step
-                path.append((first, last))
+                places, inner = step
+                path += places
                 at = tokens.partner[at] + 1 if tokens.text_at(at) == "[" else at + (tokens.text_at(at) == ".") + 1
             if path:
                 at += 1  # the equals sign or the colon
@@ -230,8 +236,8 @@ class Initialisers:
         """Whether a plain value may be one of several for an inner array or structure, whose braces C lets one leave out."""
         return self._tokens.text_at(part.start) != "{" and kind.dimensions > 1
 
-    def _step(self, at: int, kind: Type) -> tuple[int, int, Type] | None:
-        """First and last place that the designator at ``at`` means, and the type there."""
+    def _step(self, at: int, kind: Type) -> tuple[list[tuple[int, int]], Type] | None:
+        """First and last places that the designator at ``at`` means, one pair for each level, and the type there."""
         tokens = self._tokens
         if tokens.text_at(at) == "[":
             if kind.dimensions == 0:
@@ -239,10 +245,17 @@ class Initialisers:
             dots = next((i for i in range(at, tokens.partner[at]) if tokens[i].text == "..."), tokens.partner[at])
             first = self._number(range(at + 1, dots))
             last = first if dots == tokens.partner[at] else self._number(range(dots + 1, tokens.partner[at]))
-            return None if first is None or last is None else (first, last, Type(kind.name, kind.dimensions - 1))
+            return None if first is None or last is None else ([(first, last)], Type(kind.name, kind.dimensions - 1))
+        return self._member(tokens.text_at(at + (tokens.text_at(at) == ".")), kind)
+
+    def _member(self, wanted: str, kind: Type) -> tuple[list[tuple[int, int]], Type] | None:
+        """The places that lead to a member, also of a structure without a name inside, and its type."""
         for place, (name, inner) in enumerate(self._fields_of(kind)):
-            if name == tokens.text_at(at + (tokens.text_at(at) == ".")):
-                return place, place, inner
+            if name == wanted:
+                return [(place, place)], inner
+            deeper = None if name else self._member(wanted, inner)
+            if deeper is not None:
+                return [(place, place), *deeper[0]], deeper[1]
         return None
 
     def _fields_of(self, kind: Type) -> Sequence[tuple[str, Type]]:

@@ -249,8 +249,15 @@ template <int by, bool before, class T> INLINE constexpr auto portatile_counted(
 }
 // What a literal of an array is kept in.
 template <class A> struct portatile_array { A values; };
-// A pointer that a cast makes an integer of any width.
-template <class T> INLINE auto portatile_address(T p) { if constexpr (portatile_pointer<T>) return size_t(p); else return p; }
+// A pointer that becomes an integer of any width, or a pointer to another type, whichever is wanted.
+template <class T> struct portatile_pointed {
+  T p;
+  template <class U> INLINE operator U *() const { return (U *)p; }
+  INLINE operator size_t() const { return size_t(p); }
+};
+template <class T> INLINE auto portatile_address(T p) {
+  if constexpr (portatile_pointer<T>) return portatile_pointed<T>{p}; else return p;
+}
 template <class C, class A> INLINE constexpr auto portatile_choose(C c, A a, portatile_null) {
   if constexpr (portatile_pointer<decltype(a())>) return c ? a() : nullptr; else return portatile_choose(c, a, [] { return 0; });
 }
