@@ -37,6 +37,13 @@ def test_length_and_iteration(held: Buffer) -> None:
         len(held[0, 0, 0])
 
 
+@pytest.mark.parametrize("key", [True, False, np.True_, (0, True), 1.0, [0], np.array([0])])
+def test_what_would_copy_is_no_index(held: Buffer, key: object) -> None:
+    """NumPy takes a bool for a mask, and gives a copy."""
+    with pytest.raises(ArgumentError, match="would copy"):
+        held[key]
+
+
 def test_shapes_of_the_same_memory(held: Buffer) -> None:
     for shape in ((24,), (-1, 4), (6, 2, 2), (1, 24, 1)):
         for made in (held.reshape(shape), held.reshape(*shape)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -134,6 +135,10 @@ def test_the_routines_take_tensors_of_the_host(dtype: str) -> None:
     out = torch.empty(5, 4, dtype=kind)
     assert portatile.gemm(a, b, out=out) is out
     torch.testing.assert_close(out, a @ b)
+    if dtype != "bfloat16":
+        array = np.empty((5, 4), dtype)
+        assert portatile.matmul(a, b, out=array) is array  # what the caller passed, a tensor or not
+        torch.testing.assert_close(torch.from_numpy(array), a @ b)
     torch.testing.assert_close(portatile.matmul(a, b[:, 0]), a @ b[:, 0])
     torch.testing.assert_close(portatile.gemm(a.conj(), b), a.conj() @ b)  # conjugated when it is read
 

@@ -38,16 +38,17 @@ def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Res
 
 
 def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """``compute`` of the arrays behind CPU tensors. Arrays that it returns come back as tensors, an output as the caller's own.
+    """``compute`` of the arrays behind CPU tensors. Arrays that it returns come back as tensors, an output as what the caller passed.
 
     Raises ArgumentError for tensors that NumPy cannot see, and for those whose gradients would be lost.
     """
-    tensors: dict[int, tuple[Any, Any]] = {}  # of each array, by its identity
+    tensors: dict[int, tuple[Any, Any]] = {}  # what the caller passed for each array, by its identity
 
     def arrays(value: Any) -> Any:
         if type(value) is tuple:
             return tuple(map(arrays, value))
         if not is_host_tensor(value):
+            tensors[id(value)] = value, value  # an output of NumPy's is returned as it is
             return value
         array = next((array for array, tensor in tensors.values() if tensor is value), None)
         if array is None:

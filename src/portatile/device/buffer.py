@@ -171,7 +171,9 @@ class Buffer:
             return Buffer(self.memory, self.shape[1:], self.dtype, self.strides[1:], begin)
         model: NDArray[Any] = as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read: only its strides
         keys = key if isinstance(key, tuple) else (key,)
-        if not all(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) for k in keys):
+        if not all(
+            k is None or k is Ellipsis or (isinstance(k, (slice, int, np.integer)) and k is not True and k is not False) for k in keys
+        ):
             raise ArgumentError(f"{key!r} would copy; a Buffer is indexed by integers and slices")
         view = model[(*keys, ...)] if Ellipsis not in keys else model[keys]  # with ..., one element stays an array
         return Buffer(self.memory, view.shape, self.dtype, view.strides, self.offset + (address(view) - address(model) if view.size else 0))

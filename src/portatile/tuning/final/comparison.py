@@ -76,11 +76,17 @@ class FinalComparison:
         return min(reserved_time.rounds(took, ranking.LOOKS[0]), left)
 
     def field(self) -> list[Trial]:
-        """The trials that are fast enough to take part."""
+        """The trials that are fast enough to take part; where the objective is not the time, the best and the default before others, so
+        that winner and default are compared by measurements of the same moments.
+        """
+        default = self.trials[self.default]
         if self.goal.is_time:
-            return ranking.contenders(tuple(self.trials.values()), self.trials[self.default])
+            return ranking.contenders(tuple(self.trials.values()), default)
         valid = [trial for trial in self.trials.values() if trial.status == "ok"]
-        return sorted(valid, key=self.goal.score)[: ranking.FIELD]
+        best, *others = sorted(valid, key=self.goal.score)[: ranking.FIELD] or [default]
+        if default is best or default.status != "ok":
+            return [best, *others]
+        return [best, default, *(trial for trial in others if trial is not default)]
 
     def _proven(self) -> list[Trial]:
         return [trial for trial in self.field() if trial.fully_checked]
