@@ -130,7 +130,8 @@ class Cache:
 
 def default() -> Cache:
     """The cache that the environment names; a private temporary one if that cannot be written."""
-    settings.shelter_caches()
+    if message := settings.shelter_caches():
+        warn(message)
     chosen = settings.load()
     return Cache(chosen.cache_dir / "binaries", chosen.cache_max_bytes)
 

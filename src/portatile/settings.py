@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,25 +185,36 @@ def full(folder: Path) -> bool:
     return False
 
 
-def shelter_caches() -> None:
+def shelter_caches() -> str:
     """If the user's cache folder cannot be written, set ``XDG_CACHE_HOME`` to a private temporary one, for children too.
 
     Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one. On a disk
-    that is full PoCL's compiler ends the process.
+    that is full PoCL's compiler ends the process. A ``POCL_CACHE_DIR`` that cannot be written is replaced likewise; the user should be
+    warned of that by what is returned.
     """
     if sys.platform != "linux":
-        return
-    try:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
-        usable = all(os.access(place, os.W_OK | os.X_OK) for place in (folder, *(folder / name for name in _FOREIGN)) if place.exists())
-        usable = usable and not full(folder)
-    except (OSError, RuntimeError):  # RuntimeError: the user's home directory is unknown
-        usable = False
-    if usable:
-        return
+        return ""
     with suppress(OSError):  # no place at all: what the drivers make of it is theirs to tell
-        os.environ["XDG_CACHE_HOME"] = str(_shelter())
+        if not _usable(os.environ.get("XDG_CACHE_HOME") or "~/.cache", _FOREIGN):
+            os.environ["XDG_CACHE_HOME"] = str(_shelter())
+        if pocl_cache() and not _usable(pocl_cache()):
+            named, sheltered = pocl_cache(), _shelter() / "pocl"
+            sheltered.mkdir(exist_ok=True)
+            choose_pocl_cache(sheltered)
+            return f"POCL_CACHE_DIR={named} cannot be written, or its disk is full: PoCL keeps what it compiles in {sheltered}"
+    return ""
+
+
+def _usable(named: str, inside: Iterable[str] = ()) -> bool:
+    """Whether a folder, which is made, and those of these names inside can be written."""
+    try:
+        folder = Path(named).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        return not full(folder) and all(
+            os.access(place, os.W_OK | os.X_OK) for place in (folder, *(folder / name for name in inside)) if place.exists()
+        )
+    except (OSError, RuntimeError):  # RuntimeError: the user's home directory is unknown
+        return False
 
 
 def _shelter() -> Path:

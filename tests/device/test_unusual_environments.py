@@ -56,6 +56,18 @@ def test_caches_are_sheltered_only_where_they_must(tmp_path: Path, monkeypatch: 
     assert Path(os.environ["XDG_CACHE_HOME"]).stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is one of Linux")
+def test_a_pocl_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL writes what it links there, and refuses every binary, or ends the process, where it cannot."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "file" / "pocl"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert "file/pocl cannot be written" in settings.shelter_caches()
+    assert Path(os.environ["POCL_CACHE_DIR"]).parent.parent == tmp_path
+    assert settings.shelter_caches() == ""
+
+
 def test_without_a_path_nothing_aborts(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "PATH"} | {"PORTATILE_CACHE_DIR": str(tmp_path)}
     text = "import portatile\nfor device in portatile.devices(): print(device.info.platform)"

@@ -49,6 +49,7 @@ def test_a_full_disk_is_no_place_for_caches(tmp_path: Path, monkeypatch: pytest.
             raise FileNotFoundError(place)
         return SimpleNamespace(free=next(free[folder] for folder in free if place.is_relative_to(folder)))
 
+    monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
     monkeypatch.setattr(shutil, "disk_usage", usage)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(temporary))
     monkeypatch.setattr(settings, "_IN_MEMORY", str(memory))

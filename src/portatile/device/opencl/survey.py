@@ -11,6 +11,7 @@ from portatile.device.base import Device
 from portatile.device.opencl import icd, pocl_cache
 from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.driver import cl, import_error
+from portatile.user_warnings import warn
 
 
 def survey() -> Survey:
@@ -18,7 +19,8 @@ def survey() -> Survey:
     if cl is None:
         remedy = "install it: pip install pyopencl pocl-binary-distribution"
         return Survey((), (Finding("broken", "OpenCL", f"pyopencl cannot be imported: {import_error}", remedy),))
-    settings.shelter_caches()
+    if message := settings.shelter_caches():
+        warn(message)
     pocl_cache.prepare()
     with icd.vendors() as findings:
         try:
