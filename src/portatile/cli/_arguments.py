@@ -36,7 +36,8 @@ _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 def arguments(entry: Entry, words: tuple[str, ...], seed: int) -> list[KernelArgument]:
     """The arguments in order. Raises ArgumentError with the kernel's signature where the words do not match it."""
     if len(words) != len(entry.parameters):
-        raise ArgumentError(f"{entry.signature} takes {len(entry.parameters)} arguments, not {len(words)}")
+        hint = "; several sizes of --global or --local are one word: 64,32" if len(words) > len(entry.parameters) else ""
+        raise ArgumentError(f"{entry.signature} takes {len(entry.parameters)} arguments, not {len(words)}{hint}")
     rng = np.random.default_rng(seed)
     parsed = []
     for parameter, word in zip(entry.parameters, words, strict=True):
