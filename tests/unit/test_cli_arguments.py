@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_named(kind: str, type_: str, word: str, message: s
 def test_the_number_of_arguments() -> None:
     entry = Entry("k", "k", (Parameter("a", "buffer", "float*"), Parameter("t", "local", "int*")))
     assert entry.signature == "k(float* a, __local int* t)"
-    with pytest.raises(ArgumentError, match="takes 2 arguments, not 1$"):
+    with pytest.raises(ArgumentError, match=r"takes 2 arguments, not 1$"):
         arguments(entry, ("4",), 0)
     with pytest.raises(ArgumentError, match="takes 2 arguments, not 3; several sizes of --global or --local are one word: 64,32"):
         arguments(entry, ("32", "4", "4"), 0)  # of --global 64 32
