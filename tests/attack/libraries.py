@@ -28,7 +28,7 @@ class Library(ABC):
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self._held: list[tuple[Array, Any]] = []
+        self._held: dict[int, tuple[Array, Any]] = {}  # of each piece of the host's memory, by its address
 
     @property
     def name(self) -> str:
@@ -37,9 +37,10 @@ class Library(ABC):
 
     def carry(self, raw: Array, view: Array) -> Any:
         """An array that lies in the bytes of ``raw`` as ``view`` does in ``raw`` itself."""
-        memory = self._memory(raw)
-        self._held.append((raw, memory))
-        return self._within(memory, view, view.__array_interface__["data"][0] - raw.__array_interface__["data"][0])
+        place = raw.__array_interface__["data"][0]
+        if place not in self._held:
+            self._held[place] = raw, self._memory(raw)
+        return self._within(self._held[place][1], view, view.__array_interface__["data"][0] - place)
 
     def plain(self, array: Array) -> Any:
         """A copy of a contiguous array."""
@@ -53,12 +54,12 @@ class Library(ABC):
 
     def back(self) -> None:
         """Write what the arrays' memory holds into the host's."""
-        for raw, memory in self._held:
+        for raw, memory in self._held.values():
             raw[...] = self._host(memory)
 
     def renew(self) -> None:
         """Write what the host's memory holds into the arrays'."""
-        for raw, memory in self._held:
+        for raw, memory in self._held.values():
             self._renew(memory, raw)
 
     def place(self, rng: random.Random) -> AbstractContextManager[Any]:
@@ -134,7 +135,8 @@ class Torch(Library):
         dtype = dtypes.ELEMENTS[str(array.dtype).rpartition(".")[2]].numpy if array.dtype != self._torch.uint8 else np.dtype("u1")
         if array.numel() == 0:
             return np.empty(tuple(array.shape), dtype)
-        return array.contiguous().view(self._torch.uint8).cpu().numpy().view(dtype).reshape(tuple(array.shape))  # type: ignore[no-any-return]
+        packed = array.new_empty(tuple(array.shape)).copy_(array).reshape(-1)
+        return packed.view(self._torch.uint8).cpu().numpy().view(dtype).reshape(tuple(array.shape))  # type: ignore[no-any-return]
 
     def _renew(self, memory: Any, raw: Array) -> None:
         memory.copy_(self._torch.from_numpy(raw))

@@ -16,6 +16,7 @@ from portatile import Buffer, array_api
 from portatile.device.base import Device
 from portatile.device.dlpack import packed
 from portatile.device.strides import reshaped
+from portatile.dtypes import ELEMENTS
 from portatile.errors import ArgumentError
 from support.seeds import new_seed
 
@@ -35,6 +36,17 @@ def test_length_and_iteration(held: Buffer) -> None:
     assert held[:0], "a Buffer is there, whatever its length"
     with pytest.raises(TypeError, match="no length"):
         len(held[0, 0, 0])
+
+
+@pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "bfloat16"])
+def test_views_of_types_that_numpy_has_no_name_for(device: Device, name: str) -> None:
+    array = np.arange(24).reshape(2, 3, 4).astype(ELEMENTS[name].numpy)
+    buffer = Buffer.from_numpy(array, device)
+    for key in ((..., 1), (slice(None), 1), (0, 2, 3), slice(None, None, -1), (slice(None), None, slice(1, None, 2))):
+        np.testing.assert_array_equal(buffer[key].numpy().astype("f4"), array[key].astype("f4"))
+    part = Buffer.from_numpy(np.zeros((2, 3, 6), array.dtype), device)[..., 1:5]
+    part.assign(array)
+    np.testing.assert_array_equal(part.numpy().astype("f4"), array.astype("f4"))
 
 
 @pytest.mark.parametrize("key", [True, False, np.True_, (0, True), 1.0, [0], np.array([0])])

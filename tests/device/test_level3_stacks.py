@@ -281,3 +281,17 @@ def test_random_stacks(device: Device, routine: str) -> None:
         result = getattr(portatile, routine)(*drawn.arrays, **drawn.options, out=out, device=device.info.id)
         assert np.allclose(result[..., written], expected[..., written], rtol=0, atol=1e-4)
         assert np.array_equal(result[..., ~written], before[..., ~written], equal_nan=True), "the other triangle stays"
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "float32"])
+def test_buffers_of_a_stack_that_lies_apart_come_again(device: Device, dtype: str) -> None:
+    """Each matrix is a launch, on the part of the Buffers of its own call."""
+    rng = np.random.default_rng(new_seed(dtype))
+    for _ in range(3):
+        drawn_numbers = rng.uniform(-1, 1, (2, 2, 3, 4, 4))
+        x, y = (drawn_numbers[0] if dtype == "float32" else drawn_numbers[0] + 1j * drawn_numbers[1]).astype(dtype)
+        a, b, out = (Buffer.from_numpy(np.zeros((3, 4, 6), dtype), device)[:, :, 1:5] for _ in range(3))
+        a.assign(x)
+        b.assign(y)
+        assert portatile.gemm(a, b, alpha=2, trans_a="T", out=out) is out
+        np.testing.assert_allclose(out.numpy(), 2 * x.swapaxes(1, 2) @ y, rtol=1e-3, atol=1e-4)

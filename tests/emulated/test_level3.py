@@ -145,3 +145,20 @@ def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lane
             expected = alpha * (a @ b.T + b @ a.T) + (beta * c if beta else 0)
             np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-12)
             assert np.all(out.numpy()[~written] == c[~written])
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "float64"])
+def test_a_stack_that_comes_again_is_computed_where_it_lies_now(gpu: Device, dtype: str) -> None:
+    """Matrix by matrix, because they lie apart: each launch takes the part of the Buffers of its own call."""
+    count, alpha = 3, 0.5j if dtype == "complex128" else 0.5
+    kept = []
+    for call in range(3):
+        rng = np.random.default_rng(call)
+        stacks = [rng.random((count, 1, 1)).astype(dtype) for _ in range(2)]
+        held = [Buffer.from_numpy(np.full((count, 5), np.nan, dtype), gpu) for _ in range(3)]
+        a, b, out = (Buffer(each.memory, (count, 1, 1), dtype, (each.strides[0], *each.strides[1:] * 2), 32) for each in held)
+        a.assign(stacks[0])
+        b.assign(stacks[1])
+        kept += held
+        assert portatile.trmm(a, b, alpha=alpha, out=out) is out
+        np.testing.assert_allclose(out.numpy(), alpha * stacks[0] * stacks[1], rtol=1e-12)

@@ -117,6 +117,8 @@ class _Cupy(Converter):
         return array.dtype  # type: ignore[no-any-return]
 
     def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
+        if array.dtype == dtype and dtype.itemsize == 1:  # CuPy has no kernels for floats of eight bits
+            return array.view(np.uint8).astype(np.uint8, order="C", copy=True).view(dtype)
         return array.astype(dtype, order="C", copy=True)
 
     def strides(self, array: Any) -> tuple[int, ...]:

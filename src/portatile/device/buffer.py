@@ -9,7 +9,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
 from portatile import device as devices
@@ -20,6 +19,7 @@ from portatile.device.dlpack import CPU_DEVICE, CUDA_DEVICE, Strided, export, pa
 from portatile.device.foreign_arrays import LEGACY_STREAM, in_cuda_memory, strided
 from portatile.device.page_locked import locked
 from portatile.device.strides import checked_sizes, places, reshaped, runs, span, wanted_shape
+from portatile.dtypes import strided as strided_array
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
 _MOST_RUNS = 4096  # pieces that are copied one by one on a device; more take a way through the host
@@ -169,7 +169,7 @@ class Buffer:
         if type(key) is int and self.shape and self.size and -self.shape[0] <= key < self.shape[0]:  # one of a batch, say
             begin = self.offset + key % self.shape[0] * self.strides[0]
             return Buffer(self.memory, self.shape[1:], self.dtype, self.strides[1:], begin)
-        model: NDArray[Any] = as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read: only its strides
+        model: NDArray[Any] = strided_array(np.empty(1, self.dtype), self.shape, self.strides)  # never read: only its strides
         keys = key if isinstance(key, tuple) else (key,)
         if not all(
             k is None or k is Ellipsis or (isinstance(k, (slice, int, np.integer)) and k is not True and k is not False) for k in keys

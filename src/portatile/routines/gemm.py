@@ -48,7 +48,8 @@ def matmul(
     cannot read (with steps, negative strides, or other dtypes) are copied first.
 
     Dtypes are promoted as NumPy does. float32, float64, complex64, complex128, float16, bfloat16 and floats of eight bits are multiplied
-    as such, with sums in float32 or better. int8 is multiplied as such where the result is to be int32; other integers and bool
+    as such, with sums in float32 or better; of eight bits, where NVIDIA's matrix units sum, of 14 bits for 128 terms, and those in float32.
+    int8 is multiplied as such where the result is to be int32; other integers and bool
     are multiplied in float64, and so is the result. ``dtype`` asks for a result of another type (``portatile.dtypes.RESULTS``), such as
     float32 of float16, or casts the operands to that type.
 

@@ -36,9 +36,10 @@ class Source(NamedTuple):
     def memory(self, device: Device, arrays: Sequence[Any], places: Sequence[int]) -> Memory:
         """The operand's memory in this call."""
         array = arrays[self.at]
-        if type(array) is Buffer:
-            return array.memory
-        return device.adopt(places[self.at] + self.delta, self.nbytes, array)
+        place = places[self.at] + self.delta
+        if type(array) is Buffer and (type(array.memory.handle) is not int or array.memory.handle == place):
+            return array.memory  # which is the whole Buffer's where a device has no addresses
+        return device.adopt(place, self.nbytes, array)
 
     def array(self, arrays: Sequence[Any]) -> Any:
         """The operand's array, on the host."""
