@@ -12,9 +12,12 @@ __all__ = ["form"]
 
 
 def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """``engine``: whether the device has what the form needs, and rows of A and B are aligned as it needs them."""
+    """``engine``: whether the device has what the form needs, and rows of A and B are aligned as it needs them; ``engine_maps``: how many
+    tensor maps show all rows of an operand. Products of float32 are for who names the form: they were not faster.
+    """
     facts: dict[str, Value] = {"joins": joins(device), "clusters": clusters(device), "local_limit": local_limit(device)}
-    return facts | {"engine": device.can.tensor_maps and matrix_units(device) and maps_of(problem) > 0}
+    there = device.can.tensor_maps and matrix_units(device) and problem.dtype == "float64"
+    return facts | {"engine": there and maps_of(problem) > 0, "engine_maps": maps_of(problem)}
 
 
 form = Form(Engine, rank=26, default=default.point, facts=_facts, contenders=default.contenders)

@@ -54,7 +54,13 @@ class Engine(Point):
             "a box has at most 256 rows": "TBR * TRR <= 16 and TBC * TCR <= 16",
         },
     )
-    KB: int = parameter(1, (16, 32), "Steps of k in a stage of local memory.", must={"KB must be 16, 32 or 64": "KB in (16, 32, 64)"})
+    KB: int = parameter(
+        1,
+        (16, 32),
+        "Steps of k in a stage of local memory.",
+        must={"KB must be 16, 32 or 64": "KB in (16, 32, 64)"},
+        tried=("KB >= 8 * engine_maps",),
+    )
     STAGES: int = parameter(
         1,
         (3, 4, 5, 6, 8),
