@@ -33,13 +33,7 @@ _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
 def matmul(
-    a: Array,
-    b: Array,
-    out: Array | None = None,
-    *,
-    dtype: Any = None,
-    precision: Precision | None = None,
-    device: Selector | None = None,
+    a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, precision: Precision | None = None, device: Selector | None = None
 ) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 

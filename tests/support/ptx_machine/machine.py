@@ -34,6 +34,22 @@ _SUPPORTED: set[str] = set()
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?([\w$]+)(?:\[(\d+)\])?")
 
 
+_STEPS: dict[str, Callable[[list[str], list[str]], Callable[[Thread, dict[str, int]], Any]]] = {
+    "mbarrier": bulk.barrier_step,
+    "ld": steps.load_step,
+    "st": steps.store_step,
+    "atom": steps.atomic_step,
+    "red": steps.atomic_step,
+    "mma": steps.matrix_step,
+    "ldmatrix": steps.fragment_step,
+    "shfl": steps.shuffle_step,
+    "vote": steps.vote_step,
+    "activemask": steps.vote_step,
+    "cvta": steps.address_step,
+}
+"""What makes the step of an instruction from the parts of its name and its operands."""
+
+
 @dataclass
 class _Function:
     parameters: list[tuple[str, int, int]]
@@ -258,6 +274,8 @@ class Machine:
         name, _, rest = statement.partition(" ")
         parts = name.split(".")
         operands = steps.split(rest)
+        if parts[0] in _STEPS:
+            return _STEPS[parts[0]](parts, operands)
         match parts[0]:
             case "bra":
                 target = labels[operands[0]]
@@ -272,39 +290,21 @@ class Machine:
                     count = steps.reader_of(operands[1])
                     return lambda thread, symbols: f"barrier {operands[0]} {count(thread, symbols)}"
                 return lambda thread, symbols: "barrier"
-            case "mbarrier":
-                return bulk.barrier_step(parts, operands)
             case "membar" | "fence" | "prefetch" | "griddepcontrol":
                 return lambda thread, symbols: None
             case "call":
                 return steps.call(rest)
-            case "ld":
-                return steps.load_step(parts, operands)
-            case "st":
-                return steps.store_step(parts, operands)
-            case "atom" | "red":
-                return steps.atomic_step(parts, operands)
-            case "mma":
-                return steps.matrix_step(parts, operands)
-            case "ldmatrix":
-                return steps.fragment_step(parts, operands)
             case "tex":
                 return steps.texture_step(operands)
             case "cp" if "tensor" in parts:
                 return bulk.box_step(parts, operands)
             case "cp":
                 return steps.copy_step(parts, operands)
-            case "shfl":
-                return steps.shuffle_step(parts, operands)
-            case "vote" | "activemask":
-                return steps.vote_step(parts, operands)
             case "mapa":
                 return steps.assign(operands[0], lambda address, rank: address + (rank + 1) * SHARED_WINDOW, operands[1:])
             case "isspacep":
                 window = WINDOW[parts[1]]
                 return steps.assign(operands[0], lambda a: int(window <= a < window + (1 << 32)), operands[1:])
-            case "cvta":
-                return steps.address_step(parts, operands)
         if operands[0].startswith("{") and parts[0] == "mov":
             return steps.unpack(operands, bits_of(parts[-1]))
         function = None if operands[0].startswith("{") else compute(parts)
