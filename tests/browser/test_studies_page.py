@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Any
 
-import pytest
+from support.browsers import Tabs
 
 PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "gallery.html"
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: apt install chromium")
-
-_ARGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"
-_PATIENCE = 120_000.0  # milliseconds
 _UNNAMED = "all => all.filter(one => !one.querySelector('.answer')).map(one => one.querySelector('strong').textContent)"
 _WIDE = """() => [...document.querySelectorAll('section > *, .cards li')].filter(one => one.getBoundingClientRect().right > innerWidth + 1)
     .map(one => one.className || one.tagName)"""
@@ -35,15 +27,11 @@ _CUT = """() => {
 }"""
 
 
-def test_the_gallery_fits_every_screen_and_says_its_answers() -> None:
+def test_the_gallery_fits_every_screen_and_says_its_answers(tabs: Tabs) -> None:
     said: list[str] = []
     colours = {}
-    with playwright.sync_playwright() as driver:
-        chromium: Any = driver.chromium.launch(executable_path=CHROMIUM, args=_ARGS.split(), timeout=_PATIENCE)
-        for width, scheme in ((1280, "light"), (390, "dark")):
-            context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
-            context.set_default_timeout(_PATIENCE)
-            tab = context.new_page()
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        with tabs(viewport={"width": width, "height": 844}, color_scheme=scheme) as tab:
             tab.on("console", lambda message: said.append(message.text))
             tab.on("request", lambda request: said.append(request.url) if not request.url.startswith(("file:", "data:")) else None)
             tab.goto(PAGE.as_uri())
@@ -57,12 +45,10 @@ def test_the_gallery_fits_every_screen_and_says_its_answers() -> None:
             for key in ("Tab", "Tab", "Enter"):  # past how the page was made
                 tab.keyboard.press(key)
             assert tab.evaluate("location.hash") == f"#{tab.locator('main section').first.get_attribute('id')}"
-            context.close()
-        tab = chromium.new_page()
+    with tabs() as tab:
         tab.goto(PAGE.as_uri())
         tab.emulate_media(media="print")
         assert not tab.locator(".back").first.is_visible()
-        chromium.close()
     assert PAGE.stat().st_size < 1_000_000, "it is committed"
     assert colours["light"] != colours["dark"]
     assert said == [], "no errors, and nothing is fetched"
