@@ -118,7 +118,7 @@ class Machine:
                     del running[linear]
             for first in range(0, max(running, default=0) + 1, WARP):
                 lanes = [n for n in range(first, first + WARP) if n in running]
-                if lanes and all(waiting.get(n) == "shuffle" for n in lanes):
+                if lanes and any(all(waiting.get(n) == outcome for n in lanes) for outcome in ("shuffle", "warp")):
                     for n in lanes:
                         del waiting[n]
             for first in range(0, len(blocks) * apart, apart):
@@ -285,6 +285,8 @@ class Machine:
             case "barrier" if parts[1] == "cluster":
                 outcome = "cluster" if parts[2] == "wait" else None
                 return lambda thread, symbols: outcome
+            case "bar" if parts[1] == "warp":
+                return lambda thread, symbols: "warp"
             case "bar" | "barrier":
                 if parts[1] == "sync" and len(operands) == 2:
                     count = steps.reader_of(operands[1])

@@ -181,6 +181,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                     if (filled < own) {
 {{ fill_next() }}                    }
 {% endif %}
+{% if real == "float" %}
+                    WARP_BARRIER();  // every lane has read it; matrix instructions keep the lanes together by themselves
+{% endif %}
                     if (lane == 0)
                         mbarrier_arrive(empty + slot * 8);
                     phase ^= slot + {{ KG }} >= {{ STAGES }};
