@@ -36,11 +36,7 @@ _DISTURBED = 8.0  # times that, where it is known that they were
 
 
 def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) -> tuple[list[Problem], tuple[Case, ...]]:
-    """The problems that variants are checked on, the timed one last, with operands and reference in the arena.
-
-    Raises ArgumentError where this machine's memory does not hold them.
-    """
-    host_memory.check(workload, timed)
+    """The problems that variants are checked on, the timed one last, with operands and reference in the arena."""
     rng = np.random.default_rng([seed, 1])
     problems = [*workload.awkward(timed), timed]
     roles = {operand.name: operand.role for operand in workload.operands_of(timed.options)}
@@ -59,10 +55,12 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
 class Prepared:
     """The cases of a problem, and what is known of others, once for all searches on it that run at the same time.
 
-    A context manager; safe between threads. ``results``: see ``known_results``.
+    A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
+    hold the operands.
     """
 
     def __init__(self, workload: Workload, timed: Problem, seed: int) -> None:
+        host_memory.check(workload, timed)
         self.arena = SharedArrays()
         self.results = known_results()
         self._asked = workload, timed, seed
