@@ -141,6 +141,15 @@ def test_a_macro_may_be_empty(device: Device, tmp_path: Path, capsys: pytest.Cap
     assert found["operands"][0]["first"] == [8, 8, 8, 8]
 
 
+def test_names_of_built_in_functions_are_as_good_as_others(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """PoCL's headers give them a prefix, which nobody wants to know."""
+    path = tmp_path / "names.cl"
+    path.write_text("__kernel void dot(__global const int *sign, __global int *step, int mix) { step[get_global_id(0)] = mix * sign[0]; }")
+    found = result(capsys, device, path, "dot", "--global", "4", "1=3", "4", "5", "-o", f"step={tmp_path / 'step.npy'}")
+    assert [operand["name"] for operand in found["operands"]] == ["sign", "step"]
+    assert np.load(tmp_path / "step.npy").tolist() == [15] * 4
+
+
 HOSTILE = """
 kernel void beyond(global float *a, global const float *b, int first, int count) { for (int i = 0; i < count; i++) a[first + i] = b[0]; }
 kernel void endless(global volatile int *a) { while (a[0] == 0) ; }

@@ -103,12 +103,12 @@ def test_images_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "type_", "word", "message"),
     [
-        ("buffer", "float*", "many", "invalid literal"),
+        ("buffer", "float*", "many", "'many' is no count of elements"),
         ("buffer", "float*", "0", "positive"),
-        ("buffer", "float*", "4=noise", "could not convert"),
+        ("buffer", "float*", "4=noise", "'noise' is no number"),
         ("buffer", "node*", "4", "size of node"),
         ("buffer", "float*", "@nowhere.npy", "no such file"),
-        ("scalar", "int", "1.5", "invalid literal"),
+        ("scalar", "int", "1.5", "'1.5' is no whole number"),
         ("scalar", "uchar", "300", "300"),
         ("scalar", "float4", "1,2", "4 components"),
         ("scalar", "sampler_t", "0", "linear,edge,normalized"),

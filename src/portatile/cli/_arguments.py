@@ -73,7 +73,10 @@ def _element(kind: str) -> np.dtype[Any]:
 
 
 def _count(text: str) -> int:
-    count = math.prod(int(part) for part in text.split("x"))
+    try:
+        count = math.prod(int(part) for part in text.split("x"))
+    except ValueError:
+        raise ValueError(f"{text!r} is no count of elements, such as 4096 or 64x64") from None
     if count < 1:
         raise ValueError("sizes must be positive")
     return count
@@ -154,7 +157,11 @@ def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: str, rng: np.ran
 
 
 def _number(text: str, dtype: np.dtype[Any]) -> Any:
-    return dtype.type(float(text) if dtype.kind == "f" else int(text, 0))
+    try:
+        number = float(text) if dtype.kind == "f" else int(text, 0)
+    except ValueError:
+        raise ValueError(f"{text!r} is no {'number' if dtype.kind == 'f' else 'whole number'}") from None
+    return dtype.type(number)
 
 
 def _loaded(word: str, declared: str) -> Array:

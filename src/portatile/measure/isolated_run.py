@@ -103,9 +103,11 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
             with suppress(BrokenPipeError):  # its end is noticed when its answers end
                 ours.send((task, selector))
             late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
-            _answer(ours, child, _COMPILE_SECONDS, late, f"{task.called}: the process that compiled it")
+            crashed = f"{task.called}: the process that compiled it", "this may be any kernel of the file; OpenCL C has no recursion"
+            _answer(ours, child, _COMPILE_SECONDS, late, crashed)
             late_run = LaunchError(f"{task.launched} did not end within {timeout:g} s; --timeout allows it more")
-            answer = _answer(ours, child, timeout, late_run, f"{task.launched}: the process that ran it")
+            crashed = f"{task.launched}: the process that ran it", "does the kernel reach far outside of its arrays?"
+            answer = _answer(ours, child, timeout, late_run, crashed)
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -114,14 +116,16 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
     return answer
 
 
-def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, late: PortatileError, who: str) -> object:
-    """The child's next message; raises the error that it is, ``late`` after ``seconds``, LaunchError where the child ends without one."""
+def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, late: PortatileError, crashed: tuple[str, str]) -> object:
+    """The child's next message; raises the error that it is, ``late`` after ``seconds``, and where the child ends without one LaunchError
+    with what ``crashed`` says: who ended, and why that may be.
+    """
     if not pipe.poll(seconds if math.isfinite(seconds) else None):
         raise late
     try:
         message = pipe.recv()
     except (EOFError, ConnectionResetError):
-        raise LaunchError(f"{who} ended by {processes.fate(child.wait())}; does the kernel reach far outside of its arrays?") from None
+        raise LaunchError(f"{crashed[0]} ended by {processes.fate(child.wait())}; {crashed[1]}") from None
     if isinstance(message, PortatileError):
         raise message
     return message

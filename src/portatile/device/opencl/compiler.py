@@ -131,7 +131,7 @@ class ClTarget(Target):
             program = self._again(program, f"{source.file} does not build for {device.info.name} with instructions of sm_90a")
             kernels, log = program.all_kernels(), log_of(program, device)
         reported = ptxas.parse(log)
-        resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
+        resources = {_own_name(k.function_name): reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
         return program, Binary(b"", "opencl", declared, resources, log)
 
     def _program(self, text: str, options: list[str], message: str) -> Any:
@@ -198,12 +198,17 @@ def _entry(kernel: Any, device: Any) -> Entry:
         for i in range(kernel.num_args):
             kind_name = kernel.get_arg_info(i, info.TYPE_NAME)
             kind = _kind(kernel.get_arg_info(i, info.ADDRESS_QUALIFIER), kind_name)
-            parameters.append(Parameter(kernel.get_arg_info(i, info.NAME), kind, kind_name))
+            parameters.append(Parameter(_own_name(kernel.get_arg_info(i, info.NAME)), kind, kind_name))
     except cl.Error:
         parameters = []  # a driver need not keep them
     fixed = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
-    name = kernel.function_name
-    return Entry(name, name, tuple(parameters), (fixed[0], fixed[1], fixed[2]) if any(fixed) else None)
+    symbol = kernel.function_name
+    return Entry(_own_name(symbol), symbol, tuple(parameters), (fixed[0], fixed[1], fixed[2]) if any(fixed) else None)
+
+
+def _own_name(symbol: str) -> str:
+    """The name in the text: PoCL's headers give what is called like a built-in function, such as ``dot`` or ``sign``, a prefix."""
+    return symbol.removeprefix("_cl_")
 
 
 def _kind(qualifier: int, type_name: str) -> ArgKind:
