@@ -12,7 +12,7 @@ from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm.forms.gpu.stream import streamed
 from portatile.workloads.gemm.forms.gpu.tiles import plausible, tiles_of
-from portatile.workloads.gemm.forms.gpu.triangle import Quarters
+from portatile.workloads.gemm.forms.gpu.triangle import Quarters, quartered
 from portatile.workloads.gemm.plan import Triangle, build
 from support.devices import on_paper
 
@@ -36,6 +36,18 @@ def test_quarters_where_they_fill_the_device_once(dtype: str) -> None:
 @pytest.mark.parametrize(("order", "pad"), [(2047, 0), (2048, 1)])
 def test_no_quarters_where_c_is_not_stored_in_vectors(order: int, pad: int) -> None:
     assert not isinstance(zeros.shared(product(order, pad=pad), GPU, LOWER)[1], Quarters)
+
+
+@pytest.mark.parametrize(("pad", "vectors"), [(0, True), (1, False)])
+def test_quarters_are_stored_in_vectors_where_c_allows_it(pad: int, vectors: bool) -> None:
+    """... also in the text of who asks for quarters of any C."""
+    point = pipeline(4, (16, 16), (2, 2), 16, 3, 4)
+    step = build(
+        product(512, "float32", pad), replace(point, PACK_A=True, PACK_B=True), GPU, triangle=LOWER, stream=quartered(512, 128)
+    ).steps[-1]
+    assert isinstance(step, Launch)
+    assert ("__global float4* to" in step.source.text) == vectors
+    assert step.source.text.count("{") == step.source.text.count("}")
 
 
 def test_no_quarters_of_two_operands() -> None:

@@ -548,7 +548,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% include "store_rows.cl" %}
 {% else %}
-{% if QUARTERS %}
+{% if QUARTERS and C_VECTORS %}
 {% include "store_inside.cl" %}
 {% endif %}
 {{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll
@@ -573,7 +573,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
         }
     }
-{% if QUARTERS %}
+{% if QUARTERS and C_VECTORS %}
 #ifdef PORTATILE_NVIDIA
     }
 #endif
