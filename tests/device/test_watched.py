@@ -26,7 +26,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What each search is given as its listener, and what is asked to be shown; none goes on."""
     begun: list[object] = []
 
-    def begin(*arguments: Any) -> None:
+    def begin(*arguments: Any, **named: Any) -> None:
         begun.append(arguments[-1])
         raise Begun
 
