@@ -25,7 +25,7 @@ from measure import RESULTS
 from portatile import workloads
 from portatile.workloads.gemm.forms import read as point_of
 from portatile.workloads.gemm.forms.engine import costs, estimate
-from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
+from portatile.workloads.gemm.forms.engine.point import Engine, rows_aligned
 from portatile.workloads.gemm.forms.gpu import timings
 
 _POWER = 2.0  # a timing weighs the best one's share of it to this power
@@ -43,19 +43,20 @@ class Case:
     took: np.ndarray
 
 
-def cases(files: Sequence[timings.Timings], dtype: str, language: str) -> list[Case]:
-    """Every problem of this element type with timings of the form through a compiler."""
+def cases(files: Sequence[timings.Timings], language: str) -> list[Case]:
+    """Every problem of float64 with timings of the form through a compiler."""
     found = []
     for file in files:
         for timed in file.shapes:
             rows = [(point_of(config), took) for config, took in timed.rows if config["FORM"] == Engine.FORM]
-            if timed.dtype != dtype or not rows or file.device.can.language != language:
+            if timed.dtype != "float64" or not rows or file.device.can.language != language:
                 continue
             options = {"trans_a": timed.trans[0], "trans_b": timed.trans[1]}
-            problem = workloads.get("gemm").problem(dict(zip("mnk", timed.sizes, strict=True)), dtype, options)
+            problem = workloads.get("gemm").problem(dict(zip("mnk", timed.sizes, strict=True)), "float64", options)
             points = [point for point, _ in rows if isinstance(point, Engine)]
-            assert maps_of(problem) > 0
-            columns = estimate.columns_of(points, problem.itemsize, file.device.local_memory)
+            if not rows_aligned(problem):
+                continue
+            columns = estimate.columns_of(points, file.device.local_memory)
             found.append(Case(estimate.shape_of(problem, file.device), columns, np.array([took for _, took in rows])))
     return found
 
@@ -100,22 +101,19 @@ def main() -> None:
         sys.exit(__doc__)
     paths = [path if (path := RESULTS / name).exists() else Path(name) for name in names]
     files = [timings.read(path) for path in paths]
-    found = {language: dict(by) for language, by in costs.known().items()}
+    found = dict(costs.known())
     for language in sorted({file.device.can.language for file in files}):
-        for dtype in ("float32", "float64"):
-            if timed := cases(files, dtype, language):
-                start = costs.of(language, dtype)
-                found.setdefault(language, {})[dtype] = result = fitted(timed, start)
-                for said, known in (("before", start), ("fitted", result)):
-                    lost = chosen(timed, known)
-                    print(
-                        f"{language} {dtype}: {len(timed)} shapes, chosen over fastest {said}: mean {fmean(lost):.3f}, most {max(lost):.2f}"
-                    )
+        if timed := cases(files, language):
+            start = costs.of(language)
+            found[language] = result = fitted(timed, start)
+            for said, known in (("before", start), ("fitted", result)):
+                lost = chosen(timed, known)
+                print(f"{language}: {len(timed)} shapes, chosen over fastest {said}: mean {fmean(lost):.3f}, most {max(lost):.2f}")
     made = {
         "command": f"bench/fit_engine.py {' '.join(path.name for path in paths)}",
         "results": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
     }
-    plain = {language: {dtype: asdict(one) for dtype, one in by.items()} for language, by in found.items()}
+    plain = {language: asdict(one) for language, one in found.items()}
     rounded = json.loads(json.dumps(plain), parse_float=lambda text: float(f"{float(text):.3g}"))
     costs.FILE.write_text(json.dumps({**made, "costs": rounded}, indent=1) + "\n")
     costs.known.cache_clear()

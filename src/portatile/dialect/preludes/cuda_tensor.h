@@ -17,7 +17,7 @@
                                          lies outside of the operand is zeros. Row r of the box lies 128 r bytes on, its 16-byte chunks as
                                          MATRIX_AT says
    tensor_map_t                          of a kernel's parameter: a map that the host made
-   TENSOR_AT(map, place)                 the address, of type tensor_at_t, of such a parameter of the kernel: `place` counts them, 0 to 7
+   TENSOR_AT(map, place)                 the address, of type tensor_at_t, of the kernel's first or second such parameter: `place` is 0 or 1
    tensor_copy_by(to, map, column, row, b)    tensor_copy by such a map; tensor_copy_by_3d(to, map, column, row, plane, b) by one of a stack of
                                          matrices; tensor_prefetch(map) has it fetched
    tensor_copy_to_all(to, map, column, row, b, groups)    the same to every group of a cluster whose bit is set in `groups`, at the same

@@ -65,14 +65,12 @@ static inline void tensor_map(uint space, __global uchar *map, __global const vo
                               uint wide, uint high) {
   tensor_map_3d(space, map, base, bytes, columns, rows, pitch, 0, 0, wide, high);
 }
-/* a parameter's address; those of 128 bytes are told apart by their place */
+/* a parameter's address; the first and the second of 128 bytes are told apart by their place */
 typedef ulong16 tensor_map_t;
 typedef ulong tensor_at_t;
 #define TENSOR_AT(map, place) portatile_tensor_at_##place()
-#define PORTATILE_TENSOR_AT(place) \
-  static inline ulong portatile_tensor_at_##place(void) { ulong at; asm volatile(PORTATILE_LATER "parameter " #place " %0;" : "=l"(at)); return at; }
-PORTATILE_TENSOR_AT(0) PORTATILE_TENSOR_AT(1) PORTATILE_TENSOR_AT(2) PORTATILE_TENSOR_AT(3)
-PORTATILE_TENSOR_AT(4) PORTATILE_TENSOR_AT(5) PORTATILE_TENSOR_AT(6) PORTATILE_TENSOR_AT(7)
+static inline ulong portatile_tensor_at_0(void) { ulong at; asm volatile(PORTATILE_LATER "parameter 0 %0;" : "=l"(at)); return at; }
+static inline ulong portatile_tensor_at_1(void) { ulong at; asm volatile(PORTATILE_LATER "parameter 1 %0;" : "=l"(at)); return at; }
 static inline void tensor_prefetch(tensor_at_t map) { asm volatile(PORTATILE_LATER "prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 static inline void tensor_copy_by(uint to, tensor_at_t map, int column, int row, uint b) {
   asm volatile(PORTATILE_LATER "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"

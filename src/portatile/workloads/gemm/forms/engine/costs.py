@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("costs.json")
 
 @dataclass(frozen=True)
 class Costs:
-    """The constants of the estimate for one compiler and element type.
+    """The constants of the estimate for one compiler.
 
     Microseconds: ``launch``; ``fill`` of a round of groups, until the first of them multiply and after the last; ``wait`` for a stage from
     memory; ``turn`` from stage to stage where a warp of its own asks for them, ``asked`` where those that multiply do; ``gather`` until a
@@ -47,12 +47,12 @@ class Costs:
 
 
 @cache
-def known() -> dict[str, dict[str, Costs]]:
-    """The constants by the compiler's language and the element type."""
-    return msgspec.convert(msgspec.json.decode(FILE.read_bytes())["costs"], dict[str, dict[str, Costs]])
+def known() -> dict[str, Costs]:
+    """The constants by the compiler's language."""
+    return msgspec.convert(msgspec.json.decode(FILE.read_bytes())["costs"], dict[str, Costs])
 
 
-def of(language: str, dtype: str) -> Costs:
+def of(language: str) -> Costs:
     """The constants for a compiler, of another one where there are none."""
     found = known()
-    return found.get(language, {}).get(dtype) or next(by[dtype] for by in found.values() if dtype in by)
+    return found.get(language) or next(iter(found.values()))

@@ -12,7 +12,7 @@ import numpy as np
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import JOINED, clusters, local_limit, matrix_units
 from portatile.workloads.gemm.forms.engine import costs, estimate
-from portatile.workloads.gemm.forms.engine.point import Engine, maps_of
+from portatile.workloads.gemm.forms.engine.point import Engine, rows_aligned
 from portatile.workloads.gemm.forms.gpu import default as gpu
 from portatile.workloads.gemm.reals import plain
 
@@ -25,26 +25,21 @@ _STEPS = 64  # of k for each group that shares it, at least
 _FULL = 4  # groups a multiprocessor up to which k is split
 _BANDED = 1024  # tiles of 128 x 128 from which neighbouring groups had better share both operands
 
-_SIDES = {
-    8: (
-        *((2, 2, 1, 1), (1, 4, 1, 1), (4, 1, 1, 1), (1, 3, 1, 1), (3, 1, 1, 1), (2, 1, 1, 1), (1, 2, 1, 1)),
-        *((2, 2, 2, 1), (2, 2, 1, 2), (2, 4, 1, 1), (4, 2, 1, 1), (2, 2, 3, 1), (2, 2, 1, 3)),
-        *((2, 2, 2, 2), (4, 2, 1, 2), (2, 4, 2, 1), (4, 1, 2, 2), (1, 4, 2, 2), (4, 2, 2, 2), (2, 4, 2, 2)),
-        *((2, 2, 4, 2), (2, 2, 2, 4), (2, 2, 3, 2), (2, 2, 2, 3), (4, 2, 2, 3), (2, 4, 3, 2), (3, 2, 2, 3), (3, 1, 1, 3), (1, 3, 3, 1)),
-        *((4, 2, 2, 4), (2, 4, 4, 2), (1, 4, 4, 1), (4, 1, 1, 4), (1, 4, 3, 1), (4, 1, 1, 3)),
-    ),
-    4: (
-        *((2, 2, 2, 2), (1, 2, 2, 2), (2, 1, 2, 2), (4, 1, 2, 2), (1, 4, 2, 2), (3, 1, 2, 2), (1, 3, 2, 2), (4, 2, 2, 2), (2, 4, 2, 2)),
-        *((2, 2, 4, 2), (2, 2, 2, 4), (1, 2, 4, 2), (2, 1, 2, 4), (1, 1, 4, 2), (1, 1, 2, 4), (1, 4, 4, 2), (4, 1, 2, 4), (4, 2, 4, 2)),
-        *((2, 4, 2, 4), (2, 2, 4, 4), (1, 2, 4, 4), (2, 1, 4, 4), (2, 2, 6, 2), (1, 3, 6, 2), (3, 2, 2, 4), (4, 2, 4, 4), (2, 4, 4, 4)),
-    ),
-}
-"""By the bytes of an element: warps down and across, and blocks of 16 rows and columns of a warp."""
+_SIDES = (
+    *((2, 2, 1, 1), (1, 4, 1, 1), (4, 1, 1, 1), (1, 3, 1, 1), (3, 1, 1, 1), (2, 1, 1, 1), (1, 2, 1, 1)),
+    *((2, 2, 2, 1), (2, 2, 1, 2), (2, 4, 1, 1), (4, 2, 1, 1), (2, 2, 3, 1), (2, 2, 1, 3)),
+    *((2, 2, 2, 2), (4, 2, 1, 2), (2, 4, 2, 1), (4, 1, 2, 2), (1, 4, 2, 2), (4, 2, 2, 2), (2, 4, 2, 2)),
+    *((2, 2, 4, 2), (2, 2, 2, 4), (2, 2, 3, 2), (2, 2, 2, 3), (4, 2, 2, 3), (2, 4, 3, 2), (3, 2, 2, 3), (3, 1, 1, 3), (1, 3, 3, 1)),
+    *((4, 2, 2, 4), (2, 4, 4, 2), (1, 4, 4, 1), (4, 1, 1, 4), (1, 4, 3, 1), (4, 1, 1, 3)),
+)
+"""Warps down and across, and blocks of 16 rows and columns of a warp."""
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Engine | None:
-    """The point for a device with a copy engine and matrix units of float64, where the estimate expects less time than the gpu form's."""
-    if batch > 1 or not _fits(problem, device):
+    """The point for a device with a copy engine and matrix units of float64, where the estimate expects less time than the gpu form's;
+    None for a compiler without constants of its own, through which the form is only timed.
+    """
+    if batch > 1 or not _fits(problem, device) or device.can.language not in costs.known():
         return None
     took, found = _ranked(problem, device, 1)[0]
     other = gpu.expected(problem, device)
@@ -65,20 +60,15 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Eng
 
 
 def _fits(problem: Problem, device: DeviceInfo) -> bool:
-    known = device.can.tensor_maps and matrix_units(device) and device.can.language in costs.known()
-    return known and plain(problem) and min(problem.sizes.values()) > 0 and _multiplied(problem) and maps_of(problem) > 0
-
-
-def _multiplied(problem: Problem) -> bool:
-    """Whether the form multiplies such operands."""
-    return problem.dtype == "float64"
+    there = device.can.tensor_maps and matrix_units(device)
+    return there and problem.dtype == "float64" and plain(problem) and min(problem.sizes.values()) > 0 and rows_aligned(problem)
 
 
 def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[float, Engine]]:
     """The points of least estimates, with these."""
-    kind = _Kind(local_limit(device), clusters(device), device.can.ordered_groups, problem.itemsize, maps_of(problem))
+    kind = _Kind(local_limit(device), clusters(device), device.can.ordered_groups)
     table, shape = _table(kind), estimate.shape_of(problem, device)
-    took = estimate.microseconds(shape, table.columns, costs.of(device.can.language, problem.dtype))
+    took = estimate.microseconds(shape, table.columns, costs.of(device.can.language))
     took = np.where(_sensible(shape, table.columns), took, np.inf)
     best = [int(one) for one in np.argsort(took, kind="stable")[:count] if np.isfinite(took[one])]
     banded = -(-problem.sizes["m"] // 128) * -(-problem.sizes["n"] // 128) >= _BANDED
@@ -98,14 +88,12 @@ def _sensible(shape: estimate.Shape, v: estimate.Columns) -> np.ndarray:
 @dataclass(frozen=True)
 class _Kind:
     """What problems have in common whose points are the same: bytes of a multiprocessor's local memory, whether there are clusters, and
-    groups that know when they are the last, the bytes of an element, and the maps of an operand.
+    groups that know when they are the last.
     """
 
     limit: int
     clustered: bool
     joined: bool
-    itemsize: int
-    maps: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,32 +117,32 @@ def _table(kind: _Kind) -> _Table:
     whole = tuple(_points(kind))
     ways = [(place, *way) for place, one in enumerate(whole) for way in _ways(one, kind)]
     base, split, join, cluster = (np.array(column) for column in zip(*ways, strict=True))
-    columns = estimate.columns_of(whole, kind.itemsize, kind.limit).take(base)
+    columns = estimate.columns_of(whole, kind.limit).take(base)
     return _Table(whole, base, replace(columns, split=split, join=join, cluster=cluster))
 
 
 def _points(kind: _Kind) -> Iterator[Engine]:
     """Points with k undivided."""
     for (down, across, trr, tcr), parts, (steps, stages), copier in product(
-        _SIDES[kind.itemsize], (1, 2), ((16, 4), (32, 3), (32, 4)), (True, False)
+        _SIDES, (1, 2), ((16, 3), (32, 3), (32, 4), (32, 6), (32, 8)), (True, False)
     ):
         one = Engine(TBR=down, TBC=across, TRR=trr, TCR=tcr, KB=steps, STAGES=stages, COPIER=copier, KG=parts)
         one = replace(one, DOUBLE=2 if trr * tcr <= 4 else 1)
         if not copier and (parts > 1 or stages * steps > 96):
             continue  # its warps would ask for twice as many stages in the same time
-        spills = one.warps + copier > 8 and trr * tcr * kind.itemsize > 32
-        fits = stages % parts == 0 and stages >= 2 * parts and steps >= 8 * kind.maps and one.local_bytes(kind.itemsize) <= kind.limit
+        spills = one.warps + copier > 8 and trr * tcr > 4
+        fits = stages % parts == 0 and stages >= 2 * parts and one.local_bytes(8) <= kind.limit
         if one.warps <= 8 and fits and not spills:
             yield one
             if copier and parts == 1:
-                yield replace(one, GROUPS=estimate.resident(one, kind.limit, kind.itemsize))
+                yield replace(one, GROUPS=estimate.resident(one, kind.limit))
 
 
 def _ways(one: Engine, kind: _Kind) -> Iterator[tuple[int, bool, int]]:
     """The ways to share k, as SPLIT_K, JOIN and CLUSTER."""
     yield (1, False, 1)
     for split in _SPLITS if one.GROUPS == 0 else ():
-        yield (split, kind.joined and kind.itemsize * one.rows * one.columns * split <= JOINED, 1)
+        yield (split, kind.joined and 8 * one.rows * one.columns * split <= JOINED, 1)
         for cluster in (2, 4, 8) if kind.clustered else ():
             if split == cluster or (kind.joined and split in _SHARED.get(cluster, ())):
                 yield (split, split > cluster, cluster)

@@ -21,8 +21,7 @@
 // GEMM for float64 on Hopper: a warp keeps the copy engine busy STAGES tiles ahead, the others multiply by matrix instructions from local
 // memory, at their own pace: nobody waits for a barrier of the whole group.
 //
-// C = alpha op(A) op(B) + beta C, every operand row-major. With MAPS = 1 rows are aligned to 16 bytes; else each MAPS-th row of an operand with
-// k slow is, less the same shift, and a map shows those: a tile has its steps of k in this order, in A and in B. Group (x, y) owns tiles x, x + groups, ... in the
+// C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Group (x, y) owns tiles x, x + groups, ... in the
 // order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`. With CLUSTER the groups that
 // share a tile's k are neighbours along x.
 {% set bm, bn = 16 * TRR * TBR, 16 * TCR * TBC %}
@@ -36,19 +35,13 @@
 {% set along = {"a": A_ALONG, "b": B_ALONG} %}
 {% set first_of = {"a": 0, "b": KB * bm} %}
 {% set wide_of = {"a": bm, "b": bn} %}
-{% set maps = [] %}
-{% for name in "ab" %}{% for part in range(MAPS) %}{% set _ = maps.append(", tensor_map_t %s_map%d" % (name, part)) %}{% endfor %}{% endfor %}
-{% set local_argument = maps | join ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
+{% set local_argument = ", tensor_map_t a_map, tensor_map_t b_map" ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set rank = "(int)get_group_id(0) %% %d" % CLUSTER %}
 {% set tile_group = "(int)get_group_id(0) / %d" % CLUSTER if CLUSTER > 1 else "(int)get_group_id(0)" %}
 {% set vector = 16 // itemsize %}
 {% set realv = real ~ vector %}
 {% set letter, kind = ("d", "f64") if itemsize == 8 else ("f", "f32") %}
-{% if real == "double" %}
 {% from "doubles.cl" import add_to_sums, declare, each_slot, lanes, load_and_multiply, load_first, number, slots, steps, store, sums with context %}
-{% else %}
-{% from "floats.cl" import add_to_sums, declare, each_slot, lanes, load_and_multiply, load_first, number, slots, steps, store, sums with context %}
-{% endif %}
 {% set k_group = "(int)get_group_id(1)" if CLUSTER == 1 else "((int)get_group_id(1) * %d + %s)" % (CLUSTER, rank) if JOIN else rank %}
 {# tile number `at_tile` #}
 {% macro tile_of() %}
@@ -63,11 +56,8 @@
 {% endif %}
 {% endmacro %}
 {% macro copies(name, at, slot) %}
-{% set line = 128 // itemsize %}
-{% for part in range(MAPS) %}
-{% for box in range(KB // line if along[name] else wide_of[name] // line) %}
-                    tensor_copy_by(to + {{ first_of[name] * itemsize + box * (wide_of[name] if along[name] else KB) * 128 + part * (KB // MAPS) * 128 }}, {{ name }}_at{{ part }}, {{ "(k_next + %d) * %d, %s" % (box * line, itemsize // 4, at) if along[name] else "(%s + %d) * %d%s, k_next%s" % (at, box * line, itemsize // 4, " + %s_shift%d" % (name, part) if MAPS > 1, " / %d" % MAPS if MAPS > 1) }}, full + {{ slot }} * 8);
-{% endfor %}
+{% for box in range(KB // 16 if along[name] else wide_of[name] // 16) %}
+                    tensor_copy_by(to + {{ first_of[name] * 8 + box * (wide_of[name] if along[name] else KB) * 128 }}, {{ name }}_at, {{ "(k_next + %d) * 2, %s" % (box * 16, at) if along[name] else "(%s + %d) * 2, k_next" % (at, box * 16) }}, full + {{ slot }} * 8);
 {% endfor %}
 {% endmacro %}
 {# the work-item that has a stage from step k_next on copied, when nobody reads the one before it any more #}
@@ -90,9 +80,7 @@
                     *(__global {{ realv }}*)(left + (int)get_group_id(1) * {{ bm * bn }} + ({{ slot }}) * {{ team * vector }}) = {{ sum }};
 {% endmacro %}
 
-{% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
-{% endif %}
 {% if JOIN %}
 {% from "join.cl" import arrival %}
 {{ arrival() }}
@@ -115,21 +103,12 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int k0 = start + {{ k_group }} * chunk;
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
     const int count = max(k1 - k0 + {{ KB - 1 }}, 0) / {{ KB }};
-{% for name in "ab" %}
-{% for part in range(MAPS) %}
-    const tensor_at_t {{ name }}_at{{ part }} = TENSOR_AT({{ name }}_map{{ part }}, {{ part + (MAPS if name == "b" else 0) }});
-{% if MAPS > 1 %}
-    const int {{ name }}_shift{{ part }} = (int)({{ name }}_offset + {{ part }} * (long)ld{{ name }}) * {{ itemsize // 4 }} & 3;  // words from 16 bytes on
-{% endif %}
-{% endfor %}
-{% endfor %}
+    const tensor_at_t a_at = TENSOR_AT(a_map, 0), b_at = TENSOR_AT(b_map, 1);
     const int tile0 = {{ tile_group }}, tiles_on = (int)get_num_groups(0) / {{ CLUSTER }};
 
     if (item == {{ items - 32 }}) {
-{% for part in range(MAPS) %}
-        tensor_prefetch(a_at{{ part }});
-        tensor_prefetch(b_at{{ part }});
-{% endfor %}
+        tensor_prefetch(a_at);
+        tensor_prefetch(b_at);
         for (int s = 0; s < {{ STAGES }}; ++s) {
             mbarrier_init(full + s * 8, 1);
             mbarrier_init(empty + s * 8, {{ warps }});
@@ -181,10 +160,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                     if (filled < own) {
 {{ fill_next() }}                    }
 {% endif %}
-{% if real == "float" %}
-                    WARP_BARRIER();  // every lane has read it; matrix instructions keep the lanes together by themselves
-{% endif %}
-                    if (lane == 0)
+                    if (lane == 0)  // matrix instructions keep the lanes together: all have read it
                         mbarrier_arrive(empty + slot * 8);
                     phase ^= slot + {{ KG }} >= {{ STAGES }};
                     slot = slot + {{ KG }} >= {{ STAGES }} ? slot + {{ KG - STAGES }} : slot + {{ KG }};

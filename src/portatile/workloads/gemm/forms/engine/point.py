@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import ClassVar
 
 from portatile.errors import ArgumentError
@@ -17,8 +16,6 @@ from portatile.workloads.gemm.storage import k_fast
 _LINE = 16  # elements of a line of 128 bytes that the copy engine exchanges chunks of
 _ALIGNMENT = 1024  # of the tiles, which local memory need not have
 _TILES = "((m + 16 * TBR * TRR - 1) // (16 * TBR * TRR) * ((n + 16 * TBC * TCR - 1) // (16 * TBC * TCR)))"
-_WHOLE = 16  # bytes to which what the copy engine begins with is aligned
-_LINES = 8  # of a box after which chunks are exchanged as before
 _WORD = 4  # bytes of what tensor maps take for elements
 
 
@@ -36,21 +33,19 @@ class Engine(Point):
         (1, 2, 3, 4),
         "Warps of a part along the rows of C.",
         must={
-            "the engine form multiplies float64, and float32 with A transposed and B not": "plain"
-            " and (itemsize == 8 or (itemsize == 4 and trans_a == 'T' and trans_b == 'N'))",
+            "the engine form multiplies float64": "plain and itemsize == 8",
             "the engine form multiplies no batches": "not batched",
         },
         tried=("engine",),
     )
     TBC: int = parameter(1, (1, 2, 3, 4), "Warps of a part along the columns of C.", tried=("2 <= TBR * TBC * KG <= 8",))
-    TRR: int = parameter(1, (1, 2, 3, 4, 5, 6, 8), "Blocks of 16 rows of a warp.")
+    TRR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of 16 rows of a warp.")
     TCR: int = parameter(
         1,
-        (1, 2, 3, 4, 5, 6, 8),
+        (1, 2, 3, 4, 5),
         "Blocks of 16 columns of a warp.",
         must={
-            "sums must fit registers": "TRR * TCR * itemsize <= 64",
-            "warps have pairs of blocks of float32": "itemsize == 8 or TRR % 2 == TCR % 2 == 0",
+            "sums must fit registers": "TRR * TCR <= 8",
             "a box has at most 256 rows": "TBR * TRR <= 16 and TBC * TCR <= 16",
         },
     )
@@ -59,14 +54,13 @@ class Engine(Point):
         (16, 32),
         "Steps of k in a stage of local memory.",
         must={"KB must be 16, 32 or 64": "KB in (16, 32, 64)"},
-        tried=("KB >= 8 * engine_maps",),
     )
     STAGES: int = parameter(
         1,
         (3, 4, 5, 6, 8),
         "Tiles in local memory, filled by the copy engine.",
         must={"two stages or more take turns, as many for each part": "STAGES >= 2 * KG and STAGES % KG == 0"},
-        tried=(f"STAGES * (KB * 16 * itemsize * (TBR * TRR + TBC * TCR) + 16) + {_ALIGNMENT} <= local_limit",),
+        tried=(f"STAGES * (KB * 128 * (TBR * TRR + TBC * TCR) + 16) + {_ALIGNMENT} <= local_limit",),
     )
     COPIER: bool = parameter(
         True,
@@ -106,7 +100,7 @@ class Engine(Point):
         (False, True),
         "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch.",
         must={"JOIN adds what groups share: with SPLIT_K": "not JOIN or SPLIT_K > 1"},
-        tried=("not JOIN or joins", f"not JOIN or TBR * TRR * TBC * TCR * 256 * itemsize * SPLIT_K // CLUSTER ** 2 <= {JOINED}"),
+        tried=("not JOIN or joins", f"not JOIN or TBR * TRR * TBC * TCR * 2048 * SPLIT_K // CLUSTER ** 2 <= {JOINED}"),
     )
     CLUSTER: int = parameter(
         1,
@@ -196,61 +190,42 @@ class Engine(Point):
 
     def maps(self, problem: Problem, places: Mapping[str, Place]) -> tuple[Arg, ...]:
         """A map of each operand, in boxes of 16 elements along k by the whole tile, or with k slow of 16 across it by a stage's steps."""
-        made: list[Arg] = []
-        parts, size = maps_of(problem), problem.itemsize
+        made = []
         for name, across, tile in (("a", "m", self.rows), ("b", "n", self.columns)):
-            place, words = places[name], size // _WORD
+            place, words = places[name], problem.itemsize // _WORD
+            columns, rows, high = problem.sizes["k"], problem.sizes[across], tile
+            if not k_fast(problem, name):
+                columns, rows, high = rows, columns, self.KB
             role: Role = "in" if place.buffer == name else "temporary"
-            pitch = place.layout.strides[0]
-            for part in range(parts):
-                at = (place.layout.offset + part * pitch) * size
-                shift = at % _WHOLE // _WORD if parts > 1 else 0
-                columns, rows, high = problem.sizes["k"], problem.sizes[across], tile
-                if not k_fast(problem, name):
-                    columns, rows, high = rows, max(-(-(columns - part) // parts), 1), self.KB // parts
-                form = TensorMap(_WORD, words * columns + shift, rows, parts * pitch * size, 128 // _WORD, high, at - shift * _WORD, 0, 0)
-                made.append(Arg(place.buffer, "tensor_map", role, map=form))
+            pitch, offset = place.layout.strides[0] * problem.itemsize, place.layout.offset * problem.itemsize
+            made.append(
+                Arg(place.buffer, "tensor_map", role, map=TensorMap(_WORD, words * columns, rows, pitch, words * _LINE, high, offset))
+            )
         return tuple(made)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide C. Raises ArgumentError for a device without a copy engine."""
         if not device.can.tensor_maps:
             raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}, which the engine form needs")
-        parts = maps_of(problem)
-        if parts == 0 or self.KB // parts < _LINES:
-            raise ArgumentError(
-                "gemm: the engine form needs rows of A and B that are aligned to 16 bytes, or some of them; take another form"
-            )
+        if not rows_aligned(problem):
+            raise ArgumentError("gemm: the engine form needs rows of A and B that are aligned to 16 bytes; copy them, or take another form")
         if self.CLUSTER > 1 and not device.can.clusters:
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
         m, n = problem.sizes["m"], problem.sizes["n"]
-        width = 16 // problem.itemsize
         a_along, b_along = (k_fast(problem, name) for name in "ab")
         target = packed_layout((m, n)) if bare_sums else problem.layout["c"]
         return {
             "A_ALONG": a_along,
             "B_ALONG": b_along,
-            "FLIPPED": problem.itemsize == 8 and (a_along or not b_along),
+            "FLIPPED": a_along or not b_along,
             "BARE": bare_sums,
-            "C_VECTORS": n % width == 0 and target.vector_width(problem.itemsize) >= width,
+            "C_VECTORS": n % 2 == 0 and target.vector_width(problem.itemsize) >= 2,
             "C_EDGE": m % self.rows != 0 or n % self.columns != 0,
             "SPACE": self.space(problem.itemsize),
-            "MAPS": parts,
             "local_bytes": self.local_bytes(problem.itemsize),
         }
 
 
-def maps_of(problem: Problem) -> int:
-    """The tensor maps by which the copy engine can bring A, or B, as it lies: one where rows and their beginnings are aligned to 16 bytes;
-    two or four where all second or fourth rows begin alike within 16 bytes, and both operands have k slow; 0 where it cannot.
-    """
-    size = problem.itemsize
-    layouts = [problem.layout[name] for name in "ab"]
-    if any(layout.alignment % _WHOLE for layout in layouts):
-        return 0
-    if all(layout.vector_width(size) * size >= _WHOLE for layout in layouts):
-        return 1
-    if any(k_fast(problem, name) for name in "ab"):
-        return 0
-    parts = max(2, *(_WHOLE // gcd(_WHOLE, layout.strides[0] * size) for layout in layouts))  # 2 also for a shift alone
-    return parts if problem.sizes["k"] >= parts else 0
+def rows_aligned(problem: Problem) -> bool:
+    """Whether the copy engine can bring A and B as they lie: rows, and where they begin, are aligned to 16 bytes."""
+    return all(problem.layout[name].vector_width(problem.itemsize) * problem.itemsize >= 16 for name in "ab")
