@@ -60,6 +60,7 @@ class Executable:
         self._runs = 0
         self._repeat: tuple[Repeat, tuple[str, ...]] | None = None  # and the names of its values
         self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of a scalar, and what became of it
+        self._maps: dict[int, tuple[int, np.void]] = {}  # by the form's identity: of which address the last map was, and the map
         self.resources: dict[str, Resources] = {}
         for step in plan.steps:
             if not isinstance(step, Launch):
@@ -172,7 +173,7 @@ class Executable:
                         if image.copied:
                             queue.copy(image, memories[name], image.nbytes)
                     elif kind is TensorMap:
-                        args[place] = self.device.tensor_map(memories[name], form)  # type: ignore[arg-type]
+                        args[place] = self._tensor_map(memories[name], form)
                     else:
                         value = scalars[name]
                         last = numbers.get(name)
@@ -187,6 +188,16 @@ class Executable:
         except BaseException:
             self._distrust(queue)
             raise
+
+    def _tensor_map(self, memory: Memory, form: Any) -> Any:
+        """The map of a matrix in ``memory``, made anew only where that has another address than in the last run."""
+        address = memory.handle
+        if type(address) is not int:
+            return self.device.tensor_map(memory, form)
+        last = self._maps.get(id(form))
+        if last is None or last[0] != address:
+            last = self._maps[id(form)] = address, self.device.tensor_map(memory, form)
+        return last[1]
 
     def _again(self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float]) -> bool:
         """Run launches that came before with kernels of their own; false, with nothing queued, where the back end or the queue has none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from portatile import workloads
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
+from portatile.execute import Executable
 from portatile.records import Launch, Layout, Problem
 from portatile.workloads.gemm.forms import contenders, read
 from portatile.workloads.gemm.forms.engine import costs, default, estimate
 from portatile.workloads.gemm.forms.engine.point import Engine, rows_aligned
-from support.checking import check
+from support.checking import check, draft
 from support.devices import DEVICES, on_paper
 from support.ptx_machine.device import INFO, PtxDevice
 from support.seeds import new_seed
@@ -139,3 +141,25 @@ def test_through_another_compiler_it_is_only_timed(monkeypatch: pytest.MonkeyPat
 def test_configurations_are_read_back() -> None:
     point = replace(DOUBLES, SPLIT_K=4, JOIN=True)
     assert read(point.config()) == point
+
+
+@needs_nvrtc
+def test_a_map_is_made_once_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs on the same memory take the maps of the run before, those on other memory have their own, and both are right."""
+    device, problem = PtxDevice(TWO), product("float64", "NN", (16, 16, 32))
+    made: list[int] = []
+    usual = device.tensor_map
+    monkeypatch.setattr(device, "tensor_map", lambda memory, form: (made.append(memory.handle), usual(memory, form))[1])
+    rng = np.random.default_rng(new_seed("maps"))
+    arrays = [{name: rng.random((16, 32) if name == "a" else (32, 16)) for name in "ab"} for _ in range(2)]
+    plan = GEMM.plan(problem, DOUBLES.config(), device.info)
+    with device.queue() as queue, Executable(device, plan, partial(draft, device)) as executable:
+        memories = [{name: device.allocate(array.nbytes) for name, array in one.items()} for one in arrays]
+        for place in (0, 0, 1, 0, 0):
+            for name, array in arrays[place].items():
+                queue.upload(memories[place][name], array)
+            c, result = device.allocate(16 * 16 * 8), np.empty((16, 16))
+            executable.run(queue, {**memories[place], "c": c}, {"alpha": 1.0, "beta": 0.0})
+            queue.download(result, c)
+            np.testing.assert_allclose(result, arrays[place]["a"] @ arrays[place]["b"], rtol=1e-12)
+    assert len(made) == 3 * 2, "of A and B, for each of three changes"
