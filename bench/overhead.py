@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import portatile
-from measure import facts, save, slug
+from measure import facts, save, slug, until_stopped
 from portatile import program
 from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
 from portatile.device.buffer import Buffer
@@ -248,16 +248,17 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     print(f"{device.info.name} ({device.info.id}), {options.size} a side, float32, Python {platform.python_version()}")
     print("us of the host for a call")
-    for library in options.only.split(","):
-        try:
-            cases = list(LIBRARIES[library](options.size, device))
-        except (ImportError, RuntimeError, AssertionError) as error:  # not installed, or without this device
-            print(f"  {library}: left out, {str(error).splitlines()[0]}")
-            continue
-        for case, samples in zip(cases, measured(cases, options.rounds), strict=True):
-            median, least = statistics.median(samples), min(samples)
-            print(f"  {library:9}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
-            rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})
+    with until_stopped():
+        for library in options.only.split(","):
+            try:
+                cases = list(LIBRARIES[library](options.size, device))
+            except (ImportError, RuntimeError, AssertionError) as error:  # not installed, or without this device
+                print(f"  {library}: left out, {str(error).splitlines()[0]}")
+                continue
+            for case, samples in zip(cases, measured(cases, options.rounds), strict=True):
+                median, least = statistics.median(samples), min(samples)
+                print(f"  {library:9}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
+                rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})
     document = {
         "bench": "overhead",
         **facts(options.commit),

@@ -163,7 +163,7 @@ def test_a_device_has_to_be_clearly_faster() -> None:
     [
         ([1e-4, *[9e-4] * 99], [9e-3, *[6e-4] * 99], True),  # a launch that was once quick says little of the next one
         ([1e-3] * 99, [2e-4, *[16e-3] * 99], True),  # and little say runs for which BLAS lacked a thread
-        ([1e-4, *[3e-4] * 99], [2e-4, *[6e-4] * 99], False),
+        ([1e-4, *[3e-4] * 99], [4e-4, *[6e-4] * 99], False),
     ],
 )
 def test_a_disturbed_run_decides_no_race(monkeypatch: pytest.MonkeyPatch, device: list[float], numpy: list[float], wins: bool) -> None:
@@ -177,6 +177,23 @@ def test_a_disturbed_run_decides_no_race(monkeypatch: pytest.MonkeyPatch, device
     assert held.on_device == pytest.approx(device[1])
     assert held.by_numpy == pytest.approx(numpy[1])
     assert held.numpy_wins == wins
+
+
+def test_a_device_that_is_slow_beside_spinning_threads_loses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run of NumPy keeps the cores busy for a while, during which a launch takes ten times as long."""
+    clock, spinning = [0.0], [0.0]
+
+    def on_device() -> None:
+        clock[0] += 1e-3 if clock[0] < spinning[0] else 1e-4
+
+    def by_numpy() -> None:
+        clock[0] += 3e-4
+        spinning[0] = clock[0] + 1.0
+
+    monkeypatch.setattr(host_race, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    held = host_race.Race(on_device, by_numpy).held()
+    assert held.on_device == pytest.approx(1e-3)
+    assert held.numpy_wins
 
 
 @pytest.mark.parametrize("wins", [True, False])
