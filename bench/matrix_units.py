@@ -123,7 +123,8 @@ def _take(results: dict[Job, tuple[float, float]], answers: Iterable[tuple[Job, 
     """Enter the answers that are rates; others are printed, and counted as ``failures``."""
     for job, answer in answers:
         if isinstance(answer, tuple):
-            results[job] = max(answer, results.get(job, answer))
+            burst, sustained = results.get(job, answer)
+            results[job] = max(answer[0], burst), max(answer[1], sustained)
         else:
             print("wrong:", job, answer, flush=True)
             failures[job.name, job.kind] += 1
