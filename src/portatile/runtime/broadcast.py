@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -23,28 +22,22 @@ _FLYING = 2  # chunks that a device has under way, so that its link does not wai
 
 
 class _Common:
-    """One array on its way to several devices: chunks that nobody took, and where those are that have arrived; by their first byte.
-
-    A device takes one chunk after another from a place of its own, so that the others copy many of them as one.
-    """
+    """One array on its way to several devices: chunks that nobody took, and where those are that have arrived; by their first byte."""
 
     def __init__(self, nbytes: int) -> None:
-        self.free = set(range(0, nbytes, _CHUNK))
-        self._count = len(self.free)
+        self.free = deque(range(0, nbytes, _CHUNK))
         self.there: dict[int, Memory] = {}
         self.changed = threading.Condition()
 
-    def take(self, missing: set[int], flying: bool, last: int) -> tuple[int | None, dict[int, Memory]]:
+    def take(self, missing: set[int], flying: bool) -> tuple[int | None, dict[int, Memory]]:
         """A chunk to bring from the host, or chunks to take from other devices; neither if one should wait for its own.
 
-        ``last`` is the chunk that the device took last. Waits while others may bring some, unless own ones are ``flying``.
+        Waits while others may bring some, unless own ones are ``flying``.
         """
         with self.changed:
             while True:
                 if self.free:
-                    chunk = self._next(last)
-                    self.free.remove(chunk)
-                    return chunk, {}
+                    return self.free.popleft(), {}
                 ready = {first: self.there[first] for first in missing if first in self.there}
                 if ready or flying:
                     return None, ready
@@ -59,26 +52,8 @@ class _Common:
     def back(self, chunks: set[int]) -> None:
         """Chunks that a device took and did not bring."""
         with self.changed:
-            self.free |= chunks
+            self.free.extend(chunks)
             self.changed.notify_all()
-
-    def _next(self, last: int) -> int:
-        """The chunk after the last one; where that is taken, the first, or the middle of the most that are free side by side."""
-        if last + _CHUNK in self.free:
-            return last + _CHUNK
-        longest = max(_side_by_side(self.free), key=len)
-        return longest[len(longest) // 2 if len(self.free) < self._count else 0]
-
-
-def _side_by_side(chunks: Iterable[int]) -> list[list[int]]:
-    """Chunks that follow one another, together."""
-    groups: list[list[int]] = []
-    for first in sorted(chunks):
-        if groups and groups[-1][-1] + _CHUNK == first:
-            groups[-1].append(first)
-        else:
-            groups.append([first])
-    return groups
 
 
 class Broadcast:
@@ -114,19 +89,16 @@ class _Arrival:
         self._queue, self._memory, self._raw, self._common = queue, memory, raw, common
         self._missing = set(range(0, raw.nbytes, _CHUNK))
         self._flying: deque[tuple[int, Event]] = deque()
-        self._last = -_CHUNK - 1
 
     def run(self) -> None:
         """Bring chunks until all are here or queued."""
         try:
             while self._missing or self._flying:
-                first, ready = self._common.take(self._missing, bool(self._flying), self._last)
+                first, ready = self._common.take(self._missing, bool(self._flying))
                 if first is not None:
-                    self._last = first
                     self._flying.append((first, self._upload(first)))
-                for memory in dict.fromkeys(ready.values()):
-                    for chunks in _side_by_side(first for first, source in ready.items() if source is memory):
-                        self._receive(chunks, memory)
+                for there, memory in ready.items():
+                    self._receive(there, memory)
                 if len(self._flying) >= _FLYING or (first is None and self._flying):
                     self._land()
         except BaseException:
@@ -151,14 +123,13 @@ class _Arrival:
         self._flying.popleft()
         self._common.arrived(first, self._memory)
 
-    def _receive(self, chunks: Sequence[int], there: Memory) -> None:
-        """Take chunks from another device, or where that cannot be, or has failed meanwhile, from the host."""
-        first = chunks[0]
-        nbytes = min(len(chunks) * _CHUNK, self._raw.nbytes - first)
+    def _receive(self, first: int, there: Memory) -> None:
+        """Take a chunk from another device, or where that cannot be, or has failed meanwhile, from the host."""
+        nbytes = min(_CHUNK, self._raw.nbytes - first)
         try:
             received = self._queue.receive(self._memory, there, nbytes, first, first)
         except PortatileError:
             received = False
         if not received:
             staging.upload(self._queue, self._memory, self._raw[first : first + nbytes], first, blocking=False)
-        self._missing.difference_update(chunks)
+        self._missing.discard(first)
