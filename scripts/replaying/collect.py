@@ -106,10 +106,10 @@ def prelude() -> str:
     return texts.code(trees.first("PRELUDE_OPENCL", "portatile.dialect"))
 
 
-def plans(cases: Iterable[corpus.Case], every: int) -> tuple[list[dict[str, Any]], dict[str, texts.Text]]:
-    """All cases, one in ``every`` also as CUDA C++, and the texts that they name."""
+def plans(cases: Iterable[tuple[int, corpus.Case]], every: int) -> tuple[list[dict[str, Any]], dict[str, texts.Text]]:
+    """Cases with their numbers in the corpus, one in ``every`` also as CUDA C++, and the texts that they name."""
     collector = Collector()
-    records = [collector.case(case, every > 0 and number % every == 0) for number, case in enumerate(cases)]
+    records = [collector.case(case, every > 0 and number % every == 0) for number, case in cases]
     return records, collector.texts
 
 
@@ -123,7 +123,7 @@ def main(command: str, out: str, *rest: str) -> None:
         Path(out).write_text(json.dumps([*drawn, *list(corpus.recorded(Path(tree)))[mine]]))
         return
     source, every = files
-    cases, known = plans(json.loads(Path(source).read_text())[mine], int(every))
+    cases, known = plans(list(enumerate(json.loads(Path(source).read_text())))[mine], int(every))
     Path(out).write_text(json.dumps({"cases": cases, "texts": known, "prelude": prelude()}))
 
 
