@@ -128,6 +128,8 @@ def _floating(name: str, parts: list[str], kind: str) -> Compute | None:
 
 
 def _integer(name: str, parts: list[str], kind: str) -> Compute | None:
+    if kind == "aligned":  # wgmma and its kin, which a whole warp group runs
+        return None
     for family in (_integer_products, _bit_fields, _shifts, _plain_integers):
         compute = family(name, parts, kind)
         if compute is not None:
