@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 import sys
 import threading
 from collections import deque
@@ -28,6 +29,7 @@ from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.image import LinearTextures
+from portatile.device.cuda.tensor_map import SIZE as MAP
 from portatile.records import DeviceInfo
 from support.compiling import Interpreted
 from support.devices import on_paper
@@ -201,6 +203,8 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     for module in (context, early_start, event, graph, graph_memory, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
         if hasattr(module, "driver"):
             monkeypatch.setattr(module, "driver", driver)
+    for module in (cuda_device, packed):
+        monkeypatch.setattr(module, "encoded", lambda address, form: struct.pack("Q", address + form.offset).ljust(MAP, b"\0"))
     result: CudaDevice = CudaDevice.__new__(CudaDevice)
     result._handle, result.info, result._lock = 0, info, threading.RLock()
     result._context, result._pool, result._stream = (CONTEXT, CONTEXT), "pool", 555

@@ -15,7 +15,7 @@ from portatile.arguments import described
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UsageError
 from portatile.runtime import perform
-from support.fake_cuda import H200, FakeDriver, Launched, Tensor, gpu, torch
+from support.fake_cuda import H200, MAP, FakeDriver, Launched, Tensor, gpu, torch
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
@@ -45,7 +45,11 @@ def places(*arrays: Any) -> dict[bytes, str]:
 def named(launches: list[Launched], *arrays: Any) -> list[Any]:
     """Launches with the names of arrays in place of their addresses."""
     names = places(*arrays)
-    return [launch._replace(parameters=tuple(names.get(given, given) for given in launch.parameters)) for launch in launches]
+
+    def name(given: bytes) -> Any:
+        return names.get(given[:8] if len(given) == MAP else given, given)  # a map begins with the address
+
+    return [launch._replace(parameters=tuple(map(name, launch.parameters))) for launch in launches]
 
 
 def square(dtype: str = "float32") -> Tensor:
