@@ -50,7 +50,7 @@ class Capabilities:
     calculates faster than plain ones do. ``matrix_types``: operands of which a sub-group multiplies fragments in one instruction.
     ``dot_types``: operands of which a processor adds the products of two or four neighbours along k to each lane of a vector in one
     instruction, named in kernel text. ``half_vectors``: a processor converts vectors of float16 to float32 in one instruction, named in
-    kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which a copy engine fills;
+    kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which the TMA fills;
     ``tensor_maps``: the host may tell it where.
     ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no
     work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them

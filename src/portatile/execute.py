@@ -346,7 +346,7 @@ _Given = tuple[Kernel, Size3, Size3, list[Any]]
 
 def _slot(arg: Arg) -> _Slot:
     """(name, what to look it up as, constant): Memory for operands, ImageForm for those that an image of that form shows, TensorMap for
-    those that a copy engine sees so, a NumPy type for the caller's scalars, None for constants.
+    those that the TMA sees so, a NumPy type for the caller's scalars, None for constants.
     """
     if arg.kind in ("buffer", "image"):
         return arg.name, Memory, None

@@ -220,7 +220,7 @@ class Source:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A matrix in memory as a copy engine sees it: ``rows`` x ``columns`` elements of ``itemsize`` bytes (1, 2 or 4).
+    """A matrix in memory as the TMA sees it: ``rows`` x ``columns`` elements of ``itemsize`` bytes (1, 2 or 4).
 
     Rows are ``pitch`` bytes apart, the first at byte ``offset`` of a buffer. Boxes of ``high`` rows of ``wide`` elements (128 bytes) are
     copied. ``planes`` > 0 makes it a stack of so many matrices, ``step`` bytes apart. Pitch, step and offset are multiples of 16.

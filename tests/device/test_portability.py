@@ -105,7 +105,7 @@ def test_one_configuration_for_all(device: Device) -> None:
 
 @pytest.mark.drawn(1 / 3)
 def test_winners_of_devices_that_are_elsewhere(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # rows that the copy engine does not take: the form of the other device is one that runs here
+    # rows that the TMA does not take: the form of the other device is one that runs here
     problem = GEMM.problem({"m": 63, "n": 63, "k": 63}, "float64")
     (elsewhere,) = portability.recorded_devices("gemm", "H200 cuda")
     assert portability.known(elsewhere, problem, "there").config is not None

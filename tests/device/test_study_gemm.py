@@ -40,7 +40,7 @@ def test_every_point_of_the_images_study(device: Device, monkeypatch: pytest.Mon
 
 def test_the_best_of_back_ends_that_share_a_device_are_told() -> None:
     row = images.ImagesRow(
-        "a:0", "Chip", "1", "OpenCL C", "pci:1", "magma", "images", True, "float32", 64, 1e-3, 10.0, None, 0.1, "", "ok", 3, "{}"
+        "a:0", "Device", "1", "OpenCL C", "pci:1", "magma", "images", True, "float32", 64, 1e-3, 10.0, None, 0.1, "", "ok", 3, "{}"
     )
     other = images.replace(row, device="b:0", language="CUDA C++", gflops=20.0)
     (said,) = images.notes([row, images.replace(row, gflops=5.0, reads="memory"), other])

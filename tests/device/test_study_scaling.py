@@ -33,7 +33,7 @@ def test_every_kernel_over_the_size(device: Device) -> None:
 
 def test_back_ends_of_the_same_hardware() -> None:
     row = scaling.ScalingRow(
-        "a:0", "Chip", "1", "gpu", "OpenCL C", "pci:1", "local", 64, "float32", 0.0, 3e-3, 0.0, 3e-3, 1.0, None, "ok", 1, ""
+        "a:0", "Device", "1", "gpu", "OpenCL C", "pci:1", "local", 64, "float32", 0.0, 3e-3, 0.0, 3e-3, 1.0, None, "ok", 1, ""
     )
     other, elsewhere = replace(row, device="b:0", language="CUDA C++", kernel=2e-3), replace(row, device="c:0", physical_id="cpu:0")
     failed = replace(row, device="b:0", algorithm="global", kernel=None)
@@ -51,7 +51,7 @@ def test_back_ends_of_the_same_hardware() -> None:
 
 def test_the_answer_names_the_fastest_and_compares_it_with_one_work_item() -> None:
     row = scaling.ScalingRow(
-        "a:0", "Chip", "1", "cpu", "OpenCL C", "", "local", 64, "float32", 0.0, 3e-3, 0.0, 3e-3, 1.0, None, "ok", 1, ""
+        "a:0", "Device", "1", "cpu", "OpenCL C", "", "local", 64, "float32", 0.0, 3e-3, 0.0, 3e-3, 1.0, None, "ok", 1, ""
     )
     one = replace(row, algorithm="sequential", kernel=6e-3)
     assert scaling.answer([row, one]) == "Fastest at 64: local memory on a:0, 3 ms. At 64 a:0 is 2 times as fast as one work-item on a:0"

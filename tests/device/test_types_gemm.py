@@ -45,8 +45,8 @@ def wide(array: NDArray[Any]) -> NDArray[Any]:
 
 def op(array: NDArray[Any], letter: str) -> NDArray[Any]:
     """As BLAS's letters say; of real numbers C is T."""
-    turned = wide(array) if letter == "N" else wide(array).swapaxes(-1, -2)
-    return turned.conj() if letter == "C" else turned
+    transposed = wide(array) if letter == "N" else wide(array).swapaxes(-1, -2)
+    return transposed.conj() if letter == "C" else transposed
 
 
 def close(got: NDArray[Any], exact: NDArray[Any], scale: NDArray[Any], problem: Problem, device: Device) -> None:

@@ -115,7 +115,7 @@ def test_defaults_follow_the_device() -> None:
     assert WORKLOAD.default(case, CPU)["FORM"] == "cpu"
     assert WORKLOAD.default(case, replace(CPU, architecture="x86_64-rocketlake"))["VL"] == 2 * int(WORKLOAD.default(case, CPU)["VL"])
     assert WORKLOAD.default(case, GPU)["FORM"] == "gpu"
-    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["FORM"] in ("gpu", "engine")
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["FORM"] in ("gpu", "tma")
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), on_paper("gpu", "sm_80"))["MMA_SHAPE"] == "8x8x4"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), replace(GPU, architecture="sm_86"))["MMA"] is False
     assert WORKLOAD.default(case, replace(GPU, vendor="someone else"))["FORM"] == "generic"

@@ -176,7 +176,7 @@ def note(problem: Problem, on_processor: bool) -> str:
     long = 2 * m * n * k > _LARGEST
     if m * n * k == 0 or (long and not on_processor):
         return ""
-    if numpy_products.at_once(m, n, k, np.dtype(problem.dtype)):
+    if numpy_products.at_once(m * n * k, np.dtype(problem.dtype)):
         return f"NumPy arrays of this size are left to {numpy_products.BY_NUMPY}"
     held = _raced.get((m, n, k, problem.dtype))
     if held is None:

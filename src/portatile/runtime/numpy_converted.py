@@ -50,7 +50,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
     if kinds is None or (out is not None and out.dtype != kinds.result):
         return None
     work = a.size * b.size // max(len(b), 1) + _CONVERTING * (a.size + b.size)
-    if not numpy_products.at_once(work // _LAUNCHES, 1, 1, kinds.multiplied):
+    if not numpy_products.at_once(work // _LAUNCHES, kinds.multiplied):
         return None
     try:
         return numpy_products.silently(_converted, a, b, kinds, out)

@@ -47,7 +47,7 @@ def small(routine: str, arrays: Sequence[Any], options: tuple[Any, ...]) -> bool
 
 def _brief(multiply_adds: int, elements: int, dtype: np.dtype[Any]) -> bool:
     work, launches = multiply_adds + _BESIDE * elements, _COMPLEX if dtype.kind == "c" else _LAUNCHES
-    return multiply_adds > 0 and numpy_products.at_once(-(-work // launches), 1, 1, dtype)
+    return multiply_adds > 0 and numpy_products.at_once(-(-work // launches), dtype)
 
 
 def note(problem: Problem) -> str:

@@ -287,10 +287,10 @@ def forget() -> None:
     _known.clear()
 
 
-def at_once(m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
-    """Whether a product of two matrices of a dtype is left to NumPy from the first call on."""
+def at_once(multiply_adds: int, dtype: np.dtype[Any]) -> bool:
+    """Whether a product of two matrices with so many multiply-adds is left to NumPy from the first call on."""
     known = _measured(dtype)
-    return known is not None and m * n * k <= known[0]
+    return known is not None and multiply_adds <= known[0]
 
 
 def _dot(a: _Array, b: _Array, out: _Array | None) -> Any:

@@ -26,11 +26,11 @@ def known_results() -> Callable[[str], Sequence[Trial]]:
     Read once per workload, whichever thread asks. A store that cannot be used warns and counts as empty: it must not stop a computation.
     """
     memo: dict[str, Sequence[Trial]] = {}
-    reading = threading.Lock()
+    lock = threading.Lock()
     place = settings.load().store
 
     def load(workload: str) -> Sequence[Trial]:
-        with reading:
+        with lock:
             if workload not in memo:
                 own = list(leaders_of(place, workload))
                 tried = Counter(map(_place, own))  # one alone is the default's

@@ -1,4 +1,4 @@
-"""What the copy engine of compute capability 9.0 does: barriers that count arrivals and bytes, and copies of boxes by tensor maps."""
+"""What the TMA of compute capability 9.0 does: barriers that count arrivals and bytes, and copies of boxes by tensor maps."""
 
 from __future__ import annotations
 

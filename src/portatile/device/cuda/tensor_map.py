@@ -1,4 +1,4 @@
-"""Tensor maps that the host makes: the 128 bytes by which the copy engine of compute capability 9.0 finds boxes of a matrix."""
+"""Tensor maps that the host makes: the 128 bytes by which the TMA of compute capability 9.0 finds boxes of a matrix."""
 
 from __future__ import annotations
 

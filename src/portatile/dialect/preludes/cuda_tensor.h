@@ -1,10 +1,10 @@
 /* Hopper's matrix products and copies from text that is translated to CUDA: barriers that count bytes, tensor maps made by the kernel,
-   copies by the copy engine, products of a warp group straight from local memory. Needs the architecture sm_90a.
+   copies by the TMA, products of a warp group straight from local memory. Needs the architecture sm_90a.
 
    Addresses of local memory are those of LOCAL_ADDRESS.
 
    mbarrier_init(b, count)               8 bytes at b: a phase ends when `count` have arrived and all expected bytes are there
-   mbarrier_init_done()                  the copy engine sees what was initialised; a barrier of the group must follow
+   mbarrier_init_done()                  the TMA sees what was initialised; a barrier of the group must follow
    mbarrier_expect(b, bytes)             arrives, and so many bytes are to come
    mbarrier_arrive(b)
    mbarrier_wait(b, parity)              until the phase of this parity, 0 at first, has ended

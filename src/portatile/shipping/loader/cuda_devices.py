@@ -89,7 +89,7 @@ class Cuda:
         return texture.value
 
     def tensor_map(self, memory: Any, form: dict[str, Any]) -> Any:
-        """The 128 bytes by which the copy engine of compute capability 9.0 finds boxes of a matrix, or of a stack of them."""
+        """The 128 bytes by which the TMA of compute capability 9.0 finds boxes of a matrix, or of a stack of them."""
         sides, pitches, box = [form["columns"], form["rows"]], [form["pitch"]], [form["wide"], form["high"]]
         if form["planes"]:
             sides, pitches, box = [*sides, form["planes"]], [*pitches, form["step"]], [*box, 1]

@@ -9,7 +9,7 @@ import numpy as np
 from portatile import select
 from portatile.records import Config, canonical
 from portatile.space import ParameterSpace
-from portatile.tuning.search.alike import Member
+from portatile.tuning.search.cooperation import Member
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import TuningRequest
 
@@ -17,16 +17,18 @@ _DRAWN = 64  # random configurations that the model ranks
 
 
 def first(
-    request: TuningRequest, planner: Planner, space: ParameterSpace, default: Config, alike: Member
+    request: TuningRequest, planner: Planner, space: ParameterSpace, default: Config, cooperation: Member
 ) -> tuple[list[Config], frozenset[str]]:
-    """The legal ones, and of them the warm starts as canonical text. Searches alike try the default and the request's own all."""
+    """The legal ones, and of them the warm starts as canonical text. Searches that cooperate try the default and the request's own all."""
     own = {canonical(config): config for config in (default, *request.start)}
     known = planner.results(request.problem.workload) if request.warm else ()
     choices = select.candidates(planner.workload, request.problem, planner.info, known, request.warm)
     near = {canonical(choice.config): choice.config for choice in choices if choice.config in space}
-    chosen = {**own, **alike.share(near)}
+    chosen = {**own, **cooperation.share(near)}
     if request.model and request.ranked:
-        chosen |= alike.share(alike.once("ranked", partial(_ranked, request, planner, space, request.ranked * alike.count)))
+        chosen |= cooperation.share(
+            cooperation.once("ranked", partial(_ranked, request, planner, space, request.ranked * cooperation.count))
+        )
     return [config for config in chosen.values() if config in space], frozenset(near.keys() - own.keys())
 
 

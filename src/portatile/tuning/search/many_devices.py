@@ -1,8 +1,8 @@
 """Tune one problem on several devices. Those that do not disturb each other are tuned at once, each by a thread of its own.
 
-Searches on devices of one kind share what they find (see ``alike``). Searches of one piece of hardware, and of processors, which compilers
-and other searches slow down, follow one another. Compiled texts are shared through the cache, and the processor's cores are divided among
-those that compile at once.
+Searches on devices of one kind share what they find (see ``cooperation``). Searches of one piece of hardware, and of processors, which
+compilers and other searches slow down, follow one another. Compiled texts are shared through the cache, and the processor's cores are
+divided among those that compile at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from portatile.formatting import duration
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
 from portatile.tuning.search import agreement, tuner
-from portatile.tuning.search.alike import Alike, Member, alone
+from portatile.tuning.search.cooperation import Cooperation, Member, alone
 from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
@@ -34,7 +34,7 @@ class _Search:
     number: int
     request: TuningRequest
     info: DeviceInfo
-    alike: Member = field(default_factory=alone)
+    cooperation: Member = field(default_factory=alone)
     result: TuningResult | None = None
     error: BaseException | None = None
 
@@ -87,7 +87,7 @@ def tune(
     results = [search.result for search in searches if search.result is not None]
     if not results:
         raise next((search.error for search in searches if search.error is not None), KeyboardInterrupt())
-    for same in _alike(searches):
+    for same in _of_one_kind(searches):
         _compare([search.result for search in same if search.result is not None])
     for search in searches:
         if search.error is not None and not isinstance(search.error, KeyboardInterrupt):
@@ -96,7 +96,7 @@ def tune(
     return results
 
 
-def _alike(searches: Sequence[_Search]) -> list[list[_Search]]:
+def _of_one_kind(searches: Sequence[_Search]) -> list[list[_Search]]:
     """The searches, those on devices of one kind together."""
     kinds: dict[str, list[_Search]] = {}
     for search in searches:
@@ -115,10 +115,10 @@ def _compare(results: Sequence[TuningResult]) -> None:
 def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
     """Run some searches at once, to the end of the last."""
     first = searches[0].request
-    for same in _alike(searches):
-        shared = Alike(len(same))
+    for same in _of_one_kind(searches):
+        shared = Cooperation(len(same))
         for place, search in enumerate(same):
-            search.alike = shared.member(place)
+            search.cooperation = shared.member(place)
     workload = first.workload or workloads.get(first.problem.workload)
     with Prepared(workload, first.problem, first.seed) as prepared:
         _threads(searches, open_store, interrupt, listen, prepared)
@@ -142,7 +142,7 @@ def _threads(
     def run(search: _Search) -> None:
         try:
             with open_store() as store:
-                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one), prepared, search.info, search.alike)
+                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one), prepared, search.info, search.cooperation)
         except (PortatileError, KeyboardInterrupt) as error:
             search.error = error
         except BaseException as error:  # a mistake of ours or of a listener: the others end, and it is raised below

@@ -24,8 +24,8 @@ from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.search import deferred_checks, first_configs, objective, planner
-from portatile.tuning.search.alike import Member, alone
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
+from portatile.tuning.search.cooperation import Member, alone
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outside import OUTSIDE
@@ -45,7 +45,7 @@ def tune(
     listen: Listener | None = None,
     prepared: Prepared | None = None,
     info: DeviceInfo | None = None,
-    alike: Member | None = None,
+    cooperation: Member | None = None,
 ) -> TuningResult:
     """Search for the fastest configuration until the budget is spent or the space is exhausted.
 
@@ -53,7 +53,7 @@ def tune(
     final comparison: the fastest few are checked again and timed in turns. Of equals the winner has the fewest registers, then the
     least workspace, then the smallest canonical text. Ctrl-C ends the run without a final comparison, if a valid variant was found.
     ``prepared`` are the cases, where other searches use them too; ``info`` the device, where it is known: the first texts are compiled
-    while it is opened. ``alike``: what is shared with searches on other devices of its kind.
+    while it is opened. ``cooperation``: what is shared with searches on other devices of its kind.
     Raises SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
@@ -74,7 +74,7 @@ def tune(
         if info is None:
             prepared.cases()  # while the device is opened
         plans = Planner(workload, prepared.problems(), (), supervisor.info(), prepared.results)
-        shared = alike or alone()
+        shared = cooperation or alone()
         supervisor.compile_ahead(shared.once("usual plan", plans.default_plan))
         concurrent = stack.enter_context(ConcurrentSearches(plans.info))
         concurrent.others()
@@ -102,7 +102,7 @@ class _Run:
     planner: Planner
     concurrent: ConcurrentSearches
     spending: Spending
-    alike: Member
+    cooperation: Member
     trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order in which they finished
     known: int = 0  # trials that came from the store
     best: Trial | None = None
@@ -150,15 +150,15 @@ class _Run:
 
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
-        first, self.warm = first_configs.first(self.request, self.planner, self.space, self.default, self.alike)
-        search = self.strategy(self.space, self.alike.rng(self.request.seed), first)
+        first, self.warm = first_configs.first(self.request, self.planner, self.space, self.default, self.cooperation)
+        search = self.strategy(self.space, self.cooperation.rng(self.request.seed), first)
         if self.request.suggested:
             search = strategies.with_suggestions(search, [config for config in self.request.suggested if config in self.space])
         reported: set[str] = set()
         try:
             requested = next(search)
             while not self._spent():
-                for config in (*self.alike.news(), *requested):
+                for config in (*self.cooperation.news(), *requested):
                     if self._spent(len(self.waiting)) or not self.supervisor.needs_work:
                         break
                     self.begin(config)
@@ -196,7 +196,9 @@ class _Run:
             return
         try:
             default = partial(self.planner.planned, config) if key == canonical(self.default) else None
-            timed, variant = self.alike.once("default", default) if default else (self.planner.plan(self.request.problem, config), None)
+            timed, variant = (
+                self.cooperation.once("default", default) if default else (self.planner.plan(self.request.problem, config), None)
+            )
             source = program.source_hash(tuple(flat_plans.sources(timed)))
             if self.request.resume and (known := self._remembered(config, source)) is not None:
                 self.known += 1
@@ -302,7 +304,7 @@ class _Run:
             self.spill_free = self.spill_free or model.spills(trial.resources) is False
             if self.best is None or self.goal.score(trial) < self.goal.score(self.best):
                 self.best = trial
-                self.alike.tell(trial.config, self.goal.score(trial))
+                self.cooperation.tell(trial.config, self.goal.score(trial))
             self.supervisor.best = self.best.median if self.goal.grows_with_time else None
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))

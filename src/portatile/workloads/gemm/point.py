@@ -195,7 +195,7 @@ class Point:
     @property
     def joins(self) -> bool:
         """Whether the last of the groups that share a tile's k adds up what all of them computed; else a second launch does."""
-        return False
+        return bool(getattr(self, "JOIN", False))
 
     @property
     def gathered(self) -> int:
@@ -215,8 +215,8 @@ class Point:
         return "panel" if self.packs(name) else "memory"
 
     def group(self, along: bool) -> tuple[int, int, int]:
-        """The shape of a work-group; ``along``: op(A) has k fast."""
-        raise NotImplementedError
+        """The shape of a work-group: a row whose work-items the text places. ``along``: op(A) has k fast."""
+        return (self.items, 1, 1)
 
     def groups(self, problem: Problem) -> int:
         """Work-groups that share C, without those that share its k; the problem is transposed already where the point asks for it."""
@@ -324,10 +324,6 @@ class RegisterTile(Point):
         """One work-item to a group."""
         return 1
 
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """One work-item."""
-        return (1, 1, 1)
-
 
 @dataclass(frozen=True)
 class Declaration:
@@ -371,3 +367,19 @@ def declaration(form: type[Point]) -> Declaration:
             tuple((words, rule, set(rule.reads) <= set(parameters)) for words, rule in rules),
         )
     return _DECLARATIONS[form]
+
+
+class StagedTile(Point):
+    """A point whose groups bring KB steps of k to local memory at a time, and compute whole ones of them."""
+
+    KB: int
+
+    @property
+    def block(self) -> int:
+        """The steps of a stage."""
+        return self.KB
+
+    @property
+    def rounded(self) -> int:
+        """The steps of a stage."""
+        return self.KB

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from portatile.records import Arg, DeviceInfo, Launch, Problem, Temporary, Value
 from portatile.workloads.gemm.forms.generic import images
-from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+from portatile.workloads.gemm.point import SHARES_K, StagedTile, parameter
 
 OPERANDS = ("AB", "A", "B")
 
@@ -21,7 +21,7 @@ _PIXEL = "a pixel of TXC is 16 bytes: it must divide the tile, and without SM TR
 
 
 @dataclass(frozen=True)
-class Generic(Point):
+class Generic(StagedTile):
     """A work-group of TBR x TBC work-items computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
 
     FORM: ClassVar[str] = "generic"
@@ -233,16 +233,6 @@ class Generic(Point):
     def items(self) -> int:
         """Work-items of a group."""
         return self.TBR * self.TBC
-
-    @property
-    def block(self) -> int:
-        """Steps of k that are never divided between groups, nor done in part."""
-        return self.KB
-
-    @property
-    def rounded(self) -> int:
-        """Steps of k to which the work is rounded up."""
-        return self.KB
 
     def through_local(self, name: str) -> bool:
         """Whether operand ``name`` (a or b) goes through local memory."""

@@ -1,11 +1,11 @@
 {# The end of gpu.cl where the groups of a cluster share a tile's k: each leaves its sums in its own local memory and then adds up, and
    stores, a share of the tile, of which it reads every group's part in order. With JOIN several clusters share the tile's k: of each share
    the group that is done last adds up what all clusters' left in `planes`, where work-items have their sums as vectors beside each other. #}
+{% from "cluster.cl" import sum_of_cluster, wait_for_cluster %}
 {% from "join.cl" import last %}
 {% from "slots.cl" import store_slot with context %}
 {% set slots = rows * cols // VL %}
 {% set realv = real ~ VL %}
-{% set letter, kind = ("d", "f64") if itemsize == 8 else ("f", "f32") %}
     barrier(CLK_LOCAL_MEM_FENCE);
 {% if KG > 1 %}
     if (part == 0)
@@ -15,7 +15,7 @@
 #pragma unroll
             for (int c = 0; c < {{ cols }}; c += {{ VL }})
                 *(__local {{ realv }}*)(tiles + ((r * {{ cols }} + c) * {{ team }} + item % {{ team }} * {{ VL }})) = ({{ realv }})({% for e in range(VL) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
-    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    {{ wait_for_cluster() }}
 {% set takers = CLUSTER * KG %}
     const int mine = {{ rank }}{{ " * %d + part" % KG if KG > 1 }};
 {% if JOIN %}
@@ -30,26 +30,14 @@
         if (slot >= {{ slots }})
             break;
 {% endif %}
-        {{ realv }} one[{{ CLUSTER }}];
-#pragma unroll
-        for (int from = 0; from < {{ CLUSTER }}; ++from) {
-            uint there;
-            asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here + slot * {{ team * VL * itemsize }}), "r"(from));
-            asm volatile("ld.shared::cluster.v{{ VL }}.{{ kind }} {% raw %}{{% endraw %}{% for e in range(VL) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, [%{{ VL }}];"
-                : {% for e in range(VL) %}"={{ letter }}"(one[from].s{{ e }}){{ ", " if not loop.last }}{% endfor %} : "r"(there) : "memory");
-        }
-        {{ realv }} total = one[0];
-#pragma unroll
-        for (int from = 1; from < {{ CLUSTER }}; ++from)
-            total += one[from];
-{% if JOIN %}
+{{ sum_of_cluster(CLUSTER, "here + slot * %d" % (team * VL * itemsize), real, VL, itemsize) }}{% if JOIN %}
         *(__global {{ realv }}*)(left + (int)get_group_id(1) * {{ bm * bn }} + slot * {{ team * VL }}) = total;
     }
 {% else %}
 {{ store_slot("slot", "total") }}    }
 {% endif %}
     // the others' local memory stays until all have read it
-    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    {{ wait_for_cluster() }}
 {% if JOIN %}
 {{ last("tiles", "is_last") }}
     if (!is_last)

@@ -10,7 +10,7 @@ from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
 from portatile.workloads.gemm.forms.gpu import sources, tail, triangle
-from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
+from portatile.workloads.gemm.point import SHARES_K, Cut, StagedTile, parameter
 
 SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
@@ -21,7 +21,7 @@ _PLAIN = ("KG == 1", "PAD == 0", "STAGES >= 3", "TAIL == 0", "not TURN", "not KE
 
 
 @dataclass(frozen=True)
-class Gpu(Point):
+class Gpu(StagedTile):
     """A group of KG parts of TBR x TBC work-items each computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
 
     FORM: ClassVar[str] = "gpu"
@@ -299,28 +299,9 @@ class Gpu(Point):
         return self.TBR * self.TBC * self.KG
 
     @property
-    def block(self) -> int:
-        """Steps of k that are never divided between groups, nor done in part."""
-        return self.KB
-
-    @property
-    def rounded(self) -> int:
-        """Steps of k to which the work is rounded up."""
-        return self.KB
-
-    @property
-    def joins(self) -> bool:
-        """Whether the last of the groups that share a tile's k adds up what all of them computed."""
-        return self.JOIN
-
-    @property
     def gathered(self) -> int:
         """The groups of a cluster that share a tile's k."""
         return self.CLUSTER
-
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """Work-items in a row: the text places them."""
-        return (self.items, 1, 1)
 
     def groups_of_triangle(self, problem: Problem, zeros: str) -> int:
         """One for each tile that the triangle has a part of."""

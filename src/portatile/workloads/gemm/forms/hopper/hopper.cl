@@ -1,5 +1,5 @@
 {#
-   A group of TBR + 1 warp groups: the last one has the copy engine bring tiles, the others multiply, 64 TRR rows each.
+   A group of TBR + 1 warp groups: the last one has the TMA bring tiles, the others multiply, 64 TRR rows each.
 
               bn = 16 TCR columns
              +-------------------+        local memory: STAGES tiles of A, bm rows of 128 bytes, and of B, bn rows; with k slow: blocks of
@@ -20,7 +20,7 @@
    by the factors of a block of k.
 
 #}
-// GEMM for Hopper: a warp keeps the copy engine busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
+// GEMM for Hopper: a warp keeps the TMA busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
 // go on to their next tile of C while the last one is stored.
 //
 // C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Group (x, y) owns tiles x, x + groups, ... in the
@@ -127,7 +127,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "batch.cl" %}
 {% endif %}
     const int item = (int)get_local_id(0), lane = item % 32, team = item / 128;
-    // the copy engine and the products exchange chunks by the address, so tiles begin at a multiple of 1024
+    // the TMA and the products exchange chunks by the address, so tiles begin at a multiple of 1024
     __local uchar* tiles = space + (-LOCAL_ADDRESS(space) & 1023);
     const uint first = LOCAL_ADDRESS(tiles), full = first + {{ spaces + 256 }}, empty = full + {{ STAGES * 8 }};
     const int across = (n - 1) / {{ bn }} + 1, down = (m - 1) / {{ bm * CLUSTER }} + 1;

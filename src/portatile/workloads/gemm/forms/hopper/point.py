@@ -166,10 +166,6 @@ class Hopper(Point):
             made.append(Arg(place.buffer, "tensor_map", role, map=found))
         return tuple(made)
 
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """Work-items in a row: the text places them."""
-        return (self.items, 1, 1)
-
     def roundings(self, k: int) -> int:
         """See ``units.roundings``."""
         return units.roundings(k, self.SPLIT_K, self.PROMOTE)

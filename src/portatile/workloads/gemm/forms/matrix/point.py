@@ -103,10 +103,6 @@ class Matrix(Point):
         """Steps of k to which the work is rounded up."""
         return units.LINE // 2
 
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """Work-items in a row: the text places them."""
-        return (self.items, 1, 1)
-
     def roundings(self, k: int) -> int:
         """See ``units.roundings``."""
         return units.roundings(k, self.SPLIT_K, self.PROMOTE)

@@ -147,11 +147,6 @@ class Thin(Point):
         """Whether C^T = op(B)^T op(A)^T is computed."""
         return self.TURN
 
-    @property
-    def joins(self) -> bool:
-        """Whether the last of the groups that share a tile's k adds up what all of them computed."""
-        return self.JOIN
-
     def group(self, along: bool) -> tuple[int, int, int]:
         """Neighbours read what is contiguous, along k or across it."""
         return (self.KG, self.TBR, 1) if along else (self.TBR, self.KG, 1)

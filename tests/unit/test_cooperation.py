@@ -5,26 +5,26 @@ from __future__ import annotations
 import threading
 from itertools import count
 
-from portatile.tuning.search.alike import Alike, alone
+from portatile.tuning.search.cooperation import Cooperation, alone
 
 
 def test_what_is_tried_first_is_dealt_out() -> None:
     configs = {str(place): {"A": place} for place in range(5)}
-    first, second = (Alike(2).member(place) for place in range(2))
+    first, second = (Cooperation(2).member(place) for place in range(2))
     assert list(first.share(configs)) == ["0", "2", "4"]
     assert list(second.share(configs)) == ["1", "3"]
     assert alone().share(configs) == configs
 
 
 def test_the_first_draws_as_alone_and_others_otherwise() -> None:
-    shared = Alike(3)
+    shared = Cooperation(3)
     draws = [tuple(shared.member(place).rng(7).integers(1 << 30, size=4)) for place in range(3)]
     assert draws[0] == tuple(alone().rng(7).integers(1 << 30, size=4))
     assert len(set(draws)) == 3
 
 
 def test_each_hears_of_what_is_better_than_its_own() -> None:
-    shared = Alike(2)
+    shared = Cooperation(2)
     one, other = shared.member(0), shared.member(1)
     assert one.news() == []
     one.tell({"A": 1}, 2.0)
@@ -46,7 +46,7 @@ def test_a_search_alone_hears_nothing() -> None:
 
 
 def test_what_all_need_is_made_by_one() -> None:
-    shared, made, found = Alike(2), count(), list[int]()
+    shared, made, found = Cooperation(2), count(), list[int]()
     threads = [
         threading.Thread(target=lambda place=place: found.append(shared.member(place).once("it", lambda: next(made)))) for place in range(2)
     ]

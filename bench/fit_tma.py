@@ -1,9 +1,9 @@
-"""Fit the constants of the engine form's estimate to recorded times of its configurations.
+"""Fit the constants of the tma form's estimate to recorded times of its configurations.
 
-    PYTHONPATH=src python3 bench/fit_engine.py tiles-nvidia-h200-20261126T101000Z.json.gz
+    PYTHONPATH=src python3 bench/fit_tma.py tiles-nvidia-h200-20261126T101000Z.json.gz
 
 The timings lie in `bench/results/`; `portatile calibrate gemm --refit` reads the same files for the gpu form. Written is
-`src/portatile/workloads/gemm/forms/engine/costs.json`. The constants are those with the least sum of logarithms of estimated over measured
+`src/portatile/workloads/gemm/forms/tma/costs.json`. The constants are those with the least sum of logarithms of estimated over measured
 times, squared where they are small, in which what is slow beside the fastest counts less. Printed is how much longer the chosen
 configuration takes than the fastest one that was timed, over shapes.
 """
@@ -24,9 +24,9 @@ from scipy.optimize import least_squares
 from measure import RESULTS
 from portatile import workloads
 from portatile.workloads.gemm.forms import read as point_of
-from portatile.workloads.gemm.forms.engine import costs, estimate
-from portatile.workloads.gemm.forms.engine.point import Engine, rows_aligned
 from portatile.workloads.gemm.forms.gpu import timings
+from portatile.workloads.gemm.forms.tma import costs, estimate
+from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 
 _POWER = 2.0  # a timing weighs the best one's share of it to this power
 _SOFT = 0.1  # of a logarithm: what is misjudged by more counts by its size
@@ -48,12 +48,12 @@ def cases(files: Sequence[timings.Timings], language: str) -> list[Case]:
     found = []
     for file in files:
         for timed in file.shapes:
-            rows = [(point_of(config), took) for config, took in timed.rows if config["FORM"] == Engine.FORM]
+            rows = [(point_of(config), took) for config, took in timed.rows if config["FORM"] == Tma.FORM]
             if timed.dtype != "float64" or not rows or file.device.can.language != language:
                 continue
             options = {"trans_a": timed.trans[0], "trans_b": timed.trans[1]}
             problem = workloads.get("gemm").problem(dict(zip("mnk", timed.sizes, strict=True)), "float64", options)
-            points = [point for point, _ in rows if isinstance(point, Engine)]
+            points = [point for point, _ in rows if isinstance(point, Tma)]
             if not rows_aligned(problem):
                 continue
             columns = estimate.columns_of(points, file.device.local_memory)
@@ -110,7 +110,7 @@ def main() -> None:
                 lost = chosen(timed, known)
                 print(f"{language}: {len(timed)} shapes, chosen over fastest {said}: mean {fmean(lost):.3f}, most {max(lost):.2f}")
     made = {
-        "command": f"bench/fit_engine.py {' '.join(path.name for path in paths)}",
+        "command": f"bench/fit_tma.py {' '.join(path.name for path in paths)}",
         "results": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
     }
     plain = {language: asdict(one) for language, one in found.items()}

@@ -1,5 +1,5 @@
 {#
-   A group of KG parts of TBR x TBC warps that multiply, and a warp that has the copy engine bring tiles, STAGES of them ahead:
+   A group of KG parts of TBR x TBC warps that multiply, and a warp that has the TMA bring tiles, STAGES of them ahead:
 
               bn = 16 TCR TBC columns
              +---------+---------+        local memory: STAGES times A's tile and B's tile of KB steps of k, in boxes of 128 bytes: with k slow
@@ -16,9 +16,9 @@
         y  Y(g) of every 8              k fast: 16 bytes for both steps, or, beside an x with k fast, 8 bytes each, as with k slow
 
    at the steps 2t, 2t + 1 of eight, or t, t + 4 where both have k fast. Y is such that the lanes of a load meet all banks of local memory:
-   the copy engine exchanges the 16-byte chunks c of line l of a box for c ^ l % 8.
+   the TMA exchanges the 16-byte chunks c of line l of a box for c ^ l % 8.
 #}
-// GEMM for float64 on Hopper: a warp keeps the copy engine busy STAGES tiles ahead, the others multiply by matrix instructions from local
+// GEMM for float64 on Hopper: a warp keeps the TMA busy STAGES tiles ahead, the others multiply by matrix instructions from local
 // memory, at their own pace: nobody waits for a barrier of the whole group.
 //
 // C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Group (x, y) owns tiles x, x + groups, ... in the
@@ -40,7 +40,6 @@
 {% set tile_group = "(int)get_group_id(0) / %d" % CLUSTER if CLUSTER > 1 else "(int)get_group_id(0)" %}
 {% set vector = 16 // itemsize %}
 {% set realv = real ~ vector %}
-{% set letter, kind = ("d", "f64") if itemsize == 8 else ("f", "f32") %}
 {% from "doubles.cl" import add_to_sums, declare, each_slot, lanes, load_and_multiply, load_first, number, slots, steps, store, sums with context %}
 {% set k_group = "(int)get_group_id(1)" if CLUSTER == 1 else "((int)get_group_id(1) * %d + %s)" % (CLUSTER, rank) if JOIN else rank %}
 {# tile number `at_tile` #}
@@ -96,7 +95,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     __local uchar space[{{ local_bytes }}];
 {% endif %}
     const int item = (int)get_local_id(0), lane = item % 32, g = lane / 4, t = lane % 4;
-    // the copy engine and the products exchange chunks by the address, so tiles begin at a multiple of 1024
+    // the TMA and the products exchange chunks by the address, so tiles begin at a multiple of 1024
     __local {{ real }}* tiles = (__local {{ real }}*)(space + (-LOCAL_ADDRESS(space) & 1023));
     const uint first = LOCAL_ADDRESS(tiles), full = first + {{ SPACE }}, empty = full + {{ STAGES * 8 }};
     const int across = (n - 1) / {{ bn }} + 1, down = (m - 1) / {{ bm }} + 1;

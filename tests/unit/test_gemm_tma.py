@@ -1,4 +1,4 @@
-"""The engine form: what it computes in an interpreter of PTX, which rows of an operand the copy engine brings, and where it is offered."""
+"""The tma form: what it computes in an interpreter of PTX, which rows of an operand the TMA brings, and where it is offered."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from portatile.errors import ArgumentError
 from portatile.execute import Executable
 from portatile.records import Launch, Layout, Problem
 from portatile.workloads.gemm.forms import contenders, read
-from portatile.workloads.gemm.forms.engine import costs, default, estimate
-from portatile.workloads.gemm.forms.engine.point import Engine, rows_aligned
+from portatile.workloads.gemm.forms.tma import costs, default, estimate
+from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 from support.checking import check, draft
 from support.devices import DEVICES, on_paper
 from support.ptx_machine.device import INFO, PtxDevice
@@ -24,8 +24,8 @@ from support.seeds import new_seed
 GEMM = workloads.get("gemm")
 GPU = DEVICES["gpu"]
 TWO = replace(INFO, compute_units=2)  # multiprocessors, so that groups that stay have several tiles
-DOUBLES = Engine(TBR=1, TBC=2, TRR=1, TCR=1, KB=16, STAGES=3)
-CASES: dict[str, tuple[Engine, str, str, tuple[int, int, int]]] = {
+DOUBLES = Tma(TBR=1, TBC=2, TRR=1, TCR=1, KB=16, STAGES=3)
+CASES: dict[str, tuple[Tma, str, str, tuple[int, int, int]]] = {
     **{trans: (DOUBLES, "float64", trans, (30, 34, 50)) for trans in ("NN", "NT", "TN", "TT")},
     "rows that no vector divides": (DOUBLES, "float64", "NT", (33, 35, 40)),
     "several tiles to a group": (replace(DOUBLES, GROUPS=1, RASTER=8), "float64", "NN", (40, 66, 40)),
@@ -109,7 +109,7 @@ def test_a_device_without_clusters_joins() -> None:
 
 def test_it_is_offered_where_it_can_run() -> None:
     case = product("float64", "TN", (484, 868, 1012))
-    assert {config["FORM"] for config in contenders(case, GPU, 12)} == {"engine", "gpu"}
+    assert {config["FORM"] for config in contenders(case, GPU, 12)} == {"tma", "gpu"}
     for config in GEMM.contenders(case, GPU):
         GEMM.plan(case, config, GPU)
     for other, device in ((product("float64", "NN", (484, 868, 1011)), GPU), (case, on_paper("gpu", "sm_80")), (case, DEVICES["cpu"])):
@@ -121,7 +121,7 @@ def test_it_is_offered_where_it_can_run() -> None:
 def test_what_the_estimate_expects() -> None:
     known = costs.of("CUDA C++")
 
-    def took(one: Engine, *sizes: int) -> float:
+    def took(one: Tma, *sizes: int) -> float:
         case = product("float64", "TN", (sizes[0], sizes[1], sizes[2]))
         return float(estimate.microseconds(estimate.shape_of(case, GPU), estimate.columns_of([one]), known)[0])
 

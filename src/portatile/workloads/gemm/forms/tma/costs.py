@@ -1,4 +1,4 @@
-"""The constants of the engine form's estimate: what each step of its products costs on a GPU of compute capability 9.0."""
+"""The constants of the tma form's estimate: what each step of its products costs on a GPU of compute capability 9.0."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 FILE = Path(__file__).with_name("costs.json")
-"""The constants, and the command and the timings that they come from: written by ``bench/fit_engine.py``."""
+"""The constants, and the command and the timings that they come from: written by ``bench/fit_tma.py``."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The default of the engine form, and what is worth timing: by the estimate, where it is expected to be faster than the gpu form."""
+"""The default of the tma form, and what is worth timing: by the estimate, where it is expected to be faster than the gpu form."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import JOINED, clusters, local_limit, matrix_units
-from portatile.workloads.gemm.forms.engine import costs, estimate
-from portatile.workloads.gemm.forms.engine.point import Engine, rows_aligned
 from portatile.workloads.gemm.forms.gpu import default as gpu
+from portatile.workloads.gemm.forms.tma import costs, estimate
+from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 from portatile.workloads.gemm.reals import plain
 
 _SURE = 1.03  # times its estimate: what the gpu form's must be, for it to be the default
@@ -35,8 +35,8 @@ _SIDES = (
 """Warps down and across, and blocks of 16 rows and columns of a warp."""
 
 
-def point(problem: Problem, device: DeviceInfo, batch: int) -> Engine | None:
-    """The point for a device with a copy engine and matrix units of float64, where the estimate expects less time than the gpu form's;
+def point(problem: Problem, device: DeviceInfo, batch: int) -> Tma | None:
+    """The point for a device with a TMA and matrix units of float64, where the estimate expects less time than the gpu form's;
     None for a compiler without constants of its own, through which the form is only timed.
     """
     if batch > 1 or not _fits(problem, device) or device.can.language not in costs.known():
@@ -46,7 +46,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Engine | None:
     return found if other is None or _SURE * took < other < _TIMED else None
 
 
-def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Engine]:
+def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Tma]:
     """Points that the estimate ranks high, no two of one tile that share k alike."""
     if not _fits(problem, device):
         return
@@ -64,7 +64,7 @@ def _fits(problem: Problem, device: DeviceInfo) -> bool:
     return there and problem.dtype == "float64" and plain(problem) and min(problem.sizes.values()) > 0 and rows_aligned(problem)
 
 
-def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[float, Engine]]:
+def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[float, Tma]]:
     """The points of least estimates, with these."""
     kind = _Kind(local_limit(device), clusters(device), device.can.ordered_groups)
     table, shape = _table(kind), estimate.shape_of(problem, device)
@@ -100,14 +100,14 @@ class _Kind:
 class _Table:
     """Points of problems of one kind as columns: each is one of ``whole``, by its place in ``base``, with its column's sharing of k."""
 
-    whole: tuple[Engine, ...]
+    whole: tuple[Tma, ...]
     base: np.ndarray
     columns: estimate.Columns
 
-    def point(self, which: int) -> Engine:
+    def point(self, which: int) -> Tma:
         """One of them."""
         split, cluster = int(self.columns.split[which]), int(self.columns.cluster[which])
-        found: Engine = replace(self.whole[self.base[which]], SPLIT_K=split, JOIN=bool(self.columns.join[which]), CLUSTER=cluster)
+        found: Tma = replace(self.whole[self.base[which]], SPLIT_K=split, JOIN=bool(self.columns.join[which]), CLUSTER=cluster)
         return found
 
 
@@ -121,12 +121,12 @@ def _table(kind: _Kind) -> _Table:
     return _Table(whole, base, replace(columns, split=split, join=join, cluster=cluster))
 
 
-def _points(kind: _Kind) -> Iterator[Engine]:
+def _points(kind: _Kind) -> Iterator[Tma]:
     """Points with k undivided."""
     for (down, across, trr, tcr), parts, (steps, stages), copier in product(
         _SIDES, (1, 2), ((16, 3), (32, 3), (32, 4), (32, 6), (32, 8)), (True, False)
     ):
-        one = Engine(TBR=down, TBC=across, TRR=trr, TCR=tcr, KB=steps, STAGES=stages, COPIER=copier, KG=parts)
+        one = Tma(TBR=down, TBC=across, TRR=trr, TCR=tcr, KB=steps, STAGES=stages, COPIER=copier, KG=parts)
         one = replace(one, DOUBLE=2 if trr * tcr <= 4 else 1)
         if not copier and (parts > 1 or stages * steps > 96):
             continue  # its warps would ask for twice as many stages in the same time
@@ -138,7 +138,7 @@ def _points(kind: _Kind) -> Iterator[Engine]:
                 yield replace(one, GROUPS=estimate.resident(one, kind.limit))
 
 
-def _ways(one: Engine, kind: _Kind) -> Iterator[tuple[int, bool, int]]:
+def _ways(one: Tma, kind: _Kind) -> Iterator[tuple[int, bool, int]]:
     """The ways to share k, as SPLIT_K, JOIN and CLUSTER."""
     yield (1, False, 1)
     for split in _SPLITS if one.GROUPS == 0 else ():

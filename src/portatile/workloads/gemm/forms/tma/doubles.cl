@@ -1,4 +1,4 @@
-{# What the engine form does with tiles of float64: matrix instructions of 16 x 8 x 8. engine.cl has the drawing. #}
+{# What the tma form does with tiles of float64: matrix instructions of 16 x 8 x 8. tma.cl has the drawing. #}
 {% set steps = KB // 8 %}
 {% set xs, ys = (TCR, 2 * TRR) if FLIPPED else (TRR, 2 * TCR) %}
 {% set apart = 4 if along[x] else 1 %}

@@ -1,4 +1,4 @@
-"""An estimate of the time of the engine form's configurations, as ``forms.gpu.estimate`` is one of the gpu form's: a sum of what was seen
+"""An estimate of the time of the tma form's configurations, as ``forms.gpu.estimate`` is one of the gpu form's: a sum of what was seen
 to cost time. Its constants are fitted to timings (``costs.py``), in microseconds.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.forms.engine.costs import Costs
-from portatile.workloads.gemm.forms.engine.point import Engine
+from portatile.workloads.gemm.forms.tma.costs import Costs
+from portatile.workloads.gemm.forms.tma.point import Tma
 from portatile.workloads.gemm.storage import k_fast
 
 _PRODUCTS = 128 * 1980.0  # multiply-adds of a multiprocessor in a microsecond
@@ -69,7 +69,7 @@ def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
     return Shape(m, n, k, 0 if a != b else 2 if a else 1, max(device.compute_units, 1))
 
 
-def resident(point: Engine, limit: int) -> int:
+def resident(point: Tma, limit: int) -> int:
     """The groups of a point that find local memory and registers on a multiprocessor at the same time."""
     blocks = point.TRR * point.TCR
     registers = 16 * blocks + 32 * max(point.TRR, point.TCR) + (24 if blocks > 2 else 40)
@@ -77,7 +77,7 @@ def resident(point: Engine, limit: int) -> int:
     return max(1, min(limit // (point.local_bytes(8) + 1024), _REGISTERS // allocated))
 
 
-def columns_of(points: Sequence[Engine], limit: int = 227 << 10) -> Columns:
+def columns_of(points: Sequence[Tma], limit: int = 227 << 10) -> Columns:
     """Points as columns; ``limit``: bytes of a multiprocessor's local memory."""
     rows = [
         (

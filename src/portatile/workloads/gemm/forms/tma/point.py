@@ -1,4 +1,4 @@
-"""The parameters of the engine form: what each means, its values and its rules; and the geometry that follows from them."""
+"""The parameters of the tma form: what each means, its values and its rules; and the geometry that follows from them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, clusters
-from portatile.workloads.gemm.point import SHARES_K, Place, Point, parameter
+from portatile.workloads.gemm.point import SHARES_K, Place, StagedTile, parameter
 from portatile.workloads.gemm.storage import k_fast
 
-_LINE = 16  # elements of a line of 128 bytes that the copy engine exchanges chunks of
+_LINE = 16  # elements of a line of 128 bytes that the TMA exchanges chunks of
 _ALIGNMENT = 1024  # of the tiles, which local memory need not have
 _TILES = "((m + 16 * TBR * TRR - 1) // (16 * TBR * TRR) * ((n + 16 * TBC * TCR - 1) // (16 * TBC * TCR)))"
 _WORD = 4  # bytes of what tensor maps take for elements
 
 
 @dataclass(frozen=True)
-class Engine(Point):
-    """A warp has the copy engine bring tiles of float64, and KG parts of TBR x TBC warps multiply them by matrix instructions."""
+class Tma(StagedTile):
+    """A warp has the TMA bring tiles of float64, and KG parts of TBR x TBC warps multiply them by matrix instructions."""
 
-    FORM: ClassVar[str] = "engine"
+    FORM: ClassVar[str] = "tma"
     FILE: ClassVar[str] = __file__
     OPTIONS: ClassVar[tuple[str, ...]] = ("-arch=sm_90a", "-portatile-early-start")
     PERSISTENT: ClassVar[bool] = True
@@ -33,10 +33,10 @@ class Engine(Point):
         (1, 2, 3, 4),
         "Warps of a part along the rows of C.",
         must={
-            "the engine form multiplies float64": "plain and itemsize == 8",
-            "the engine form multiplies no batches": "not batched",
+            "the tma form multiplies float64": "plain and itemsize == 8",
+            "the tma form multiplies no batches": "not batched",
         },
-        tried=("engine",),
+        tried=("tma",),
     )
     TBC: int = parameter(1, (1, 2, 3, 4), "Warps of a part along the columns of C.", tried=("2 <= TBR * TBC * KG <= 8",))
     TRR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of 16 rows of a warp.")
@@ -58,7 +58,7 @@ class Engine(Point):
     STAGES: int = parameter(
         1,
         (3, 4, 5, 6, 8),
-        "Tiles in local memory, filled by the copy engine.",
+        "Tiles in local memory, filled by the TMA.",
         must={"two stages or more take turns, as many for each part": "STAGES >= 2 * KG and STAGES % KG == 0"},
         tried=(f"STAGES * (KB * 128 * (TBR * TRR + TBC * TCR) + 16) + {_ALIGNMENT} <= local_limit",),
     )
@@ -142,21 +142,6 @@ class Engine(Point):
         return 32 * (self.warps + self.COPIER)
 
     @property
-    def block(self) -> int:
-        """Steps of k that are never divided between groups."""
-        return self.KB
-
-    @property
-    def rounded(self) -> int:
-        """Steps of k to which the work is rounded up."""
-        return self.KB
-
-    @property
-    def joins(self) -> bool:
-        """Whether the last of the groups that share a tile's k adds up what all of them computed."""
-        return self.JOIN
-
-    @property
     def gathered(self) -> int:
         """The groups of a cluster that share a tile's k."""
         return self.CLUSTER
@@ -164,10 +149,6 @@ class Engine(Point):
     def resident(self, units: int) -> int:
         """GROUPS on each multiprocessor; else as many as there are tiles."""
         return self.GROUPS * units or 1 << 31
-
-    def group(self, along: bool) -> tuple[int, int, int]:
-        """Work-items in a row: the text places them."""
-        return (self.items, 1, 1)
 
     def roundings(self, k: int) -> int:
         """The roundings of a sum's parts: one for each group, and each part of a group."""
@@ -182,7 +163,7 @@ class Engine(Point):
         """The stages, and barriers."""
         return _ALIGNMENT + self.space(itemsize) + 16 * self.STAGES
 
-    def lowered(self, device: DeviceInfo) -> Engine:
+    def lowered(self, device: DeviceInfo) -> Tma:
         """The point without clusters where the device has none."""
         if self.CLUSTER == 1 or clusters(device):
             return self
@@ -204,11 +185,11 @@ class Engine(Point):
         return tuple(made)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """How the operands' tiles lie, and whether they divide C. Raises ArgumentError for a device without a copy engine."""
+        """How the operands' tiles lie, and whether they divide C. Raises ArgumentError for a device without a TMA."""
         if not device.can.tensor_maps:
-            raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}, which the engine form needs")
+            raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}, which the tma form needs")
         if not rows_aligned(problem):
-            raise ArgumentError("gemm: the engine form needs rows of A and B that are aligned to 16 bytes; copy them, or take another form")
+            raise ArgumentError("gemm: the tma form needs rows of A and B that are aligned to 16 bytes; copy them, or take another form")
         if self.CLUSTER > 1 and not device.can.clusters:
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
         m, n = problem.sizes["m"], problem.sizes["n"]
@@ -227,5 +208,5 @@ class Engine(Point):
 
 
 def rows_aligned(problem: Problem) -> bool:
-    """Whether the copy engine can bring A and B as they lie: rows, and where they begin, are aligned to 16 bytes."""
+    """Whether the TMA can bring A and B as they lie: rows, and where they begin, are aligned to 16 bytes."""
     return all(problem.layout[name].vector_width(problem.itemsize) * problem.itemsize >= 16 for name in "ab")

@@ -18,7 +18,7 @@ import numpy as np
 from portatile.records import Config
 
 
-class Alike:
+class Cooperation:
     """What such searches share. Safe to use from several threads."""
 
     def __init__(self, count: int) -> None:
@@ -51,9 +51,9 @@ class Alike:
 
 @dataclass
 class Member:
-    """One search's part in what searches alike share."""
+    """One search's part in what such searches share."""
 
-    whole: Alike
+    whole: Cooperation
     place: int
 
     @property
@@ -70,7 +70,7 @@ class Member:
         return dict(islice(configs.items(), self.place, None, self.count))
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """As of ``Alike``."""
+        """As of ``Cooperation``."""
         return self.whole.once(name, make)
 
     def tell(self, config: Config, score: float) -> None:
@@ -85,4 +85,4 @@ class Member:
 
 def alone() -> Member:
     """The part of a search that has no others."""
-    return Alike(1).member(0)
+    return Cooperation(1).member(0)
