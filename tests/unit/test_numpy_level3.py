@@ -177,7 +177,7 @@ def test_a_device_that_is_selected_computes(monkeypatch: pytest.MonkeyPatch) -> 
 def test_large_ones_are_left_to_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = np.eye(8, dtype=np.float16)
     assert not numpy_level3.small("trmm", (narrow, narrow), ("L", "L", "N", "N", ""))
-    monkeypatch.setattr(numpy_products, "at_once", lambda m, n, k, dtype: m * n * k <= 4000)
+    monkeypatch.setattr(numpy_products, "at_once", lambda multiply_adds, dtype: multiply_adds <= 4000)
     small, large = np.eye(8), np.eye(32)
     for routine in (portatile.trmm, portatile.symm, portatile.syr2k):
         routine(small, small)
