@@ -10,7 +10,7 @@ from portatile.tuning.search.cooperation import Cooperation, alone
 
 def test_what_is_tried_first_is_dealt_out() -> None:
     configs = {str(place): {"A": place} for place in range(5)}
-    first, second = (Cooperation(2).member(place) for place in range(2))
+    first, second = (Cooperation(2).participant(place) for place in range(2))
     assert list(first.share(configs)) == ["0", "2", "4"]
     assert list(second.share(configs)) == ["1", "3"]
     assert alone().share(configs) == configs
@@ -18,14 +18,14 @@ def test_what_is_tried_first_is_dealt_out() -> None:
 
 def test_the_first_draws_as_alone_and_others_otherwise() -> None:
     shared = Cooperation(3)
-    draws = [tuple(shared.member(place).rng(7).integers(1 << 30, size=4)) for place in range(3)]
+    draws = [tuple(shared.participant(place).rng(7).integers(1 << 30, size=4)) for place in range(3)]
     assert draws[0] == tuple(alone().rng(7).integers(1 << 30, size=4))
     assert len(set(draws)) == 3
 
 
 def test_each_hears_of_what_is_better_than_its_own() -> None:
     shared = Cooperation(2)
-    one, other = shared.member(0), shared.member(1)
+    one, other = shared.participant(0), shared.participant(1)
     assert one.news() == []
     one.tell({"A": 1}, 2.0)
     assert other.news() == [{"A": 1}], "nothing is known there yet"
@@ -48,7 +48,8 @@ def test_a_search_alone_hears_nothing() -> None:
 def test_what_all_need_is_made_by_one() -> None:
     shared, made, found = Cooperation(2), count(), list[int]()
     threads = [
-        threading.Thread(target=lambda place=place: found.append(shared.member(place).once("it", lambda: next(made)))) for place in range(2)
+        threading.Thread(target=lambda place=place: found.append(shared.participant(place).once("it", lambda: next(made))))
+        for place in range(2)
     ]
     for thread in threads:
         thread.start()

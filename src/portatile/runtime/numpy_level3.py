@@ -69,7 +69,7 @@ def compute(routine: str, arrays: Sequence[Any], factors: tuple[Any, ...], optio
     numpy_products.silently(_COMPUTING[routine], _Call(arrays, factors, options, result, fresh))
 
 
-class ByNumpy:
+class RoutineByNumpy:
     """A call of a ``routine`` that NumPy computes again on other arrays like those of a first one, which were checked."""
 
     def __init__(self, routine: str, options: tuple[Any, ...], factors: tuple[Any, ...], make: Maker) -> None:

@@ -163,7 +163,7 @@ class Recorder:
         if len(self._known) >= _MOST:
             self._known.clear()
         self._last = [], None
-        self._known[key] = numpy_level3.ByNumpy(self._level3, options, factors, library.maker(result, None))
+        self._known[key] = numpy_level3.RoutineByNumpy(self._level3, options, factors, library.maker(result, None))
         return True
 
 

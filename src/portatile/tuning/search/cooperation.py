@@ -27,9 +27,9 @@ class Cooperation:
         self._made: dict[str, Any] = {}
         self._best: list[tuple[float, Config | None]] = [(math.inf, None)] * count
 
-    def member(self, place: int) -> Member:
+    def participant(self, place: int) -> Participant:
         """The part of search ``place``."""
-        return Member(self, place)
+        return Participant(self, place)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What the first search made; the others wait for it."""
@@ -50,7 +50,7 @@ class Cooperation:
 
 
 @dataclass
-class Member:
+class Participant:
     """One search's part in what such searches share."""
 
     whole: Cooperation
@@ -83,6 +83,6 @@ class Member:
         return self.whole.better(self.place) if self.count > 1 else []
 
 
-def alone() -> Member:
+def alone() -> Participant:
     """The part of a search that has no others."""
-    return Cooperation(1).member(0)
+    return Cooperation(1).participant(0)

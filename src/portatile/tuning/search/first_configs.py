@@ -9,7 +9,7 @@ import numpy as np
 from portatile import select
 from portatile.records import Config, canonical
 from portatile.space import ParameterSpace
-from portatile.tuning.search.cooperation import Member
+from portatile.tuning.search.cooperation import Participant
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import TuningRequest
 
@@ -17,7 +17,7 @@ _DRAWN = 64  # random configurations that the model ranks
 
 
 def first(
-    request: TuningRequest, planner: Planner, space: ParameterSpace, default: Config, cooperation: Member
+    request: TuningRequest, planner: Planner, space: ParameterSpace, default: Config, cooperation: Participant
 ) -> tuple[list[Config], frozenset[str]]:
     """The legal ones, and of them the warm starts as canonical text. Searches that cooperate try the default and the request's own all."""
     own = {canonical(config): config for config in (default, *request.start)}

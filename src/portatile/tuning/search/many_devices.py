@@ -19,7 +19,7 @@ from portatile.formatting import duration
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
 from portatile.tuning.search import agreement, tuner
-from portatile.tuning.search.cooperation import Cooperation, Member, alone
+from portatile.tuning.search.cooperation import Cooperation, Participant, alone
 from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
@@ -34,7 +34,7 @@ class _Search:
     number: int
     request: TuningRequest
     info: DeviceInfo
-    cooperation: Member = field(default_factory=alone)
+    cooperation: Participant = field(default_factory=alone)
     result: TuningResult | None = None
     error: BaseException | None = None
 
@@ -118,7 +118,7 @@ def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore]
     for same in _of_one_kind(searches):
         shared = Cooperation(len(same))
         for place, search in enumerate(same):
-            search.cooperation = shared.member(place)
+            search.cooperation = shared.participant(place)
     workload = first.workload or workloads.get(first.problem.workload)
     with Prepared(workload, first.problem, first.seed) as prepared:
         _threads(searches, open_store, interrupt, listen, prepared)

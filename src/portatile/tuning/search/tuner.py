@@ -25,7 +25,7 @@ from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.search import deferred_checks, first_configs, objective, planner
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
-from portatile.tuning.search.cooperation import Member, alone
+from portatile.tuning.search.cooperation import Participant, alone
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outside import OUTSIDE
@@ -45,7 +45,7 @@ def tune(
     listen: Listener | None = None,
     prepared: Prepared | None = None,
     info: DeviceInfo | None = None,
-    cooperation: Member | None = None,
+    cooperation: Participant | None = None,
 ) -> TuningResult:
     """Search for the fastest configuration until the budget is spent or the space is exhausted.
 
@@ -102,7 +102,7 @@ class _Run:
     planner: Planner
     concurrent: ConcurrentSearches
     spending: Spending
-    cooperation: Member
+    cooperation: Participant
     trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order in which they finished
     known: int = 0  # trials that came from the store
     best: Trial | None = None
