@@ -233,7 +233,7 @@ def test_the_store_gives_leaders_their_crossings_and_the_first_trial() -> None:
         for case, order in ((one, (3, 0, 1, 2, 4, 5)), (two, (0, 1, 2, 3, 4, 5))):
             for place in order:  # configuration 0 leads on the first, 5 on the second
                 store.add(replace(trial(case, configs[place]), samples=(1.0 + place if case is one else 10.0 - place,)))
-        found = {(t.problem.sizes["m"], canonical(t.config)) for t in store.crossed("tiles", 1)}
+        found = {(t.problem.sizes["m"], canonical(t.config)) for t in store.for_prediction("tiles", 1)}
     at = [canonical(each) for each in configs]
     assert {(512, at[0]), (640, at[5])} <= found  # the leaders
     assert {(640, at[0]), (512, at[5])} <= found  # the fastest of the one on the other

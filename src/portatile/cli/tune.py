@@ -125,7 +125,7 @@ def _check_oclgrind(possible: bool) -> None:
     oclgrind.check_installed()
 
 
-def _without_races(result: races.Result, workload: Workload) -> races.Result:
+def _without_races(result: oclgrind.Result, workload: Workload) -> oclgrind.Result:
     """The result without configurations in which Oclgrind finds something."""
     _console.say("running the winner on Oclgrind's simulator")
     with ResultStore.default() as store:

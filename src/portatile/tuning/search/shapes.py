@@ -169,7 +169,7 @@ class _Run:
 
 def regrets(workload: Workload, store: ResultStore, device: DeviceInfo, problems: set[str] | None = None) -> dict[str, list[Regret]]:
     """The regrets of every rule on a store's measurements on a device, for ``problems`` (their keys) or for all."""
-    known = [*store.crossed(workload.name), *shipped(workload.name)]
+    known = [*store.for_prediction(workload.name), *shipped(workload.name)]
     measured = store.trials(Query(workload=workload.name, device=device, status="ok"))
     chosen = [trial for trial in measured if problems is None or trial.problem.key in problems]
     return {name: held_out.regrets(workload, device, known, chosen, rule) for name, rule in held_out.RULES.items()}
