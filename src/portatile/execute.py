@@ -63,9 +63,7 @@ class Executable:
         self._guards: WeakKeyDictionary[Queue, dict[str, GuardedMemory]] = WeakKeyDictionary()
         self._common = workspaces
         self._instead = instead
-        self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = (
-            WeakKeyDictionary()
-        )  # arguments of ``ready``, for ``instead``
+        self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = WeakKeyDictionary()  # what ``ready`` got, for ``instead``
         self._steps: list[_Step] = []
         self._runs = 0
         self._repeat: tuple[Repeat, tuple[str, ...]] | None = None  # with the names of the values that each run brings
@@ -218,19 +216,19 @@ class Executable:
         if self._repeat is None:
             self._runs += 1
             if self._runs == _REPEATED:
-                self._repeat = self._make_repeat()
+                self._repeat = self._repeated()
         if self._repeat is None:
             return False
         repeat, names = self._repeat
         return repeat.run(queue, [memories[name] if name in memories else scalars[name] for name in names])
 
-    def _make_repeat(self) -> tuple[Repeat, tuple[str, ...]] | None:
-        """The ``Repeat`` and the names of the values of each run; None where a launch takes more than memory and numbers."""
+    def _repeated(self) -> tuple[Repeat, tuple[str, ...]] | None:
+        """The launches for ``_again``, and the names of what they take in each run; None where that is more than memory and numbers."""
         names: dict[str, int] = {}
         launches = []
-        for kernel, global_size, local_size, constants, gaps in self._steps:
-            args = constants.copy()
-            for place, name, kind, _ in gaps:
+        for kernel, global_size, local_size, settled, unsettled in self._steps:
+            args = settled.copy()
+            for place, name, kind, _ in unsettled:
                 if kind is not Memory and not issubclass(kind, np.generic):
                     return None
                 args[place] = Slot(names.setdefault(name, len(names)), kind)

@@ -43,7 +43,7 @@ class CudaMemory(Memory):
 
     def release(self) -> None:
         if self.views is not None:
-            self.blind()
+            self.release_views()
         pointer, self.handle = self.handle, None
         if pointer is not None and self.owner is None:
             if type(self) is CudaMemory and self.generation == self.device.generation:

@@ -45,7 +45,7 @@ class ClMemory(Memory):
     def release(self) -> None:
         buffer, self.buffer = self.buffer, None
         if buffer is not None:
-            self.blind()
+            self.release_views()
             self.array = self.whole = None
             if self.pool is None:
                 buffer.release()
