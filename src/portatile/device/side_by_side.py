@@ -1,4 +1,4 @@
-"""Several threads for what one core does too slowly: copies between host arrays, and first touches of their pages."""
+"""Several threads for work on host arrays that one core does too slowly: copies, and first touches of their pages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 
-_COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
-_LINKS = 4  # such copies for whose threads there is room: of several devices, either way
+_COPIERS = 8  # the most threads for one copy: one thread copies 5 GB/s to new pages, a PCIe 5 link moves 55
+_LINKS = 4  # copies at once that the pool of threads has room for, to and from several devices
 
 
 def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:
-    """``run(low, high)`` for ``count`` even parts of a size, all but the last by other threads. Raises what one did, when all ended."""
+    """Call ``run(low, high)`` for ``count`` even parts of ``range(size)``, the last part in this thread, the others in a pool.
+
+    Returns when all have ended; raises the first exception.
+    """
     parts = list(pairwise(size * each // count for each in range(count + 1)))
     others = [_copiers().submit(run, low, high) for low, high in parts[:-1]]
     try:
@@ -25,7 +28,7 @@ def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None
 
 
 def threads(copies: int = 1) -> int:
-    """Threads at most for so many copies at once."""
+    """The most threads for ``copies`` copies at once."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(_COPIERS * copies, cores)
 
