@@ -55,7 +55,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sampler, which is part of the kernel's definition."""
+    """A sampler. It is part of the kernel's definition: calls do not pass it."""
 
     name: str
     sampler: Sampler
@@ -140,12 +140,13 @@ class Arguments:
 def match(
     head: Signature, of_user: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str], normalized: Sequence[str] = ()
 ) -> Arguments:
-    """The arguments of a kernel from what the user gives, in order or by name.
+    """The arguments of a kernel from the user's values, in order or by name.
 
-    A NumPy array for a ``__global`` or ``__constant`` pointer (a structured one for a pointer to const structures) and for an image, a
-    number for a scalar, a Sampler for a ``sampler_t``, a count of elements (an expression) for a ``__local`` pointer. ``roles`` says
-    ``in``, ``out`` or ``inout`` of arrays; else pointers to const and images that are read are ``in``, others ``inout``. ``normalized``
-    names the images whose integers are seen as fractions.
+    A ``__global`` or ``__constant`` pointer takes a NumPy array (a pointer to const structures a structured one), an image takes an array
+    of pixels, a scalar a number, a ``sampler_t`` a Sampler, a ``__local`` pointer an expression for its number of elements. ``roles`` gives
+    ``in``, ``out`` or ``inout`` for arrays by name; without it pointers to const and images that are read are ``in``, others ``inout``.
+    ``normalized`` names the images whose integers the kernel reads as fractions.
+
     Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]
@@ -178,32 +179,41 @@ def match(
 
 
 def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: Sequence[str]) -> Argument:
+    """The argument that a user's value gives for one parameter; raises ArgumentError."""
     name, declared = parameter.name, parameter.type.removesuffix("*")
-    known = ELEMENT.fullmatch(declared)
     if declared == "sampler_t":
         if not isinstance(value, Sampler):
             raise ArgumentError(f"argument {name} of {head.name} is a sampler: pass portatile.Sampler(...), not {value!r}")
         return Sampling(name, value)
     if parameter.kind == "local":
-        if known is None:
-            raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
-        if not isinstance(value, int | float | np.number | str) and not callable(value):
-            given = f"not a {type(value).__name__}"
-            raise ArgumentError(
-                f"argument {name} of {head.name} is local memory: pass its number of elements, such as 64 or 'block', {given}"
-            )
-        return Local(name, width(declared) * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
+        return _match_local(head, name, declared, value)
     if parameter.kind == "scalar":
         if declared not in SCALARS:
             remedy = f"declare it `constant {declared} *{name}` and pass a structured array of one element, or pass its members as numbers"
             raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value: {remedy}")
         return Scalar(name, SCALARS[declared], scalar(value, name, SCALARS[declared]))
+    return _match_array(head, parameter, value, roles, name in normalized)
+
+
+def _match_local(head: Signature, name: str, declared: str, elements: Any) -> Local:
+    known = ELEMENT.fullmatch(declared)
+    if known is None:
+        raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
+    if not isinstance(elements, int | float | np.number | str) and not callable(elements):
+        given = f"not a {type(elements).__name__}"
+        raise ArgumentError(f"argument {name} of {head.name} is local memory: pass its number of elements, such as 64 or 'block', {given}")
+    return Local(name, width(declared) * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(elements, f"elements of {name}"))
+
+
+def _match_array(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: bool) -> Array:
+    """A buffer or image, with the role that the user or else the declaration gives it."""
+    name, declared = parameter.name, parameter.type.removesuffix("*")
     role = roles.get(name, "in" if name in head.read_only else "inout")
     if role != "in" and name in head.read_only:
         how = "read_only" if parameter.kind == "image" else "const"
         raise ArgumentError(f"the role of {name} is {role!r}, but {head.name} declares it {how}")
     if parameter.kind == "image":
-        form = image(value, name, declared, name in normalized)
+        form = image(value, name, declared, normalized)
         return Array(name, declared, cast(ArrayRole, role), value, form)
     declared_array = Array(name, declared, cast(ArrayRole, role), array(value, name, declared))
     if declared_array.value.dtype.names is not None and role != "in":
@@ -267,14 +277,15 @@ def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
         if kind.names is None:
             check_elements(kind.base, f"{name}[{member!r}]", "")
     in_c = np.dtype({"names": list(members), "formats": list(members.values())}, align=True)
-    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):  # type: ignore[index]
+    assert in_c.fields is not None
+    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):
         raise ArgumentError(
             f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)"
         )
 
 
 def width(declared: str) -> int:
-    """How many numbers an element of a type takes in memory: 4 of ``float4`` and of ``float3``, 1 of a structure."""
+    """The numbers that an element of a type takes in memory: 4 for ``float4`` and for ``float3``, 1 for a structure."""
     known = ELEMENT.fullmatch(declared)
     count = known[2] if known else None
     return 4 if count == "3" else int(count or 1)

@@ -75,7 +75,7 @@ def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | Non
 def _item(kernel: Kernel | TunedKernel, device: str | None) -> Own:
     if isinstance(kernel, TunedKernel):
         opened, best = devices.get(kernel.device.id), kernel.best
-        own, problem, choice = kernel.kernel, best.problem, kernel.kernel.settled(best, opened)
+        own, problem, choice = kernel.kernel, best.problem, kernel.kernel.checked_choice(best, opened)
     elif not isinstance(kernel, Kernel):
         raise ArgumentError(f"a {type(kernel).__name__} cannot be exported; pass a portatile.Kernel, or what tuning it returned")
     else:
