@@ -1,4 +1,4 @@
-"""Child processes: the environment that each is started with, its end with its parent, and how one ended."""
+"""Processes: the cores for this one; of child processes the environment, their end with their parent, and how one ended."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ import sys
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+
+
+def cores() -> int:
+    """The number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> dict[str, str]:

@@ -99,7 +99,8 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
             yield Choice(trial.config, "tuned", f"tuned for this problem on {device.name}", trial), True
     for trial in sorted(known.other_layout, key=lambda trial: (trial.cold, trial.rank)):
         if trial.config in space:
-            yield Choice(trial.config, "near problem", f"tuned on this device for {_sizes(trial)} in another layout", trial), True
+            text = f"tuned on this device for {spelled(trial.problem.sizes)} in another layout"
+            yield Choice(trial.config, "near problem", text, trial), True
     default = math.inf  # the least predicted slowness of the default, over the devices so far
     for (dissimilar, *_), rows in sorted(known.near.items(), key=lambda item: item[0]):
         warm = [row for row in rows if not row[1].cold]
@@ -155,7 +156,7 @@ def _predicted(candidate: predict.Candidate, count: int, *, same_device: bool) -
     trial = candidate.trial
     where = "this device" if same_device else f"{trial.device.name} through {trial.device.backend}"
     best = "" if count == 1 else f", expected to be the fastest of {count} known"
-    text = f"tuned on {where} for {_sizes(trial)} (distance {candidate.distance:.2f}){best}"
+    text = f"tuned on {where} for {spelled(trial.problem.sizes)} (distance {candidate.distance:.2f}){best}"
     return Choice(candidate.config, "near problem" if same_device else "near device", text, trial)
 
 
@@ -175,10 +176,6 @@ def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> C
         return plan
 
     return resolve
-
-
-def _sizes(trial: Trial) -> str:
-    return " ".join(f"{name}={value}" for name, value in trial.problem.sizes.items())
 
 
 def _distance(workload: Workload, problem: Problem, other: Problem) -> float:

@@ -41,7 +41,7 @@ def test_sources_are_compiled_once_and_the_default_is_timed_first(device: Device
 
     monkeypatch.setattr(WorkerProcess, "give", spy)
     monkeypatch.setattr(Supervisor, "alternates", property(lambda self: False))
-    monkeypatch.setattr(compile_workers, "_cores", lambda: 4)
+    monkeypatch.setattr(compile_workers, "cores", lambda: 4)
     workload = workloads.get("stream")
     problem = workload.problem(dict.fromkeys(workload.sizes, 4096))
     with ResultStore(None) as store:

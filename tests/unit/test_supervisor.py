@@ -90,7 +90,7 @@ def test_few_contexts_on_a_gpu_with_little_memory(
     supervisor, started = Supervisor(Setup(None, tmp_path, 1 << 20, -1)), []
     monkeypatch.setattr(supervisor, "_info", replace(GPU, backend=backend, global_memory=gibibytes << 30))
     monkeypatch.setattr(supervisor, "_start", started.append)
-    monkeypatch.setattr(compile_workers, "_cores", lambda: 64)
+    monkeypatch.setattr(compile_workers, "cores", lambda: 64)
     supervisor.compile_ahead(Plan(()))
     assert len(started) == workers
 

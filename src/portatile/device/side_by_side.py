@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+
+from portatile.processes import cores
 
 _COPIERS = 8  # the most threads for one copy: one thread copies 5 GB/s to new pages, a PCIe 5 link moves 55
 _LINKS = 4  # copies at once that the pool of threads has room for, to and from several devices
@@ -29,8 +30,7 @@ def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None
 
 def threads(copies: int = 1) -> int:
     """The most threads for ``copies`` copies at once."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_COPIERS * copies, cores)
+    return min(_COPIERS * copies, cores())
 
 
 @cache

@@ -294,7 +294,7 @@ class TunedKernel(tuner.TuningResult):
         return f"TunedKernel({self.kernel.describe()}: {self._line(self.best)})"
 
     def _line(self, trial: Trial) -> str:
-        config = " ".join(f"{name}={value}" for name, value in trial.config.items())
+        config = spelled(trial.config)
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""

@@ -13,6 +13,7 @@ import numpy as np
 
 from portatile import cache, ceilings, flat_plans, model, select, template
 from portatile.errors import CompileError, LaunchError
+from portatile.formatting import spelled
 from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
@@ -47,8 +48,8 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
         sample = rng if problem is timed else None
         expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
-        label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-        listed.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, parted(inputs.scalars), expected, forms))
+        of_operands = {name: roles.get(name, "inout") for name in operands}
+        listed.append(Case(spelled(problem.sizes), operands, of_operands, parted(inputs.scalars), expected, forms))
     return problems, tuple(listed)
 
 
