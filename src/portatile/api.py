@@ -262,7 +262,7 @@ def _of_batch(
 
 
 def _note(engine: Engine, problem: Problem, choice: Choice) -> str:
-    """What users should know about a choice: the workload's own note, or the notes of the products in its plan, each with its count."""
+    """Remarks on a choice for users: the workload's own note, or the notes of the products in its plan, each with its count."""
     workload, info = workloads.get(problem.workload), engine.device.info
     own = workload.note(problem, choice.config, info)
     if own or problem.options.get("precision", precisions.NATIVE) == precisions.NATIVE:

@@ -1,4 +1,4 @@
-"""Device memory between two canaries, which tell of a kernel that writes before or behind its array."""
+"""Device memory between two canaries, which reveal a kernel that writes before or behind its array."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _MOST = 1.25  # a share of a ceiling beyond this is drawn at the edge
 
 @dataclass(frozen=True)
 class Dot:
-    """One result: its share, that of where it began if known, what it says, the place on the page that it leads to, and its series."""
+    """One result: its share, the share of its starting point if known, its label, the address that it links to, and its series."""
 
     share: float
     began: float | None

@@ -20,7 +20,7 @@ from portatile.records import DeviceInfo
 LOCAL = "local"
 """The address of a fleet that lives as long as the search: this machine's devices."""
 _AGAIN = 1.0  # seconds before a scheduler that is gone is looked for again
-_SILENT = 5.0  # seconds in which workers that begin say nothing of a scheduler that is not there: Dask waits much longer
+_SILENT = 5.0  # seconds after which workers report that no scheduler answers: Dask itself waits much longer
 
 
 def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, Any]]:

@@ -176,7 +176,7 @@ class _Chunk:
 
     @property
     def rows(self) -> int:
-        """Its rows."""
+        """The rows of the study."""
         return self.host[0].size // _LENGTH
 
 

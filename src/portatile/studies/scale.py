@@ -154,7 +154,7 @@ def _alone(device: Device, seconds: float, work: SharedProduct) -> Alone:
 
 
 class _Links:
-    """What is measured of all links of a set together, once for each set of devices that have one."""
+    """The measured speeds of the links of a set of devices together, once for each set."""
 
     def __init__(self, devices: Sequence[Device], nbytes: int, host: float) -> None:
         self._devices, self._nbytes, self._host = {device.info.id: device for device in devices}, nbytes, host

@@ -130,7 +130,7 @@ def _one_by_one(psi: Buffer, apply: Callable[[Any, Any], Any]) -> Buffer:
 
 
 class _OnDevice(NamedTuple):
-    """What is computed of orbitals in a device's memory: of one by ``apply``, of a batch by ``batched`` if that takes it."""
+    """An operation on orbitals in a device's memory: ``apply`` computes one, ``batched`` a batch if it accepts it."""
 
     device: Device
     apply: Callable[[Any, Any], Any]

@@ -226,7 +226,7 @@ def kinetic(
 
 
 def _kinetic_boundaries(psi: Any, others: bool, boundary: Boundary | Sequence[Boundary]) -> tuple[str, ...]:
-    """That of each axis; raises ArgumentError for a ``psi`` that has none, and for one with which the size would change."""
+    """The boundary of each axis. Raises ArgumentError for a boundary that would change the size of ``psi``, and for a wrong ``psi``."""
     if not (others or isinstance(psi, (np.ndarray, Buffer))) or not 0 < len(psi.shape) <= AXES + 1:
         have = described(psi)
         raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")

@@ -66,7 +66,7 @@ def _function(part: str) -> str:
 
 @cache
 def _always() -> frozenset[str]:
-    """What the headers' own macros may stand for."""
+    """The names of built-in functions that the headers' own macros may expand to."""
     folder = _folder()
     assert folder is not None
     parts = [part for part, name in _header() if not name] + (folder / "opencl-c-base.h").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What PoCL must not do at once: the first launch of its sizes runs alone, and binaries are made while nothing runs.
+"""An order for PoCL: the first launch in new sizes runs alone, and binaries are made while nothing runs.
 
 Before version 6 PoCL has a kernel loaded several times, for wider and wider launches and for the program's binary, and counts who runs it;
 but it gives back, by kernel and work-group size alone, whichever was loaded or looked for last. Where that happens while a queue runs the
@@ -37,7 +37,7 @@ class Turns:
         self._several = False
 
     def enter(self, queue: Finishing) -> None:
-        """One more queue: what others run has been loaded before it launches."""
+        """Add a queue. Kernels that other queues run have been loaded before it launches."""
         with self._lock:
             self._finish_others(queue)
             self._queues.add(queue)
@@ -50,7 +50,10 @@ class Turns:
             self._several = len(self._queues) > 1
 
     def launch(self, queue: Finishing, enqueue: Callable[[], Any], first: bool) -> Any:
-        """What ``enqueue`` gives, an event; ``first``: the kernel has not run in these sizes, and no other queue launches until it has."""
+        """Launch by ``enqueue``; returns its event.
+
+        ``first``: the kernel has not run in these sizes, so no other queue launches until it has.
+        """
         with self._lock:
             if not (first and self._several):
                 return enqueue()
@@ -75,7 +78,7 @@ class Turns:
 
 
 def turns(compiler: str) -> Turns | None:
-    """Those of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
+    """The turns of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
     version = re.search(r"\bPoCL (\d+)", compiler)
     return _of(compiler) if version is not None and int(version[1]) < _RIGHT_SINCE else None
 

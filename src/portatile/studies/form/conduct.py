@@ -67,7 +67,7 @@ def conduct(study: Study, request: StudyRequest, conditions: Conditions | None =
 
 
 def _run(study: Study, request: StudyRequest, journal: Journal, until: float | None, listener: Listener) -> Run:
-    """What the study's ``measure`` is given: the rows that are known already count as progress."""
+    """The argument of the study's ``measure``. Rows that are known already count as progress."""
     before, known = len(journal.rows), {study.known_by(row) for row in journal.rows}
 
     def expect(count: int) -> None:

@@ -182,7 +182,7 @@ class TuningResult:
 
     @property
     def failure_lines(self) -> list[str]:
-        """Of each kind of failure, in a line, the most frequent message: its first line, and the first line that speaks of an error."""
+        """A line for each kind of failure with its most frequent message: the first line, and the first line that has the word error."""
         messages: dict[str, Counter[str]] = {}
         for trial in self.trials:
             if trial.status != "ok" and trial.message:

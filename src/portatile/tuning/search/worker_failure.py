@@ -1,4 +1,4 @@
-"""How a worker failed: ended by itself, ended after its deadline, or ended from outside; and what is said of it."""
+"""The failure of a worker: it ended by itself, its deadline passed, or it was ended from outside; and the message about it."""
 
 from __future__ import annotations
 

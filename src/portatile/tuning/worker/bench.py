@@ -24,9 +24,9 @@ from portatile.tuning.worker.operands import CaseOperands
 from portatile.verify import Verdict, worst
 
 _PROFILES = 3  # runs of a variant that are timed by their events
-_LONG = 0.05  # seconds of a run from which no disturbance makes it several times as long
+_LONG = 0.05  # seconds; a run of this length does not become several times as long by a disturbance
 _HOPELESS = 10.0  # a variant this many times as slow as the best when checked is not run again
-_BEHIND, _FEW = 1.25, 3  # a variant this many times as slow as the best in this many samples is not sampled further
+_BEHIND, _FEW = 1.25, 3  # a variant that is 1.25 times as slow as the best in 3 samples is not sampled further
 _LONGEST_BURST = 1000  # runs; with more the launches would be timed, not the kernel
 
 Announce = Callable[[Phase, float], None]
@@ -186,7 +186,7 @@ class Bench:
         return worst(verdicts)
 
     def surroundings(self, loaded: LoadedVariant) -> Verdict:
-        """Whether nothing was written in wide margins around the operands, those of the timed case included."""
+        """Whether all canaries around the operands are unchanged, to their full width, also those of the timed case."""
         verdict = worst([self.case_operands[part.case].surroundings(far=True) for part in loaded.job.parts])
         if not verdict.ok:
             for operands in self.case_operands:
@@ -194,10 +194,10 @@ class Bench:
         return verdict
 
     def elsewhere(self, loaded: LoadedVariant) -> Verdict:
-        """Whether the timed part is right too with its operands in other memory, between other and wider canaries.
+        """Whether the timed part is also right with its operands in other memory, between other and wider canaries.
 
-        A write far away may meet nothing that is looked at here, and something there; what a kernel reads from there is another.
-        Where there is no memory for all operands twice, nothing is known against it.
+        A write far outside of an array may hit unchecked memory in one place and a canary in the other; a read from there returns
+        another value. The answer is yes where there is no memory for a second set of operands.
         """
         part = loaded.job.parts[-1]
         try:
