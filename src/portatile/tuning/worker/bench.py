@@ -275,31 +275,45 @@ class Bench:
 
     def _time(self, loaded: LoadedVariant) -> Verdict:
         """Take the samples, then check the output once more."""
-        job, record = loaded.job, loaded.record
-        timing, operands, executable = job.timing, self.timed(loaded), loaded.executables[-1]
+        record, timing = loaded.record, loaded.job.timing
+        operands, executable = self.timed(loaded), loaded.executables[-1]
         started = time.perf_counter()
         if not operands.repeats_known:
             executable.run(self.queue, operands.bindings, operands.case.scalars)
             operands.repeats = self.outputs(loaded).ok
             operands.repeats_known = True
+        first = self._first_timing(loaded)
+        if first is None:
+            record.conditions = self.sensors.read() if self.sensors is not None else {}
+        else:
+            self.announce("run", timing.samples * max(first, timing.burst) + timing.most + timing.power)
+            runs = runs_within(timing, timing.burst, first)
+            self._sample(loaded, runs)
+            if self.sensors is not None:
+                record.conditions = self.sensors.under_load(lambda: self.burst(loaded, runs), timing.power)
+        record.took("run", started)
+        return self.outputs(loaded)
+
+    def _first_timing(self, loaded: LoadedVariant) -> float | None:
+        """Seconds of a run, from a first short burst; None for a variant that is too slow to be sampled further."""
+        job, record, timing = loaded.job, loaded.record, loaded.job.timing
         first = self.burst(loaded, 1)
         record.charge_compiler(first)
         if first < timing.burst / 5:  # a single short run times the launch rather than the kernel
             first = self.burst(loaded, runs_within(timing, timing.burst / 5, first))
-        if job.best is not None and first > timing.give_up * job.best:
-            certain = first > max(_LONG, 2 * timing.give_up * job.best)
-            again = (
-                first if certain else self.burst(loaded, runs_within(timing, timing.burst / 5, first))
-            )  # the first may have been disturbed
-            if again > timing.give_up * job.best:
-                record.samples += [again] if certain else [first, again]
-                record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
-                record.conditions = self.sensors.read() if self.sensors is not None else {}
-                record.took("run", started)
-                return self.outputs(loaded)
-            first = again
-        self.announce("run", timing.samples * max(first, timing.burst) + timing.most + timing.power)
-        runs = runs_within(timing, timing.burst, first)
+        if job.best is None or first <= timing.give_up * job.best:
+            return first
+        certain = first > max(_LONG, 2 * timing.give_up * job.best)
+        again = first if certain else self.burst(loaded, runs_within(timing, timing.burst / 5, first))  # the first may have been disturbed
+        if again <= timing.give_up * job.best:
+            return again
+        record.samples += [again] if certain else [first, again]
+        record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
+        return None
+
+    def _sample(self, loaded: LoadedVariant, runs: int) -> None:
+        """Take the samples, bursts of so many runs, until there are enough or the variant is clearly behind."""
+        job, record, timing = loaded.job, loaded.record, loaded.job.timing
         enough = time.perf_counter() + timing.most
         behind = math.inf if job.best is None else _BEHIND * job.best
         while len(record.samples) < timing.samples and (len(record.samples) < 2 or time.perf_counter() < enough):
@@ -308,10 +322,6 @@ class Bench:
             record.samples.append(self.burst(loaded, runs))
             if len(record.event_samples) < _PROFILES:
                 record.event_samples.append(self._profile(loaded))
-        if self.sensors is not None:
-            record.conditions = self.sensors.under_load(lambda: self.burst(loaded, runs), timing.power)
-        record.took("run", started)
-        return self.outputs(loaded)
 
     def _profile(self, loaded: LoadedVariant) -> float:
         """Device seconds of one run: by the events of its launches where the back end profiles them, else between two markers."""
