@@ -16,7 +16,7 @@ from portatile.space.residue import Reader, parts, reader
 from portatile.space.settling import BUILTINS, OPEN, Settler
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
-_ASKED, _WORTH = 60, 0.2  # questions whether a partial configuration is infeasible, and the share of them that must be answered
+_ASKED, _WORTH = 60, 0.2  # tests for infeasible partial configurations, after which the share of successful ones must be so high
 _WORTH_COMPILING = 50  # uses of a place after which its constraints are compiled for the names that are bound there
 
 
@@ -47,7 +47,7 @@ class Place:
     def settle(self, values: dict[str, Value]) -> Place | None:
         """The place after this one, now that ``name`` is bound; None where a constraint is violated.
 
-        What the first parameter settles, which is much in a space of several forms, is remembered.
+        The results for the first parameter are remembered: it settles much in a space of several forms.
         """
         if self.depth:
             return self._settle(values)
@@ -132,7 +132,7 @@ class Rules:
     def infeasible(self, values: Mapping[str, Value], place: Place) -> bool:
         """Whether a constraint that is open there fails whatever numbers the parameters that follow take between their extremes.
 
-        This costs more than settling constraints does. In a space where it seldom tells anything it is given up.
+        This costs more than settling constraints does, so it is given up in a space where it seldom finds anything.
         """
         if self._asked >= _ASKED and self._told < _WORTH * self._asked:
             return False
@@ -160,7 +160,7 @@ class Rules:
         return {place: rule.tree if self._agrees(rule) else None for place, rule in enumerate(self.constraints)}
 
     def _agrees(self, rule: Constraint) -> bool:
-        """Whether the expression made of a callable gives what it gives: one that asks for types may branch otherwise."""
+        """Whether the expression made from a callable agrees with it on random combinations: one that tests types may branch otherwise."""
         if rule.code is not None or rule.tree is None:
             return True
         rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from pathlib import Path
 _DRIVER = re.compile(r"\bPoCL 3\.0-rc2\b")
 _GUARD = "_OPENCL_H_"
 OPTION = f"-D{_GUARD}"
-"""What keeps the driver from reading its header."""
+"""The option with which the driver does not read its header."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OTHERWISE = re.compile(r"##|%:|\?\?|^[ \t]*#[ \t]*include", re.MULTILINE)
 _CONTINUED = re.compile(r"\\\r?\n")

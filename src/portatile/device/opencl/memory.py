@@ -20,7 +20,7 @@ _serials = count(1)
 
 class ClMemory(Memory):
     """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end. ``maps``:
-    tensor maps of a buffer that keeps none itself.
+    the tensor maps of a buffer that cannot keep them itself.
     """
 
     pool: Pool | None = None

@@ -38,7 +38,7 @@ class ClRepeat(Repeat):
             own = launch.kernel.copy()
             own.check(launch.global_size, launch.local_size)
             self._steps.append(_Step(own, launch, own.handle.int_ptr, sizes(launch.global_size), sizes(launch.local_size)))
-        self._last: list[object] = []  # what the arguments are set to: serial numbers of memory, and numbers
+        self._last: list[object] = []  # the present arguments: serial numbers of memory, and numbers
         self._lock = Lock()
 
     def run(self, queue: Any, values: Sequence[Any]) -> bool:  # a ClQueue; to assert that would cost every launch
@@ -63,7 +63,7 @@ class ClRepeat(Repeat):
             step.kernel.set_args(_filled(step.launch, values))
 
     def _complain(self, queue: ClQueue, step: _Step, values: Sequence[Any]) -> None:
-        """Launch what the driver refused once more, in a way that tells why."""
+        """Launch again what the driver refused, through pyopencl, which raises the reason."""
         self._last = []
         queue.launch(step.kernel, step.launch.global_size, step.launch.local_size, _filled(step.launch, values))
 

@@ -19,7 +19,7 @@ from weakref import WeakSet
 from portatile.device.exit_gate import inside
 from portatile.errors import PortatileError
 
-_RIGHT_SINCE = 6  # the version of PoCL that gives back what it took
+_RIGHT_SINCE = 6  # the first version of PoCL without this fault
 
 
 class Finishing(Protocol):
@@ -44,7 +44,7 @@ class Turns:
             self._several = len(self._queues) > 1
 
     def leave(self, queue: Finishing) -> None:
-        """A queue that is finished and launches no more."""
+        """Remove a queue that is finished and launches no more."""
         with self._lock:
             self._queues.discard(queue)
             self._several = len(self._queues) > 1
@@ -65,7 +65,7 @@ class Turns:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Nothing runs, and nothing is launched, until this ends."""
+        """A context manager in which nothing runs and nothing is launched."""
         with self._lock:
             self._finish_others(None)
             yield
@@ -84,7 +84,7 @@ def turns(compiler: str) -> Turns | None:
 
 
 def quiet(compiler: str) -> AbstractContextManager[None]:
-    """Around what has a driver compile for a program's binary."""
+    """A context manager around calls in which the driver compiles for a program's binary."""
     order = turns(compiler)
     return nullcontext() if order is None else order.quiet()
 
