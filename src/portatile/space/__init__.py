@@ -331,7 +331,7 @@ class ParameterSpace:
 
 
 class _Walk:
-    """A walk through partial configurations, in the order of the values or at random; ``fruitless`` counts those since the last legal one."""
+    """A walk through partial configurations, in the order of the values or at random; ``fruitless``: how many since the last legal one."""
 
     def __init__(self, rng: np.random.Generator | None = None) -> None:
         self.rng, self.steps, self.fruitless = rng, Steps(), 0

@@ -80,7 +80,7 @@ _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> frozenset[str]:
     """The features of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
 
-    Answers are kept in the user's cache folder for each driver and processor. Where no child can be started, they are those of most drivers.
+    Answers are kept in the user's cache folder for each driver and processor. Without child processes, most drivers' answers are used.
     """
     outcomes, key = Cache(settings.drivers_folder(), _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
     raw = outcomes.get(key)
