@@ -10,7 +10,7 @@ from pathlib import Path
 from portatile import workloads
 from portatile.device import backends
 from portatile.errors import ArgumentError, UsageError
-from portatile.formats import kernel_tuner, limits, portatile_json, t4
+from portatile.formats import bounded_reading, kernel_tuner, portatile_json, t4
 from portatile.records import DeviceInfo, Problem, canonical
 from portatile.shipping.folder import TABLE, TRIALS
 from portatile.store import Query, ResultStore, device_key, sqlite
@@ -38,10 +38,10 @@ def read(path: Path) -> list[Trial]:
             raise UsageError(f"{path} is no folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
         path = path / TRIALS
     try:
-        data = limits.raw(path)
+        data = bounded_reading.content(path)
         if data.startswith(sqlite.MAGIC):
             raise UsageError(f"{path} is a result store: list its trials with `portatile results --store {path} --json` first")
-        document = limits.decoded(data)
+        document = bounded_reading.json_document(data)
     except ValueError as error:
         raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is no JSON: {error}") from None
     try:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from portatile.errors import ArgumentError, reason
-from portatile.formats import limits
+from portatile.formats import bounded_reading
 from portatile.records import Problem, Value
 from portatile.workload import Workload
 from portatile.workloads import precisions
@@ -57,7 +57,7 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
 def _lines(path: Path) -> list[tuple[int, str]]:
     """The lines with content, each with its number in the file."""
     try:
-        lines = [(number, line.strip()) for number, line in enumerate(limits.raw(path).decode("utf-8").splitlines(), 1)]
+        lines = [(number, line.strip()) for number, line in enumerate(bounded_reading.content(path).decode("utf-8").splitlines(), 1)]
     except UnicodeDecodeError as error:
         raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
     return [(number, line) for number, line in lines if line and not line.startswith("#")]
