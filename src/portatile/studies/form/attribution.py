@@ -1,4 +1,4 @@
-"""Shares of a ratio of times among switches that act on one another: along an order, greedily, and averaged over all orders.
+"""How much each of several switches contributes to a ratio of times: in a given order, greedily, and averaged over all orders.
 
 ``times`` are seconds by the set of switches that are on. Shares are of the logarithm of a ratio, since what switches save multiplies: a
 switch that halves the time gives ``log(2)`` wherever it comes. The average over all orders is Shapley's value; the shares add up exactly.
@@ -16,7 +16,7 @@ Times = Mapping[frozenset[str], float]
 
 @dataclass(frozen=True)
 class Step:
-    """``added`` to what was on before, nothing at first; ``on``: what is on then."""
+    """A switch that was ``added`` ("" in the first step), and the set of switches that are ``on`` then."""
 
     added: str
     on: frozenset[str]
