@@ -173,7 +173,7 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
 def _tune_on_each(request: tuner.TuningRequest, selector: Selector, listen: Callable[[Progress], None] | None) -> list[TuningResult]:
     """Search on each of several devices; see ``many_devices.tune``."""
     infos = [opened.info for opened in device_module.several(selector)]
-    ResultStore.default().close()  # one that cannot be used is told of first
+    ResultStore.default().close()  # opened once, so that a store that cannot be used is reported before anything is measured
     with watching.shown(listen, several=True) as listener:
         for info in infos:
             first_ceilings.ensure(info)

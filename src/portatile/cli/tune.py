@@ -106,7 +106,7 @@ def command(
 def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
     """Search on the request's device, beginning with what other tuners found for the problem."""
     info = devices.get(request.device).info
-    with ResultStore.default() as store:  # one that cannot be used is told of first
+    with ResultStore.default() as store:  # first, so that a store that cannot be used is reported before anything is measured
         first_ceilings.ensure(info, _console.note)
         request = replace(request, suggested=_tune_output.others(request.problem, info))
         with _Watch() as watch:
@@ -159,7 +159,7 @@ def _on_fleet(request: tuner.TuningRequest, scheduler: str, device: str | tuple[
 
 def _tuned_on_several(request: tuner.TuningRequest, infos: Sequence[DeviceInfo], as_json: bool) -> None:
     """Search on several devices, and print the table of each, or one JSON list."""
-    ResultStore.default().close()  # one that cannot be used is told of first
+    ResultStore.default().close()  # opened once, so that a store that cannot be used is reported before anything is measured
     for info in infos:
         first_ceilings.ensure(info, _console.note)
     with _Watch(several=True) as watch:

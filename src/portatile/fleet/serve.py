@@ -101,7 +101,7 @@ def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: 
 
 
 async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: Callable[[str], None]) -> None:
-    """As ``run_workers``, until it is cancelled."""
+    """``run_workers`` as a coroutine that runs until it is cancelled."""
     distributed = require()
     waiting = f"waiting for a scheduler at {address}; `portatile fleet scheduler` starts one"
     hint = asyncio.get_running_loop().call_later(_SILENT, say, waiting)

@@ -146,11 +146,11 @@ class _Replays:
 
 
 _Step = tuple[Callable[..., None], Callable[[Sequence[float]], Sequence[Any]], Callable[..., Any], int]
-"""What writes the gaps, what picks their values, what launches on a stream with parameters, and the address of those."""
+"""Functions that write the gaps, that pick the gaps' values, and that launch on a stream; and the address of the parameters."""
 
 
 class _Packed(NamedTuple):
-    """A launch as a run needs it, the memory that holds where its parameters are, and what a graph is told of it."""
+    """A launch as a run needs it; ``pointers`` keeps the addresses of its parameters alive; ``node`` is its description for graphs."""
 
     step: _Step
     pointers: Any

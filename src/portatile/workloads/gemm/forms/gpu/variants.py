@@ -1,7 +1,7 @@
-"""What the estimate compares: each tile with every sensible staging and sharing of k, as columns of numbers.
+"""The variants that the estimate compares: each tile with every sensible staging and sharing of k, as columns of numbers.
 
-A problem has thousands of variants. So they are numbers in arrays, made once for all problems whose operands lie alike, and a point of
-the form is made of those alone that are chosen.
+A problem has thousands of variants. So they are arrays of numbers, made once for all problems of the same ``Kind``, and only the chosen
+ones become points of the form.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 
 @dataclass(frozen=True)
 class Kind:
-    """What problems have in common whose variants are the same: how the operands lie, and what the device can do.
+    """The properties on which a problem's variants depend: how the operands are stored, and what the device can do.
 
-    ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
-    large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most.
+    For A and B, ``fast``: k is contiguous; ``whole``: whole vectors can be copied; ``paired``: pairs of float32 can be copied, but no
+    vectors. ``packing``: the problem is large enough for packing; ``joined``, ``clustered``: ``JOIN``, ``CLUSTER`` are possible; ``limit``:
+    most bytes of local memory in a group; ``items``: most work-items in a group.
     """
 
     dtype: str
@@ -225,7 +226,7 @@ def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, 
 
 
 def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
-    """By PAD the ways to share k, as SPLIT_K, JOIN and CLUSTER, that fit the local memory; with a tail only not to."""
+    """For each PAD the ways to share k (SPLIT_K, JOIN, CLUSTER) that fit the local memory; only (1, False, 1) for a tile with a tail."""
     ways: list[tuple[int, bool, int]] = [(1, False, 1)]
     for split in SPLITS if not tile.TAIL else ():
         ways.append((split, False, 1))
