@@ -1,4 +1,4 @@
-"""Processes: the cores for this one; of child processes the environment, their end with their parent, and how one ended."""
+"""This process's cores, and child processes: the environment that each is started with, its end with its parent, and how one ended."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 
 
-def cores() -> int:
-    """The number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def environment() -> dict[str, str]:
     """The parent's environment, in which a portatile that is not installed is found too."""
     root = str(Path(__file__).parent.parent)
@@ -24,6 +19,11 @@ def environment() -> dict[str, str]:
     if root not in (*site.getsitepackages(), site.getusersitepackages()):
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
     return variables
+
+
+def cores() -> int:
+    """The processor's cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def end_with_parent() -> None:

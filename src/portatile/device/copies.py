@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Image, Memory
 from portatile.errors import ArgumentError
 
-_BY_ROWS, _BY_COLUMNS, _WRITEABLE = 0x1, 0x2, 0x400  # NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE
+_BY_ROWS, _BY_COLUMNS, _WRITEABLE = 0x1, 0x2, 0x400  # NumPy's flags, by number
 
 
 def address(array: NDArray[Any]) -> int:

@@ -30,7 +30,7 @@ class PageLock(Releasable):
 
     @abstractmethod
     def wait(self) -> None:
-        """Block until the device has finished all commands that were queued so far."""
+        """Block until the device has done what it was given so far."""
 
 
 class Kernel(ABC):

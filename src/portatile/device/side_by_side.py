@@ -1,4 +1,4 @@
-"""Several threads for work on host arrays that one core does too slowly: copies, and first touches of their pages."""
+"""Several threads for what one core does too slowly: copies between host arrays, and first touches of their pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 
-from portatile.processes import cores
+from portatile import processes
 
-_COPIERS = 8  # the most threads for one copy: one thread copies 5 GB/s to new pages, a PCIe 5 link moves 55
-_LINKS = 4  # copies at once that the pool of threads has room for, to and from several devices
+_COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
+_LINKS = 4  # such copies for whose threads there is room: of several devices, either way
 
 
 def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:
@@ -29,8 +29,8 @@ def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None
 
 
 def threads(copies: int = 1) -> int:
-    """The most threads for ``copies`` copies at once."""
-    return min(_COPIERS * copies, cores())
+    """Threads at most for so many copies at once."""
+    return min(_COPIERS * copies, processes.cores())
 
 
 @cache

@@ -140,13 +140,12 @@ class Arguments:
 def match(
     head: Signature, of_user: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str], normalized: Sequence[str] = ()
 ) -> Arguments:
-    """The arguments of a kernel from the user's values, in order or by name.
+    """The arguments of a kernel from what the user gives, in order or by name.
 
-    A ``__global`` or ``__constant`` pointer takes a NumPy array (a pointer to const structures a structured one), an image takes an array
-    of pixels, a scalar a number, a ``sampler_t`` a Sampler, a ``__local`` pointer an expression for its number of elements. ``roles`` gives
-    ``in``, ``out`` or ``inout`` for arrays by name; without it pointers to const and images that are read are ``in``, others ``inout``.
-    ``normalized`` names the images whose integers the kernel reads as fractions.
-
+    A NumPy array for a ``__global`` or ``__constant`` pointer (a structured one for a pointer to const structures) and for an image, a
+    number for a scalar, a Sampler for a ``sampler_t``, a count of elements (an expression) for a ``__local`` pointer. ``roles`` says
+    ``in``, ``out`` or ``inout`` of arrays; else pointers to const and images that are read are ``in``, others ``inout``. ``normalized``
+    names the images whose integers are seen as fractions.
     Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]
@@ -277,15 +276,14 @@ def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
         if kind.names is None:
             check_elements(kind.base, f"{name}[{member!r}]", "")
     in_c = np.dtype({"names": list(members), "formats": list(members.values())}, align=True)
-    assert in_c.fields is not None
-    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):
+    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):  # type: ignore[index]
         raise ArgumentError(
             f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)"
         )
 
 
 def width(declared: str) -> int:
-    """The numbers that an element of a type takes in memory: 4 for ``float4`` and for ``float3``, 1 for a structure."""
+    """How many numbers an element of a type takes in memory: 4 of ``float4`` and of ``float3``, 1 of a structure."""
     known = ELEMENT.fullmatch(declared)
     count = known[2] if known else None
     return 4 if count == "3" else int(count or 1)

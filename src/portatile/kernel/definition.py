@@ -204,7 +204,7 @@ class Definition(Workload):
         return distance + (not same_text) + 0.25 * (not same_arrays)
 
     def planned(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], runtime: bool = False) -> Plan:
-        """The plan with its one launch. With ``runtime`` scalar arguments are passed at each launch instead of being part of the plan."""
+        """The launch. With ``runtime`` the numbers are passed at the launch, and only those matter here that the sizes read."""
         values = {**info.facts(), **texts.limits(info), **self._constants, **scalars, **config}
         source = self.source(config)
         global_size, local_size = self._geometry.sizes(values, self._text.work_group(source))

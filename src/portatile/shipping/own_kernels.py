@@ -24,7 +24,7 @@ class OwnKernelItem(ShippedItem):
     kernel: Kernel = field(kw_only=True)
 
     def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
-        """The entry in the table. Integer arguments stay as the kernel was defined, because sizes follow from them; others may be passed.
+        """Its entry in the table: whole numbers are as the kernel was defined, for sizes follow them; others may be passed.
 
         Raises UsageError for a kernel with images.
         """

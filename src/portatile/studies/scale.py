@@ -6,6 +6,7 @@ here, which is predicted from what each of them takes alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from portatile import processes, workloads
+from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
@@ -122,7 +123,7 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
         run.say(f"{' + '.join(chosen)}: {n} x {n} {options.dtype}")
         row = replace(blank, count=len(chosen), devices=" + ".join(chosen))
         if len(chosen) > 1 and all(name in alone for name in chosen):
-            predicted = prediction.together(work, [alone[name] for name in chosen], processes.cores(), *together.of(chosen))
+            predicted = prediction.together(work, [alone[name] for name in chosen], _cores(), *together.of(chosen))
             row = replace(row, seconds=predicted.seconds, binds=predicted.binds, busy=predicted.busy[predicted.binds])
         if len(chosen) > 1 and run.known(row):
             continue
@@ -154,7 +155,7 @@ def _alone(device: Device, seconds: float, work: SharedProduct) -> Alone:
 
 
 class _Links:
-    """The measured speeds of the links of a set of devices together, once for each set."""
+    """What is measured of all links of a set together, once for each set of devices that have one."""
 
     def __init__(self, devices: Sequence[Device], nbytes: int, host: float) -> None:
         self._devices, self._nbytes, self._host = {device.info.id: device for device in devices}, nbytes, host
@@ -201,6 +202,11 @@ def as_recorded(trials: Sequence[Trial], compilers: int, overheads: Overheads) -
 
 def _row(what: str, count: int, simulated: Simulated) -> ScaleRow:
     return ScaleRow(what, count, simulated.seconds, None, None, None, simulated.binds, simulated.busy[simulated.binds])
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _product(n: int, dtype: str) -> SharedProduct:

@@ -28,13 +28,16 @@ from portatile.errors import PortatileError
 from portatile.images import Sampler
 from portatile.records import TensorMap
 
-_RUNS = 2  # runs with the same values before they become a graph, which takes as long to make as several runs
-_STREAMS = 4  # for which launches have graphs of their own, so that runs on different streams can overlap
-_COUNTED = 64  # sets of values (mostly addresses) for which runs are counted
+_RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
+_STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
+_COUNTED = 64  # sets of values, addresses mostly, of which it is known how often they came
 
 
 class PackedLaunches(Ready):
-    """Ready launches of one device. Each run writes to the parameter blocks, so callers hold a lock."""
+    """Ready launches of one device.
+
+    The blocks are its own, and written by each run: whoever runs it holds a lock.
+    """
 
     def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch]) -> None:
         self._device = device

@@ -38,7 +38,7 @@ class ClRepeat(Repeat):
             own = launch.kernel.copy()
             own.check(launch.global_size, launch.local_size)
             self._steps.append(_Step(own, launch, own.handle.int_ptr, sizes(launch.global_size), sizes(launch.local_size)))
-        self._last: list[object] = []  # the present arguments: serial numbers of memory, and numbers
+        self._last: list[object] = []  # what the arguments are set to: serial numbers of memory, and numbers
         self._lock = Lock()
 
     def run(self, queue: Any, values: Sequence[Any]) -> bool:  # a ClQueue; to assert that would cost every launch

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from portatile import processes
 from portatile.device import backends
-from portatile.processes import cores
 from portatile.records import DeviceInfo
 
-_MOST = 14  # compile workers
-_CONTEXT = 2 * 2**30  # bytes of a GPU's memory for each compile worker through OpenCL, whose context takes several hundred megabytes
-_FEW = 3  # with so many cores or fewer the timing worker had better compile itself
+_MOST = 14
+_CONTEXT = 2 * 2**30  # bytes of a GPU for each of OpenCL's compile workers, whose context takes some hundred megabytes of them
+_FEW = 3  # processors from which on compiling ahead pays; with fewer, timing and compiling take turns
 _OTHERS = 2  # processes that are busy too: the timing worker and the parent
 
 
 def spares(jobs: int | None) -> int:
-    """Compile workers to start before the device is known; ``jobs`` is the number that the user asked for."""
-    return min(cores() - _OTHERS if jobs is None else jobs, _MOST)
+    """Processes to start before the device is known; ``jobs`` is the number that the user asked for."""
+    return min(processes.cores() - _OTHERS if jobs is None else jobs, _MOST)
 
 
 def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) -> int:
@@ -25,10 +25,10 @@ def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) ->
     PoCL compiles for one work-group size when it launches, and again for any size when it is asked for a binary. On few cores that
     is slower than a timing worker that asks for no binary, unless all work-groups have one work-item, which PoCL can know ahead.
     """
-    if alternates and jobs is None and not single and cores() <= _FEW:
+    if alternates and jobs is None and not single and processes.cores() <= _FEW:
         jobs = 1
     if jobs is None:
-        spare = cores() if alternates else cores() - _OTHERS
+        spare = processes.cores() if alternates else processes.cores() - _OTHERS
         if not alternates and not backends()[info.backend].offline:  # each opens a context
             spare = min(spare, info.global_memory // _CONTEXT)
         jobs = min(max(spare, 1), _MOST)

@@ -12,10 +12,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from portatile import workloads
+from portatile import processes, workloads
 from portatile.errors import PortatileError
 from portatile.formatting import duration
-from portatile.processes import cores
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
 from portatile.tuning.search import agreement, tuner
@@ -169,4 +168,4 @@ def _jobs(request: TuningRequest, count: int) -> int | None:
     """Compile workers of one of so many searches that run at once."""
     if request.jobs is not None or count == 1:
         return request.jobs
-    return max(cores() // count - _BESIDE, 1)
+    return max(processes.cores() // count - _BESIDE, 1)

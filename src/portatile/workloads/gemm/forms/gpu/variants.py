@@ -41,9 +41,8 @@ _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 class Kind:
     """The properties on which a problem's variants depend: how the operands are stored, and what the device can do.
 
-    For A and B, ``fast``: k is contiguous; ``whole``: whole vectors can be copied; ``paired``: pairs of float32 can be copied, but no
-    vectors. ``packing``: the problem is large enough for packing; ``joined``, ``clustered``: ``JOIN``, ``CLUSTER`` are possible; ``limit``:
-    most bytes of local memory in a group; ``items``: most work-items in a group.
+    ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
+    large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most.
     """
 
     dtype: str
