@@ -23,7 +23,7 @@ class Part(NamedTuple):
 def together(workers: Sequence[Part], pieces: Pieces) -> None:
     """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
 
-    Raises the last device's exception where all fail, and any exception that is no failure of a device.
+    Raises what the last one raised where all fail, and a mistake that is no device's failure.
     """
     errors: list[Exception] = []
 

@@ -21,7 +21,7 @@ _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or tw
 _TOO_LONG = 3.0  # seconds of a product that is not computed twice more for a race
 _MOST = 4096  # entries of the table below
 _raced: dict[tuple[int, int, int, str], Held] = {}
-"""m, n, k and dtype -> the outcome of the race."""
+"""m, n, k and dtype -> what the race told."""
 
 
 def takes(call: Any, result: Any) -> bool:

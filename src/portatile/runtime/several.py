@@ -299,7 +299,7 @@ def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Observer:
 
 
 def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:
-    """Compute all pieces; returns the steps a second of each device that did not fail."""
+    """Compute all pieces; the steps a second that each shows who does not fail."""
     with Broadcast() as common:
         for worker in workers:
             worker.task = replace(worker.task, common=common)
