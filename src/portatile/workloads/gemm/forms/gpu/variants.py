@@ -225,7 +225,7 @@ def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, 
 
 
 def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
-    """For each PAD the ways to share k (SPLIT_K, JOIN, CLUSTER) that fit the local memory; only (1, False, 1) for a tile with a tail."""
+    """By PAD the ways to share k, as SPLIT_K, JOIN and CLUSTER, that fit the local memory; with a tail only not to."""
     ways: list[tuple[int, bool, int]] = [(1, False, 1)]
     for split in SPLITS if not tile.TAIL else ():
         ways.append((split, False, 1))
