@@ -90,7 +90,7 @@ def main() -> None:
         whole = Budget(one.seconds and one.seconds * len(tuned), one.evaluations and one.evaluations * len(tuned))
         with ResultStore.default() as store:
             result = searched.tune(searched.ShapesRequest(tuned, options.device, whole), store)
-            known, info = store.crossed(workload.name), result.results[0].device
+            known, info = store.for_prediction(workload.name), result.results[0].device
         for problem in held:
             rows.append(held_out(problem, known, options, info))
     if not rows:

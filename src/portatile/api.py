@@ -173,7 +173,7 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
 def _tune_on_each(request: tuner.TuningRequest, selector: Selector, listen: Callable[[Progress], None] | None) -> list[TuningResult]:
     """Search on each of several devices; see ``many_devices.tune``."""
     infos = [opened.info for opened in device_module.several(selector)]
-    ResultStore.default().close()  # one that cannot be used is told of first
+    ResultStore.default().close()  # opened once, so that a store that cannot be used is reported before anything is measured
     with watching.shown(listen, several=True) as listener:
         for info in infos:
             first_ceilings.ensure(info)
@@ -262,7 +262,7 @@ def _of_batch(
 
 
 def _note(engine: Engine, problem: Problem, choice: Choice) -> str:
-    """What users should know about a choice: the workload's own note, or the notes of the products in its plan, each with its count."""
+    """Remarks on a choice for users: the workload's own note, or the notes of the products in its plan, each with its count."""
     workload, info = workloads.get(problem.workload), engine.device.info
     own = workload.note(problem, choice.config, info)
     if own or problem.options.get("precision", precisions.NATIVE) == precisions.NATIVE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +16,7 @@ from portatile.formatting import percent
 from portatile.model import BEYOND_CACHES
 from portatile.records import DeviceInfo, Problem, Value, from_json, to_json
 from portatile.store import device_key
+from portatile.trials import now
 from portatile.user_warnings import warn
 from portatile.workload import Workload
 
@@ -27,15 +27,14 @@ DIRECTIONS = ("htod", "dtoh", "dtod")
 MEASURING = ("stream", "peak")
 """The workloads that measure ceilings: their results are not judged by ceilings measured before."""
 
-_BYTES = {"cpu": 1 << 26}  # of a stream's array; elsewhere two of them are BEYOND_CACHES. 64 MiB are many times a core's cache
-
-_TELLING = 0.5  # the least share that says what binds, where the traffic or the ceiling of arithmetic is not known
+_BYTES = {"cpu": 1 << 26}  # of a stream's array: many times a core's cache. On other devices two arrays have BEYOND_CACHES
+_TELLING = 0.5  # the least share of a known ceiling that tells what binds, where traffic or the ceiling of arithmetic is unknown
 
 BRIEF = "brief"
-"""Among the details of a measurement that took a fraction of a second, when the device was first used: how often it was tried."""
+"""A detail of a measurement that took a fraction of a second, when the device was first used: the number of attempts."""
 
 BUSY = "busy"
-"""Among the details of one on a processor: other programs ran on it then."""
+"""A detail of a measurement on a processor: other programs ran on it at that time."""
 
 MATRIX_UNITS = 16.0
 """A generous bound on how much faster than plain instructions a device's matrix units are."""
@@ -268,14 +267,13 @@ def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -
     new one, as where only the stored one was brief. A cache's rate (``through_memory``) is no ceiling and not kept. The file is
     replaced as a whole, so that a reader never sees half of it. Raises StoreError where it cannot be written.
     """
-    now = datetime.now(UTC).isoformat(timespec="seconds")
     known = load(device)
     merged = {m.key: m for m in (known.measured if known else ())}
     for new in (m for m in measured if through_memory(m, device)):
         old = merged.get(new.key)
         if fresh or old is None or (new.rate >= old.rate if new.brief == old.brief else old.brief):
-            merged[new.key] = replace(new, time=new.time or now)
-    ceilings = Ceilings(device, tuple(merged.values()), now)
+            merged[new.key] = replace(new, time=new.time or now())
+    ceilings = Ceilings(device, tuple(merged.values()), now())
     path = path_of(device)
     try:
         replace_file(path, to_json(ceilings))

@@ -1,4 +1,12 @@
-"""Run a Plan: the one executor, for tuning and for use, so that what was tuned is what runs."""
+"""Run a Plan: the one executor, for tuning and for use, so that what was tuned is what runs.
+
+There are four ways to run the same launches, each with less work for the host than the one before:
+
+- ``run`` sets every argument and queues every launch.
+- From the third run on, ``run`` uses kernel objects of its own that keep their arguments (a ``Repeat``), where the back end has them.
+- ``launches`` gives the launches of a run whose arguments are all known, for callers that queue them themselves.
+- ``ready`` packs the arguments for the driver once, with gaps, and ``rerun`` fills the gaps with addresses and numbers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +26,7 @@ from portatile.records import Arg, Binary, Launch, Plan, Resources, Size3, Sourc
 from portatile.verify import POISON_BYTE, Verdict, worst, zeros_verdict
 from portatile.workspaces import Workspaces, round_up
 
-_REPEATED = 3  # the run from which launches have kernels of their own
+_REPEATED = 3  # the run from which launches use kernel objects of their own: making these takes longer than a few runs save
 
 
 class Executable:
@@ -55,12 +63,12 @@ class Executable:
         self._guards: WeakKeyDictionary[Queue, dict[str, GuardedMemory]] = WeakKeyDictionary()
         self._common = workspaces
         self._instead = instead
-        self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = WeakKeyDictionary()  # where ``instead`` may need them
+        self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = WeakKeyDictionary()  # what ``ready`` got, for ``instead``
         self._steps: list[_Step] = []
         self._runs = 0
-        self._repeat: tuple[Repeat, tuple[str, ...]] | None = None  # and the names of its values
-        self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of a scalar, and what became of it
-        self._maps: dict[int, tuple[int, np.void]] = {}  # by the form's identity: of which address the last map was, and the map
+        self._repeat: tuple[Repeat, tuple[str, ...]] | None = None  # with the names of the values that each run brings
+        self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of each scalar, and its NumPy form
+        self._maps: dict[int, tuple[int, np.void]] = {}  # by the identity of a TensorMap: the address of the last map, and the map
         self.resources: dict[str, Resources] = {}
         for step in plan.steps:
             if not isinstance(step, Launch):
@@ -77,7 +85,7 @@ class Executable:
         elif queue.capturing:
             self._launch(queue, {**operands, **self._in_graph(queue)}, scalars, events)
         else:
-            workspace = self._workspaces.get(queue) or self._settle(queue)
+            workspace = self._workspaces.get(queue) or self._workspace(queue)
             if workspace is None:
                 assert self._instead is not None
                 self._instead().run(queue, operands, scalars, events)
@@ -90,17 +98,17 @@ class Executable:
                 finally:
                     self._common.users -= 1
 
-    def launches(self, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> list[_Given] | None:
+    def launches(self, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> list[_BoundLaunch] | None:
         """The launches of ``run``, to be queued any number of times; None where they take more than memory and numbers.
 
-        Temporaries are more: their memory may be another one in the next run.
+        None also for a plan with temporaries, whose memory may be another one in the next run.
         """
         if self.plan.temporaries:
             return None
-        launches: list[_Given] = []
-        for kernel, global_size, local_size, settled, unsettled in self._steps:
-            args = settled.copy()
-            for place, name, kind, _ in unsettled:
+        launches: list[_BoundLaunch] = []
+        for kernel, global_size, local_size, constants, gaps in self._steps:
+            args = constants.copy()
+            for place, name, kind, _ in gaps:
                 if kind is None or kind is ImageForm or kind is TensorMap:
                     return None
                 args[place] = operands[name] if kind is Memory else kind(scalars[name])
@@ -108,17 +116,18 @@ class Executable:
         return launches
 
     def ready(self, values: Mapping[str, int], count: int) -> Ready | None:
-        """The launches with their arguments packed, for ``rerun`` with ``count`` values: the place among them of each operand and scalar.
+        """The launches with their arguments packed, for ``rerun``. None where the back end cannot pack them.
 
-        None where the back end packs none, or where a launch takes more than addresses, tensor maps and real numbers.
+        ``values`` gives the place of each operand and scalar among the ``count`` values of a rerun. Only addresses, tensor maps and real
+        numbers can be packed.
         """
         places = {**values, **{temporary.name: count + place for place, temporary in enumerate(self.plan.temporaries)}}
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
             return None
         launches = []
-        for kernel, global_size, local_size, settled, unsettled in self._steps:
-            args = settled.copy()
-            for place, name, kind, form in unsettled:
+        for kernel, global_size, local_size, constants, gaps in self._steps:
+            args = constants.copy()
+            for place, name, kind, form in gaps:
                 if name not in places or kind is None or not (kind in (Memory, TensorMap) or issubclass(kind, np.floating)):
                     return None
                 args[place] = Slot(places[name], form if isinstance(form, TensorMap) else kind)
@@ -129,7 +138,10 @@ class Executable:
         return ready
 
     def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
-        """Run again what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""
+        """Run what ``ready`` returned, with new addresses and numbers in ``values``.
+
+        ``borrows``: the addresses belong to memory of the device itself, not to other libraries' arrays.
+        """
         temporaries = self.plan.temporaries
         if not temporaries:
             ready.run(queue, values, borrows)
@@ -137,18 +149,18 @@ class Executable:
         if queue.capturing:
             ready.run(queue, (*values, *[memory.handle for memory in self._in_graph(queue).values()]), borrows)
             return
-        workspace = self._workspaces.get(queue) or self._settle(queue)
+        workspace = self._workspaces.get(queue) or self._workspace(queue)
         if workspace is None:
             self._rerun_instead(ready, queue, values, borrows)
             return
         try:
             ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), True)
         except BaseException:
-            self._distrust(queue)
+            self._discard_zeroed(queue)
             raise
 
     def _rerun_instead(self, planned: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
-        """What there is memory for, with the values of a run."""
+        """Run the executable that needs less memory, with the values of this one's run."""
         assert self._instead is not None
         other, (places, count) = self._instead(), self._places[planned]
         ready = other.ready(places, count)
@@ -161,11 +173,11 @@ class Executable:
     ) -> None:
         launch, numbers = queue.launch, self._numbers
         try:
-            if events is None and self._again(queue, memories, scalars):
+            if events is None and self._repeat_launches(queue, memories, scalars):
                 return
-            for kernel, global_size, local_size, settled, unsettled in self._steps:
-                args = settled.copy()
-                for place, name, kind, form in unsettled:
+            for kernel, global_size, local_size, constants, gaps in self._steps:
+                args = constants.copy()
+                for place, name, kind, form in gaps:
                     if kind is Memory:
                         args[place] = memories[name]
                     elif kind is ImageForm:
@@ -186,7 +198,7 @@ class Executable:
                 if events is not None and event is not None:
                     events.append(event)
         except BaseException:
-            self._distrust(queue)
+            self._discard_zeroed(queue)
             raise
 
     def _tensor_map(self, memory: Memory, form: Any) -> Any:
@@ -199,8 +211,8 @@ class Executable:
             last = self._maps[id(form)] = address, self.device.tensor_map(memory, form)
         return last[1]
 
-    def _again(self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float]) -> bool:
-        """Run launches that came before with kernels of their own; false, with nothing queued, where the back end or the queue has none."""
+    def _repeat_launches(self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float]) -> bool:
+        """Run launches that ran before through the ``Repeat``; false, with nothing queued, where the back end or the queue has none."""
         if self._repeat is None:
             self._runs += 1
             if self._runs == _REPEATED:
@@ -239,7 +251,7 @@ class Executable:
         return worst(verdicts)
 
     def release(self) -> None:
-        """Unload the kernels and free the workspaces that are its own."""
+        """Unload the kernels, and free the workspaces that are not shared."""
         for workspace in self._workspaces.values() if self._common is None else ():
             for memory in workspace.values():
                 memory.release()
@@ -268,13 +280,13 @@ class Executable:
     def __exit__(self, *exc: object) -> None:
         self.release()
 
-    def _distrust(self, queue: Queue) -> None:
-        """Zeros that a broken run may have left otherwise are made anew by the next one."""
+    def _discard_zeroed(self, queue: Queue) -> None:
+        """Give up zeroed temporaries after a run that failed, which may have left something else there; the next run zeroes new ones."""
         if any(temporary.zeroed for temporary in self.plan.temporaries):
             own = self._workspaces.pop(queue, {})
             queue.forget_graph()
             if self._common is not None:
-                self._common.distrust(queue)
+                self._common.discard_zeroed(queue)
             else:
                 for memory in own.values():
                     memory.release()
@@ -289,12 +301,12 @@ class Executable:
             module = self._modules[step.source] = self.device.load(binary)
         self._kept.append(module)
         slots = [_slot(arg) for arg in step.args]
-        settled: list[Any] = [constant for _, _, constant in slots]
-        unsettled = tuple((place, name, kind, form) for place, (name, kind, form) in enumerate(slots) if kind is not None)
+        constants: list[Any] = [constant for _, _, constant in slots]
+        gaps = tuple((place, name, kind, form) for place, (name, kind, form) in enumerate(slots) if kind is not None)
         kernel = module.kernel(step.kernel)
-        if kernel.name not in self.resources and kernel.resources.registers >= 0:  # its driver assembled it
+        if kernel.name not in self.resources and kernel.resources.registers >= 0:  # the driver assembled it when it was loaded
             self.resources[kernel.name] = kernel.resources
-        return kernel, step.global_size, step.local_size, settled, unsettled
+        return kernel, step.global_size, step.local_size, constants, gaps
 
     def _in_graph(self, queue: Queue) -> dict[str, Memory]:
         """A workspace that belongs to the graph which the queue captures."""
@@ -307,8 +319,8 @@ class Executable:
             for place, temporary in enumerate(self.plan.temporaries)
         }
 
-    def _settle(self, queue: Queue) -> dict[str, Memory] | None:
-        """The workspace on a queue; None where there is no memory for it, and something else can run."""
+    def _workspace(self, queue: Queue) -> dict[str, Memory] | None:
+        """Allocate the workspace of a queue; None where there is no memory for it, and ``instead`` can run."""
         try:
             workspace = self._allocate(queue) if self._common is None else self._common.give(self, queue)
         except DeviceError:
@@ -337,16 +349,20 @@ class Executable:
         return workspace
 
 
-_Slot = tuple[str, type | None, object]
-_Step = tuple[Kernel, Size3, Size3, list[Any], tuple[tuple[int, str, type, object], ...]]
-"""Kernel, sizes, the arguments with gaps for those that each run brings, and these by place."""
-_Given = tuple[Kernel, Size3, Size3, list[Any]]
-"""Kernel, sizes and arguments of a launch."""
+# Plain tuples, because every run unpacks them, which takes several times as long for a NamedTuple.
+_Gap = tuple[int, str, type, object]
+"""An argument that each run brings: its place, its name, its kind as ``_slot`` returns it, and the form of an image or a tensor map."""
+_Step = tuple[Kernel, Size3, Size3, list[Any], tuple[_Gap, ...]]
+"""A loaded launch: kernel, global and local size, a value for every argument, and the gaps in which each run puts its own values."""
+_BoundLaunch = tuple[Kernel, Size3, Size3, list[Any]]
+"""Kernel, sizes and arguments, as ``Queue.launch`` takes them."""
 
 
-def _slot(arg: Arg) -> _Slot:
-    """(name, what to look it up as, constant): Memory for operands, ImageForm for those that an image of that form shows, TensorMap for
-    those that the TMA sees so, a NumPy type for the caller's scalars, None for constants.
+def _slot(arg: Arg) -> tuple[str, type | None, object]:
+    """The name of an argument, its kind, and its constant value or form.
+
+    The kind is Memory for an operand, ImageForm for an operand that is read through an image of that form, TensorMap for one that the TMA
+    reads, a NumPy type for a scalar of the caller, and None for a constant.
     """
     if arg.kind in ("buffer", "image"):
         return arg.name, Memory, None

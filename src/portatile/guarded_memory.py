@@ -1,4 +1,4 @@
-"""Device memory between two canaries, which tell of a kernel that writes before or behind its array."""
+"""Device memory between two canaries, which reveal a kernel that writes before or behind its array."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class GuardedMemory:
         queue.fill(self._whole, self._word, behind, self._whole.nbytes - behind)
 
     def changed(self, queue: Queue, reach: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Which bytes of the canaries changed: before the memory, counted backwards from its first (1 is next to it), and behind it,
-        counted from its end (0 is next to it); ``reach``: only of so many bytes on either side, at least 4. Waits for the queue.
+        """The bytes of the canaries that changed: distances before the memory's first byte (1 is next to it), and behind its end (0 is next
+        to it). ``reach``: examine only so many bytes on either side, at least 4. Waits for the queue.
         """
         reach, odd = self.margin if reach is None else min(reach, self.margin), self.nbytes % 4
         before, behind = np.empty(reach, np.uint8), np.empty(odd + reach, np.uint8)

@@ -64,8 +64,8 @@ class Prediction:
         return sorted(map(self._candidate, by_config.values()), key=lambda candidate: candidate.slowness)
 
     def default(self) -> float:
-        """How much slower than the best the workload's default should be here: by the defaults of other problems, where they were
-        measured (elsewhere something else was better, by a guess), and what this one wastes.
+        """The expected logarithm of the default's time over the best. It follows from the measured defaults of other problems, a guess
+        where they were not measured, and from what this problem's default wastes.
         """
         wasted = self._waste(self.problem, self.workload.default(self.problem, self.device))
         if self._default_here is not None:
@@ -81,7 +81,7 @@ class Prediction:
         return total / weight + wasted
 
     def slack(self) -> float:
-        """The factor by which a measured configuration may be predicted to be slower than the default and still be preferred.
+        """The logarithm of the factor by which a configuration may be predicted to be slower than the default and still be preferred.
 
         Below 0 where the workload trusts its default so much that the other must be predicted to be faster; 0 where both were measured
         on this very problem.

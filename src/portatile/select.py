@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from portatile import notebooks, predict, workloads
 from portatile.formatting import duration, spelled
 from portatile.records import Config, DeviceInfo, Plan, Problem, canonical
+from portatile.space import ParameterSpace
 from portatile.trials import Trial
 from portatile.workload import Workload
 
 Reason = Literal["tuned", "timed", "near problem", "near device", "default"]
 
-REACH = 6.0  # three sizes off by a factor of 4 each: what was tuned farther away says nothing
-_ALIKE = 1  # the strangeness of a processor that differs from ours in its number of cores only: its winners are ours, its times are not
-_LAYOUT = 0.01  # how far problems are apart that differ only in where their operands lie
+REACH = 6.0
+"""The largest distance of a problem whose results are used: three sizes off by a factor of 4 each."""
+_SAME_CORES = 1  # the dissimilarity of a processor that differs in its number of cores only: its winners hold here, its times do not
+_LAYOUT = 0.01  # the distance of problems that differ only in where their operands lie
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,18 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     """
     trials = tuple(results)
     why = ""
-    for choice, better in _known(workload, problem, device, trials):
-        if better:
+    for choice, beats_default in _known(workload, problem, device, trials):
+        if beats_default:
             return choice
         why = "it should be faster than what was tuned for other problems"
-    why = why or _without(workload, problem, device, trials)
+    why = why or _no_candidates(workload, problem, device, trials)
     return Choice(workload.default(problem, device), "default", f"{why}; the default of {workload.name}")
 
 
-def _without(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> str:
+def _no_candidates(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> str:
     """Why no known configuration is a candidate: nothing is near by its sizes and options, or what is near is of no use here."""
     known = (trial for trial in results if trial.status == "ok" and trial.problem.workload == workload.name)
-    here = (trial.problem for trial in known if _strangeness(trial.device, device) == 0)
+    here = (trial.problem for trial in known if _dissimilarity(trial.device, device) == 0)
     near = any(other.sizes.keys() == problem.sizes.keys() and Workload.distance(workload, other, problem) <= REACH for other in here)
     return "what was tuned nearby has operands of another alignment, or is not legal here" if near else "nothing tuned is near"
 
@@ -90,48 +92,72 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
 
     First come those of this very problem, then, device by device, those of other problems.
     """
-    exact: list[tuple[int, Trial]] = []
-    same_problem: list[Trial] = []  # the same but for where the operands lie
-    near: dict[tuple[int, bool, str], list[tuple[float, Trial]]] = {}  # device by device, the most like ours first
     space = workload.space(problem, device)
-    for trial in results:
-        if trial.status != "ok" or trial.problem.workload != problem.workload:
-            continue
-        if (config := space.complete(trial.config)) is not trial.config:
-            trial = replace(trial, config=config)
-        strange = _strangeness(trial.device, device)
-        if strange is None:
-            continue
-        if strange <= _ALIKE and trial.problem.key == problem.key:
-            exact.append((strange, trial))
-            continue
-        distance = 0.0 if trial.problem.key == problem.key else _distance(workload, trial.problem, problem)
-        if strange == 0 and distance <= _LAYOUT:
-            same_problem.append(trial)
-        elif distance <= REACH:
-            their = trial.device
-            key = (0, False, "") if strange == 0 else (strange, their.driver != device.driver, f"{their.name}, {their.platform}")
-            near.setdefault(key, []).append((distance, trial))
-    for _, trial in sorted(exact, key=lambda row: (row[1].cold, row[0], row[1].rank)):
+    known = _grouped(workload, problem, device, results, space)
+    for _, trial in sorted(known.exact, key=lambda row: (row[1].cold, row[0], row[1].rank)):
         if trial.config in space:
             yield Choice(trial.config, "tuned", f"tuned for this problem on {device.name}", trial), True
-    for trial in sorted(same_problem, key=lambda trial: (trial.cold, trial.rank)):
+    for trial in sorted(known.other_layout, key=lambda trial: (trial.cold, trial.rank)):
         if trial.config in space:
-            yield Choice(trial.config, "near problem", f"tuned on this device for {_sizes(trial)} in another layout", trial), True
-    default = math.inf  # its slowness, by the most like device that knows
-    for (strange, *_), rows in sorted(near.items(), key=lambda item: item[0]):
+            text = f"tuned on this device for {spelled(trial.problem.sizes)} in another layout"
+            yield Choice(trial.config, "near problem", text, trial), True
+    default = math.inf  # the least predicted slowness of the default, over the devices so far
+    for (dissimilar, *_), rows in sorted(known.near.items(), key=lambda item: item[0]):
         warm = [row for row in rows if not row[1].cold]
         legal = {key: config in space for key, config in {canonical(trial.config): trial.config for _, trial in rows}.items()}
         chosen = [row for row in warm or rows if legal[canonical(row[1].config)]]
         prediction = predict.Prediction(workload, problem, device, chosen)
         ranked, default = prediction.candidates(), min(default, prediction.default())
         for candidate in ranked:
-            trial = candidate.trial
-            where = "this device" if strange == 0 else f"{trial.device.name} through {trial.device.backend}"
-            best = "" if len(ranked) == 1 else f", expected to be the fastest of {len(ranked)} known"
-            reason: Reason = "near problem" if strange == 0 else "near device"
-            text = f"tuned on {where} for {_sizes(trial)} (distance {candidate.distance:.2f}){best}"
-            yield Choice(candidate.config, reason, text, trial), candidate.slowness <= default + prediction.slack()
+            choice = _predicted(candidate, len(ranked), same_device=dissimilar == 0)
+            yield choice, candidate.slowness <= default + prediction.slack()
+
+
+@dataclass
+class _Grouped:
+    """Valid trials by what they tell about a problem on a device.
+
+    ``exact``: of this problem, on this device or a processor with the same cores, with the device's dissimilarity. ``other_layout``: of
+    this problem on this device, but with operands that lie otherwise. ``near``: of problems within ``REACH``, with their distance, by
+    device; keys sort the most similar device first.
+    """
+
+    exact: list[tuple[int, Trial]] = field(default_factory=list)
+    other_layout: list[Trial] = field(default_factory=list)
+    near: dict[tuple[int, bool, str], list[tuple[float, Trial]]] = field(default_factory=dict)
+
+
+def _grouped(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial], space: ParameterSpace) -> _Grouped:
+    """Group the valid trials of the workload; configurations get the parameters that they lack."""
+    known = _Grouped()
+    for trial in results:
+        if trial.status != "ok" or trial.problem.workload != problem.workload:
+            continue
+        if (config := space.complete(trial.config)) is not trial.config:
+            trial = replace(trial, config=config)
+        dissimilar = _dissimilarity(trial.device, device)
+        if dissimilar is None:
+            continue
+        if dissimilar <= _SAME_CORES and trial.problem.key == problem.key:
+            known.exact.append((dissimilar, trial))
+            continue
+        distance = 0.0 if trial.problem.key == problem.key else _distance(workload, trial.problem, problem)
+        if dissimilar == 0 and distance <= _LAYOUT:
+            known.other_layout.append(trial)
+        elif distance <= REACH:
+            their = trial.device
+            key = (0, False, "") if dissimilar == 0 else (dissimilar, their.driver != device.driver, f"{their.name}, {their.platform}")
+            known.near.setdefault(key, []).append((distance, trial))
+    return known
+
+
+def _predicted(candidate: predict.Candidate, count: int, *, same_device: bool) -> Choice:
+    """A choice among ``count`` configurations of near problems on one device, with its explanation."""
+    trial = candidate.trial
+    where = "this device" if same_device else f"{trial.device.name} through {trial.device.backend}"
+    best = "" if count == 1 else f", expected to be the fastest of {count} known"
+    text = f"tuned on {where} for {spelled(trial.problem.sizes)} (distance {candidate.distance:.2f}){best}"
+    return Choice(candidate.config, "near problem" if same_device else "near device", text, trial)
 
 
 def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> Callable[[Problem], Plan]:
@@ -152,10 +178,6 @@ def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> C
     return resolve
 
 
-def _sizes(trial: Trial) -> str:
-    return " ".join(f"{name}={value}" for name, value in trial.problem.sizes.items())
-
-
 def _distance(workload: Workload, problem: Problem, other: Problem) -> float:
     """The workload's distance, slightly increased where only the layout differs; infinite for a problem of another version of it."""
     if problem.sizes.keys() != other.sizes.keys() or problem.options.keys() != other.options.keys():
@@ -164,7 +186,7 @@ def _distance(workload: Workload, problem: Problem, other: Problem) -> float:
     return distance + _LAYOUT if math.isfinite(distance) else distance
 
 
-def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
+def _dissimilarity(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
     """0 for the same device, larger for less similar ones, None where results cannot be transferred."""
     if theirs.kind != ours.kind:
         return None
@@ -172,8 +194,8 @@ def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
     same_code = theirs.architecture == ours.architecture
     if ours.kind == "cpu" and not same_code and _registers(theirs) != _registers(ours):
         return None
-    same_chip = ours.kind != "cpu" or (same_code and theirs.compute_units == ours.compute_units)  # one name is given to many processors
-    if same_back_end and theirs.name == ours.name and same_chip:
+    same_hardware = ours.kind != "cpu" or (same_code and theirs.compute_units == ours.compute_units)  # one name is given to many processors
+    if same_back_end and theirs.name == ours.name and same_hardware:
         return 0
     likeness = (same_code, theirs.name == ours.name, theirs.vendor == ours.vendor, same_back_end)
     return 1 + sum(weight for equal, weight in zip(likeness, (8, 4, 2, 1), strict=True) if not equal)

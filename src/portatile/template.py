@@ -95,7 +95,7 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 
 class _Compiled(jinja2.BytecodeCache):
-    """What Jinja makes of a template, which takes it half a second of a large one, is kept for the next process, as binaries are."""
+    """A cache of compiled templates between processes, in the cache of binaries: Jinja takes half a second for a large one."""
 
     def load_bytecode(self, bucket: Any) -> None:
         if (kept := _compiled().get(bucket.key)) is not None:

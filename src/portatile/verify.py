@@ -17,7 +17,7 @@ GUARD_WORD = 0x41C3F00D
 POISON_BYTE = 0xFF  # as any floating-point type: NaN
 
 REDUCTIONS: Mapping[str, Callable[[NDArray[Any]], Any]] = {"sum": np.sum, "min": np.min, "max": np.max}
-"""What may be compared of an output in place of its elements."""
+"""Reductions that may be compared in place of an output's elements, by name."""
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.records import Plan, Temporary
 
-_IMAGES = 8  # that a queue keeps beside its blocks, because an image serves its own shape only
-_Place = tuple[int, tuple[int, int, int, str] | None]  # in a plan, below 0 of zeros; an image's form, an exact size
+_IMAGES = 8  # kept for each queue, images and buffers of an exact size, because each serves its own shape only
+_Place = tuple[int, tuple[int, int, int, str] | None]
+"""A key of blocks: the place in a plan (below 0 for zeroed memory), and the form of an image or an exact size."""
 
 
 class User(Protocol):
-    """Who is given memory: an ``Executable``."""
+    """A user of the memory: an ``Executable``."""
 
     plan: Plan
 
@@ -27,21 +28,22 @@ _Blocks = dict[_Place, tuple[Memory, "WeakSet[User]"]]
 
 
 class Workspaces:
-    """Memory for the temporaries of many executables on one device: on an in-order queue one's workspace is the next one's.
+    """Memory for the temporaries of many executables on one device. On an in-order queue they can all use the same memory.
 
-    A queue has a block for each place in a plan, as large as the largest temporary that stood there, another where it holds zeros between
-    runs, and the few images, and buffers of an exact size, that were asked for last. Users keep what they were given until it makes
-    way for other memory.
+    A queue has a block for each place in the list of a plan's temporaries, as large as the largest that stood there. Zeroed temporaries
+    have blocks of their own. Of images, and of buffers of an exact size, the few that were used last are kept. Users keep their memory
+    until ``give_up`` tells them that it is needed elsewhere.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._queues: WeakKeyDictionary[Queue, _Blocks] = WeakKeyDictionary()
-        self.users = 0  # of the memory just now: then ``spare`` gives nothing back
+        self.users = 0  # that run at this moment; while there are any, ``spare`` frees nothing
 
     def give(self, user: User, queue: Queue) -> dict[str, Memory]:
-        """Memory for the temporaries of a user's plan on a queue, by name; all that is kept makes way where it is scarce. Raises
-        DeviceError when there is not enough.
+        """Memory for the temporaries of a user's plan on a queue, by name.
+
+        Where memory is scarce, everything that is kept is freed first. Raises DeviceError when there is still not enough.
         """
         self.users += 1
         try:
@@ -57,7 +59,7 @@ class Workspaces:
             self.users -= 1
 
     def spare(self) -> bool:
-        """Free everything unless it is being used; whether there was anything."""
+        """Free everything unless a user runs at this moment; returns whether anything was freed."""
         if self.users or not any(self._queues.values()):
             return False
         self.release()
@@ -81,19 +83,19 @@ class Workspaces:
         return memories
 
     def release(self) -> None:
-        """Free everything; who still runs is given new memory."""
+        """Free everything; users that run later receive new memory."""
         for queue, blocks in list(self._queues.items()):
             for key in list(blocks):
                 self._take(blocks, key, queue)
 
-    def distrust(self, queue: Queue) -> None:
-        """Take a queue's zeros from everyone: a run that was broken off may have left something else there."""
+    def discard_zeroed(self, queue: Queue) -> None:
+        """Free a queue's zeroed memory after a run that failed, which may have left something else there."""
         blocks = self._queues.get(queue, {})
         for key in [key for key in blocks if key[0] < 0]:
             self._take(blocks, key, queue)
 
     def _take(self, blocks: _Blocks, key: _Place, queue: Queue) -> None:
-        """Take a block from everyone who uses it; what is queued is done before the device gives it to others."""
+        """Take a block from its users and free it; the device reuses it only after the commands that are queued now."""
         memory, users = blocks.pop(key)
         for user in users:
             user.give_up(queue)
@@ -109,7 +111,7 @@ class Workspaces:
 
 
 def workspace(plans: Iterable[Plan]) -> int:
-    """Bytes that a queue's shared workspace has once these plans have run on it: in each place the largest that stood there."""
+    """Bytes of a queue's shared workspace after these plans have run on it: for each place the largest temporary that stood there."""
     largest: dict[_Place, int] = {}
     for plan in plans:
         for place, temporary in enumerate(plan.temporaries):

@@ -205,6 +205,6 @@ def test_textures_of_a_row_begin_at_aligned_addresses(device: Device, queue: Que
             device.image_over(odd, ImageForm("image1d_buffer_t", (4, 4)))
         for width in range(1, 400):  # textures are kept for the next image there, a bounded number of them
             device.image_over(part, ImageForm("image1d_buffer_t", (width, 1)))
-            part.blind()
+            part.release_views()
         assert len(device._rows) <= 257  # type: ignore[attr-defined]
     module.release()

@@ -66,7 +66,7 @@ def test_an_image_over_a_buffer_lets_go_of_it(device: Device) -> None:
             counts = []
             for _ in range(20):
                 view = device.image_over(memory, form)
-                memory.blind()
+                memory.release_views()
                 assert view.handle is None
                 counts.append(memory.handle.reference_count)
             assert counts[-1] <= counts[0], counts

@@ -47,7 +47,7 @@ def host(array: Any) -> NDArray[Any]:
 def given(request: pytest.FixtureRequest, device: Device, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
     """Arrays as a caller has them; ``moved``: as for a device with memory of its own."""
     if request.param == "moved":
-        monkeypatch.setattr(batch, "moves", lambda psi, others, name: isinstance(psi, np.ndarray))
+        monkeypatch.setattr(batch, "in_device_memory", lambda psi, others, name: isinstance(psi, np.ndarray))
     return (lambda array: Buffer.from_numpy(array, device)) if request.param == "buffer" else (lambda array: array)
 
 

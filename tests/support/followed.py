@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from portatile.reports.following import Following
+from portatile.reports.live_view import LiveView
 from portatile.reports.write import Selection
 from portatile.store import ResultStore
 from portatile.trials import Trial
@@ -29,6 +29,6 @@ class Search:
                     trial.problem, trial.config, trial.status, trial.samples, 0, when=datetime.now(UTC).isoformat(timespec="seconds")
                 ))  # fmt: skip
 
-    def followed(self) -> Following:
+    def followed(self) -> LiveView:
         """Looks as often as it is asked."""
-        return Following(Selection(self.path), 0.0, lambda: [self.began] * self.running, gap=0.0, rest=0.0)
+        return LiveView(Selection(self.path), 0.0, lambda: [self.began] * self.running, gap=0.0, rest=0.0)

@@ -18,7 +18,7 @@ from rich.console import Console
 from portatile.cli import _console
 from portatile.cli._shown import shown
 from portatile.errors import ArgumentError, UsageError
-from portatile.formats import limits, t1
+from portatile.formats import bounded_reading, t1
 from portatile.kernel import Kernel
 from portatile.records import to_json
 from portatile.shipping import import_results
@@ -87,7 +87,7 @@ def test_what_calculates_too_much_is_refused_at_once(tmp_path: Path, where: str,
 
 
 def test_pipes_do_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PATIENCE", 0.2)
+    monkeypatch.setattr(bounded_reading, "PATIENCE", 0.2)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for read in (t1.read, import_results.read, replay.recordings):
@@ -102,7 +102,7 @@ def test_pipes_do_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             file.write_text(json.dumps(document))
         with pytest.raises(ArgumentError, match="no regular file"):
             t1.read(file)
-    monkeypatch.setattr(limits, "PATIENCE", 20.0)
+    monkeypatch.setattr(bounded_reading, "PATIENCE", 20.0)
     writer = threading.Thread(target=lambda: pipe.write_bytes(to_json([trial(1)])))
     writer.start()
     assert import_results.read(pipe)[0].config == trial(1).config
@@ -118,9 +118,9 @@ def test_packed_files_unpack_to_no_more_than_they_may(tmp_path: Path, monkeypatc
         import_results.read(path)
     path.write_bytes(gzip.compress(b" " * 2**22))
     with pytest.raises(ArgumentError, match="larger than 2 MiB when it is unpacked"):
-        limits.raw(path, 2**21)
+        bounded_reading.content(path, 2**21)
     with pytest.raises(ArgumentError, match="larger than 0 MiB"):
-        limits.raw(path, 16)
+        bounded_reading.content(path, 16)
 
 
 @pytest.mark.parametrize(

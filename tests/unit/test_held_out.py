@@ -17,7 +17,7 @@ from portatile.records import Config, DeviceInfo, Layout, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Trial
-from portatile.tuning.search import held_out, shapes
+from portatile.tuning.search import held_out, shapes, shapes_file
 from portatile.workload import Operand
 from support import devices
 from support.never_run import NeverRun
@@ -233,7 +233,7 @@ def test_the_store_gives_leaders_their_crossings_and_the_first_trial() -> None:
         for case, order in ((one, (3, 0, 1, 2, 4, 5)), (two, (0, 1, 2, 3, 4, 5))):
             for place in order:  # configuration 0 leads on the first, 5 on the second
                 store.add(replace(trial(case, configs[place]), samples=(1.0 + place if case is one else 10.0 - place,)))
-        found = {(t.problem.sizes["m"], canonical(t.config)) for t in store.crossed("tiles", 1)}
+        found = {(t.problem.sizes["m"], canonical(t.config)) for t in store.for_prediction("tiles", 1)}
     at = [canonical(each) for each in configs]
     assert {(512, at[0]), (640, at[5])} <= found  # the leaders
     assert {(640, at[0]), (512, at[5])} <= found  # the fastest of the one on the other
@@ -245,7 +245,7 @@ def test_the_store_gives_leaders_their_crossings_and_the_first_trial() -> None:
 def test_files_of_shapes(tmp_path: Path, text: str) -> None:
     path = tmp_path / "shapes"
     path.write_text(text)
-    rows = shapes.read(path, GEMM, "float32", {"trans_a": "T"})
+    rows = shapes_file.read(path, GEMM, "float32", {"trans_a": "T"})
     assert [dict(p.sizes) for p in rows] == [{"m": 64, "n": 32, "k": 16}, {"m": 128, "n": 32, "k": 16}]
     assert {p.options["trans_a"] for p in rows} == {"T"}
 
@@ -253,21 +253,21 @@ def test_files_of_shapes(tmp_path: Path, text: str) -> None:
 def test_json_lines_may_say_more(tmp_path: Path) -> None:
     path = tmp_path / "shapes"
     path.write_text('{"m": 4, "n": 5, "k": 6}\n{"m": 4, "n": 5, "k": 6, "dtype": "float64", "trans_b": "t"}\n')
-    plain, other = shapes.read(path, GEMM, "float32", {})
+    plain, other = shapes_file.read(path, GEMM, "float32", {})
     assert (plain.dtype, other.dtype, other.options["trans_b"]) == ("float32", "float64", "T")
 
 
 def test_shapes_in_a_precision_are_problems_of_what_computes_it(tmp_path: Path) -> None:
     path = tmp_path / "shapes"
     path.write_text("4 5 6\n40 50 60\n")
-    assert [p.workload for p in shapes.read(path, GEMM, "float64", {}, "emulated")] == ["gemm_residues"] * 2
-    assert [p.dtype for p in shapes.read(path, GEMM, "float32", {}, "tf32")] == ["tfloat32"] * 2
-    assert shapes.read(path, GEMM, "float32", {}, "native") == shapes.read(path, GEMM, "float32", {})
+    assert [p.workload for p in shapes_file.read(path, GEMM, "float64", {}, "emulated")] == ["gemm_residues"] * 2
+    assert [p.dtype for p in shapes_file.read(path, GEMM, "float32", {}, "tf32")] == ["tfloat32"] * 2
+    assert shapes_file.read(path, GEMM, "float32", {}, "native") == shapes_file.read(path, GEMM, "float32", {})
     path.write_text("m,n,k,dtype\n4,5,6,float32\n4,5,6,float64\n")
     with pytest.raises(ArgumentError, match="gemm_terms computes float32, gemm_residues computes float64; tune the shapes of each type"):
-        shapes.read(path, GEMM, "float32", {}, "emulated")
+        shapes_file.read(path, GEMM, "float32", {}, "emulated")
     with pytest.raises(ArgumentError, match="line 3: precision='tf32' is for products of float32"):
-        shapes.read(path, GEMM, "float32", {}, "tf32")
+        shapes_file.read(path, GEMM, "float32", {}, "tf32")
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, text: str, message: str) ->
     path = tmp_path / "shapes"
     path.write_text(text)
     with pytest.raises(ArgumentError, match=message):
-        shapes.read(path, GEMM, "float32", {})
+        shapes_file.read(path, GEMM, "float32", {})
 
 
 def test_one_workload_at_a_time() -> None:

@@ -34,9 +34,9 @@ def test_references_come_as_arrays_tuples_and_dicts() -> None:
         expected = Checks(reference, None, None).expected(outputs("x", "y"), {})
         assert set(expected) == {"x"}
         assert np.array_equal(expected["x"].values, np.ones(6))
-    for reference, message in (((ones,), "gives 1 arrays"), (ones, "a value for each of x, y"), ({"x": ones}, "says nothing of y")):
+    for reference, message in (((ones,), "gives 1 arrays"), (ones, "a value for each of x, y"), ({"x": ones}, "has no value for y")):
         with pytest.raises(ArgumentError, match=message):
-            Checks(reference, None, None).settle(outputs("x", "y"), ())
+            Checks(reference, None, None).check(outputs("x", "y"), ())
     with pytest.raises(ArgumentError, match="returns None"):
         Checks(lambda: None, None, None).expected(outputs("x"), {})
 
@@ -72,12 +72,12 @@ def test_of_partial_results_the_reduction_is_compared() -> None:
     (expected,) = Checks(lambda: 7, None, None, {"x": "max"}).expected(outputs("x", dtype=np.int32), {}).values()
     assert compare(np.array([1, 7, 2], np.int32), expected, 1.0).ok
     with pytest.raises(ArgumentError, match=r"reductions=\{'x': 'sum'\}"):
-        Checks(15.0, None, None).settle(outputs("x"), ())
+        Checks(15.0, None, None).check(outputs("x"), ())
     for reductions, message in (({"y": "sum"}, "unknown output in reductions 'y'"), ({"x": "mean"}, "unknown reduction 'mean'")):
         with pytest.raises(UnknownNameError, match=message):
-            Checks(15.0, None, None, reductions).settle(outputs("x"), ())
+            Checks(15.0, None, None, reductions).check(outputs("x"), ())
     with pytest.raises(ArgumentError, match="x is complex"):
-        Checks(15.0, None, None, {"x": "sum"}).settle(outputs("x", dtype=np.complex64), ())
+        Checks(15.0, None, None, {"x": "sum"}).check(outputs("x", dtype=np.complex64), ())
 
 
 def test_arguments_named_like_keywords_are_read_with_an_underscore() -> None:

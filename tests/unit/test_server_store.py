@@ -46,7 +46,7 @@ def test_it_answers_as_a_file_does(url: str) -> None:
         for query in (Query(), Query(problem=PROBLEM), Query(status="wrong"), Query(device=DEVICE, workload="gemm"), Query(workload="x")):
             assert store.trials(query) == file.trials(query)
         assert store.leaders(count=3) == file.leaders(count=3)
-        assert store.crossed("gemm") == file.crossed("gemm")
+        assert store.for_prediction("gemm") == file.for_prediction("gemm")
         assert store.best(PROBLEM, DEVICE) == file.best(PROBLEM, DEVICE)
 
     with ResultStore.reader(url) as again:

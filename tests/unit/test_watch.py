@@ -12,7 +12,7 @@ import pytest
 
 from portatile import cli
 from portatile.records import from_json
-from portatile.reports import following, serve
+from portatile.reports import live_view, serve
 from portatile.reports.page import Live
 from portatile.tuning.search import concurrent_searches
 from support import followed, reporting
@@ -60,9 +60,9 @@ def test_a_page_that_is_as_before_is_not_drawn_again(search: followed.Search, mo
     seen = search.followed()
     search.running = True
     search.add(*TRIALS[:3])
-    monkeypatch.setattr(following, "sensors", lambda device: {"clock_mhz": 1000.0})
+    monkeypatch.setattr(live_view, "sensors", lambda device: {"clock_mhz": 1000.0})
     first = seen.poll()
-    monkeypatch.setattr(following, "sensors", lambda device: {"clock_mhz": 1200.0})
+    monkeypatch.setattr(live_view, "sensors", lambda device: {"clock_mhz": 1200.0})
     second = seen.poll()
     assert second.html is first.html
     assert "1200" in facts(second.live)["device"].replace("\u202f", "")

@@ -16,7 +16,7 @@ from portatile.trials import Trial
 from portatile.tuning.search import watching
 from portatile.tuning.search.progress_line import ProgressLine
 from portatile.tuning.search.request import Progress
-from portatile.tuning.search.standing import Standings
+from portatile.tuning.search.status_line import StatusLine
 from support.devices import CPU
 
 PROBLEM = Problem("gemm", {"m": 100, "n": 100, "k": 100}, "float32", {"trans_a": "N", "trans_b": "N"}, {})
@@ -93,8 +93,8 @@ def test_a_notebook_names_each_of_several_devices(monkeypatch: pytest.MonkeyPatc
 
 
 def test_seconds_are_left_to_who_counts_them_down() -> None:
-    assert "left" not in Standings().told(PROGRESS)
-    assert "23 s left" in Standings().sentence(PROGRESS)
+    assert "left" not in StatusLine().after(PROGRESS)
+    assert "23 s left" in StatusLine().sentence(PROGRESS)
 
 
 _SEARCH = """

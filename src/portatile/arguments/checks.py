@@ -99,7 +99,7 @@ def check_dtype(dtype: np.dtype[Any], name: str, types: tuple[str, ...] = DTYPES
 
 
 def _conversion(dtype: np.dtype[Any], name: str, types: tuple[str, ...]) -> str:
-    """What to do with an array of another dtype: the nearest type that is supported."""
+    """Advice for an array of an unsupported dtype: convert it to the nearest supported one."""
     if dtype.names is not None:
         return f"take one of its fields, for example {name}[{dtype.names[0]!r}]"
     native = name_of(dtype.newbyteorder("="))

@@ -47,7 +47,7 @@ class Library(ABC):
         """The address of an array's first element."""
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
-        """What makes uninitialised arrays like ``made``, which the library made, beside others of its device.
+        """A function that makes uninitialised arrays like ``made``, an array of another library, on the same device.
 
         ``kind`` is their dtype where it is not that of the others.
         """

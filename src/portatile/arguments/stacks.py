@@ -166,7 +166,7 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
 
 
 def copying(source: _Stack, target: _Stack, name: str = "c") -> Begin | None:
-    """What copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``.
+    """A function that copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``.
 
     Raises ArgumentError where they overlap without being the same, or a Buffer has gaps.
     """

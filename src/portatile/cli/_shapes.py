@@ -22,7 +22,7 @@ from portatile.measure import first_ceilings
 from portatile.records import DeviceInfo, Problem, to_json
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget
-from portatile.tuning.search import held_out, shapes, tuner
+from portatile.tuning.search import held_out, shapes, shapes_file, tuner
 from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
 from portatile.workloads import precisions, speeds
@@ -75,7 +75,7 @@ class _Shaped(Sized):
             spelled = {key.removeprefix("option_"): values.pop(key) for key in list(values) if key.startswith("option_")}
             options = {name: option_value(self.workload, name, text) for name, text in spelled.items()}
             values["device"] = _options.one_device(values["device"])
-            problems = shapes.read(path, self.workload, element_type, options, element_precision)
+            problems = shapes_file.read(path, self.workload, element_type, options, element_precision)
             if note := precisions.computed(element_precision, self.workload.name, element_type).note:
                 _console.note(note)
             _tune(workloads.get(problems[0].workload), problems, **values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import cast
 
 import click
@@ -157,7 +158,7 @@ def _finish(opened: Device, measured: list[Measured], fresh: bool, title: str, a
         _write_csv(measured)
     else:
         rows = [
-            (label, kind, size, f"{m.rate / 1e9:.4g}", f"{m.work / _median(m.samples) / 1e9:.4g}", _UNITS[m.unit])
+            (label, kind, size, f"{m.rate / 1e9:.4g}", f"{m.work / median(m.samples) / 1e9:.4g}", _UNITS[m.unit])
             for m in measured
             for label, kind, size in [_labels(m)]
         ]
@@ -167,12 +168,6 @@ def _finish(opened: Device, measured: list[Measured], fresh: bool, title: str, a
 
 
 _UNITS = {"B/s": "GB/s", "flop/s": "Gflop/s", "op/s": "G/s"}
-
-
-def _median(samples: Sequence[float]) -> float:
-    ordered = sorted(samples)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _labels(m: Measured) -> tuple[str, str, str]:

@@ -14,7 +14,7 @@ from portatile.cli import Suggesting, _console, _formatting, _options
 from portatile.cli._workloads import flat_plan
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, CompileError, UsageError
-from portatile.formats import limits
+from portatile.formats import bounded_reading
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, to_json
 
 
@@ -113,7 +113,7 @@ def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
 
 def _read(file: Path) -> list[CachedConfig]:
     try:
-        configs = msgspec.convert(limits.decoded(limits.raw(file)), type=list[CachedConfig] | CachedConfig)
+        configs = msgspec.convert(bounded_reading.json_document(bounded_reading.content(file)), type=list[CachedConfig] | CachedConfig)
     except ArgumentError:
         raise
     except (ValueError, msgspec.MsgspecError) as error:

@@ -87,7 +87,7 @@ def _write_kernels(folder: Path, trials: list[Trial], problems: list[Problem], d
     foreign = sorted({trial.problem.workload for trial in trials} - set(workloads.names()))
     missing = [problem for problem in problems if not any(_same(item.problem, problem) for item in items)]
     if missing:
-        items += [folders.untuned(problem, devices.get(device).info) for problem in missing]
+        items += [folders.best_known(problem, devices.get(device).info) for problem in missing]
     if not items:
         own = f"; {', '.join(foreign)}: from Python, with portatile.export" if foreign else ""
         raise UsageError(f"no stored result matches; tune first, or name a problem with --workload and --problem{own}")

@@ -196,7 +196,7 @@ def squeeze(text: str) -> str:
 
 
 def _parameters(subject: _Subject) -> None:
-    """Values, and what the workload says of each parameter."""
+    """The values of the parameters, each with the workload's explanation."""
     workload, config = subject.workload, subject.config
     meanings = workload.explained(config)
     wide = max(map(len, config)) + 2, max(len(str(value)) for value in config.values()) + 2

@@ -22,9 +22,9 @@ from portatile.measure import first_ceilings
 from portatile.records import Config, DeviceInfo, Problem, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning.search import many_devices, races, replay, tuner
+from portatile.tuning.search import many_devices, oclgrind, replay, tuner
 from portatile.tuning.search.progress_line import ProgressLine
-from portatile.tuning.search.standing import PREPARING, Standings
+from portatile.tuning.search.status_line import PREPARING, StatusLine
 from portatile.workload import Workload
 from portatile.workloads import speeds
 
@@ -106,7 +106,7 @@ def command(
 def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
     """Search on the request's device, beginning with what other tuners found for the problem."""
     info = devices.get(request.device).info
-    with ResultStore.default() as store:  # one that cannot be used is told of first
+    with ResultStore.default() as store:  # first, so that a store that cannot be used is reported before anything is measured
         first_ceilings.ensure(info, _console.note)
         request = replace(request, suggested=_tune_output.others(request.problem, info))
         with _Watch() as watch:
@@ -122,14 +122,14 @@ def _check_oclgrind(possible: bool) -> None:
     """Raise UsageError where --oclgrind does not go with other options, or Oclgrind is not installed."""
     if not possible:
         raise UsageError("--oclgrind looks at the winner on one device, here: leave out --replay, --scheduler and further devices")
-    races.check_installed()
+    oclgrind.check_installed()
 
 
-def _without_races(result: races.Result, workload: Workload) -> races.Result:
+def _without_races(result: oclgrind.Result, workload: Workload) -> oclgrind.Result:
     """The result without configurations in which Oclgrind finds something."""
     _console.say("running the winner on Oclgrind's simulator")
     with ResultStore.default() as store:
-        return races.settle(result, workload, store, _console.note)
+        return oclgrind.settle(result, workload, store, _console.note)
 
 
 def _show(result: tuner.TuningResult, as_json: bool) -> None:
@@ -159,7 +159,7 @@ def _on_fleet(request: tuner.TuningRequest, scheduler: str, device: str | tuple[
 
 def _tuned_on_several(request: tuner.TuningRequest, infos: Sequence[DeviceInfo], as_json: bool) -> None:
     """Search on several devices, and print the table of each, or one JSON list."""
-    ResultStore.default().close()  # one that cannot be used is told of first
+    ResultStore.default().close()  # opened once, so that a store that cannot be used is reported before anything is measured
     for info in infos:
         first_ceilings.ensure(info, _console.note)
     with _Watch(several=True) as watch:
@@ -261,7 +261,7 @@ class _Watch:
         """``several``: of several devices, each named in its lines."""
         self._preparing = preparing
         self._live = ProgressLine(preparing, several, _console.err) if _console.err.is_terminal else None
-        self._standings = Standings(several) if self._live is None else self._live.standings
+        self._status = StatusLine(several) if self._live is None else self._live.status
         self._printed: dict[str, tuner.Progress] = {}
 
     def __enter__(self) -> _Watch:
@@ -274,7 +274,7 @@ class _Watch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._live is not None:
             self._live.__exit__(kind, error, trace)
-        for name, last in self._standings.last.items():
+        for name, last in self._status.last.items():
             if last is not self._printed.get(name):
                 self._print(last)
 
@@ -283,13 +283,13 @@ class _Watch:
         if self._live is not None:
             self._live(progress)
             return
-        self._standings.last[progress.device.id] = progress
+        self._status.last[progress.device.id] = progress
         printed = self._printed.get(progress.device.id)
         if printed is None or progress.best is not printed.best or progress.seconds - printed.seconds >= _PLAIN_SECONDS:
             self._print(progress)
 
     def _print(self, progress: tuner.Progress) -> None:
-        _console.err.print(f"{progress.seconds:6.1f} s  {self._standings.sentence(progress)}", markup=False, soft_wrap=True)
+        _console.err.print(f"{progress.seconds:6.1f} s  {self._status.sentence(progress)}", markup=False, soft_wrap=True)
         self._printed[progress.device.id] = progress
 
 

@@ -11,7 +11,7 @@ import click
 
 from portatile.cli import _console, _options
 from portatile.errors import UsageError
-from portatile.reports import following, serve, write
+from portatile.reports import live_view, serve, write
 from portatile.reports.write import Selection
 from portatile.trials import Budget
 
@@ -38,7 +38,7 @@ def command(
         os.nice(10)  # a search on the same processor comes first
     selection = Selection(path, workload, device)
     try:
-        page = serve.LivePage(following.Following(selection), port or 0)
+        page = serve.LivePage(live_view.LiveView(selection), port or 0)
     except OSError as error:
         raise UsageError(f"port {port} cannot be used: {error.strerror or error}; leave out --port for a free one") from error
     with page:

@@ -1,4 +1,4 @@
-"""The devices of this machine: back ends found by folder, devices selected by what the user says."""
+"""The devices of this machine: back ends are found by their folders, devices are selected by id, name, vendor or kind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COLD_COMPILER: Mapping[str, str] = {
     "PYOPENCL_NO_CACHE": "1",
     "NEO_CACHE_PERSISTENT": "0",
 }
-"""The environment of a process in which no driver's own cache flatters the time of a compilation."""
+"""The environment of a process in which no driver uses its own cache, so that compile times are those of a first compilation."""
 
 _CACHE_FOLDERS = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "NEO_CACHE_DIR")
 
@@ -51,9 +51,9 @@ EVERY = "all"
 """The selector of all devices."""
 
 ANY = "opencl"
-"""What records of other programs have for a back end where they name none."""
+"""The back end in records of other programs that name none."""
 
-_CALLED = {"Portable Computing Language": "PoCL"}  # platforms that nobody calls as they call themselves
+_CALLED = {"Portable Computing Language": "PoCL"}  # common names of platforms, by the names that their drivers report
 
 _lock = threading.RLock()
 _surveys: dict[str, Survey] = {}
@@ -65,7 +65,7 @@ def _abandon() -> None:
             device.abandon()
 
 
-if hasattr(os, "register_at_fork"):  # a driver's threads do not come along: the first command of the child would wait for ever
+if hasattr(os, "register_at_fork"):  # a forked child lacks the driver's threads: its first command would wait for ever
     os.register_at_fork(after_in_child=_abandon)
 
 
@@ -78,7 +78,7 @@ def backends() -> Mapping[str, BackEnd]:
 
 
 def private_caches(folder: Path) -> dict[str, str]:
-    """The environment of a process whose drivers keep what they compile under ``folder``, which is made, and find it there."""
+    """The environment of a process whose drivers keep their caches under ``folder``, which is created."""
     folders = {name: folder / name.lower() for name in _CACHE_FOLDERS}
     for path in folders.values():
         path.mkdir(parents=True, exist_ok=True)
@@ -96,13 +96,13 @@ def findings() -> list[Finding]:
 
 
 def target(info: DeviceInfo, product: str = "") -> Target:
-    """The compiler for a device, which need not be here if its back end's compiler needs none; ``product`` as in ``BackEnd.target``."""
+    """The compiler for a device. The device need not be present if its back end is ``offline``. ``product``: see ``BackEnd.target``."""
     backend = backends()[info.backend]
     return backend.target(info.architecture, product) if backend.offline else get(info.id).target
 
 
 def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
-    """The device here that has the architecture, else a common one from its data sheet. ``backend``: of that one only.
+    """The present device of the architecture, else a common one from its data sheet; with ``backend`` only of that back end.
 
     Raises UnknownNameError for an architecture that no back end lists.
     """
@@ -149,7 +149,7 @@ def get(selector: str | None = None) -> Device:
 
 @lru_cache(maxsize=1)
 def _best() -> Device:
-    first = next(iter(backends()))  # its devices rank above all others: where it has one, nobody else is asked
+    first = next(iter(backends()))  # its devices rank above all others: where it has one, other back ends are not loaded
     usable = _survey(first).devices or [device for device in devices() if not _is_checker(device)]
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
@@ -199,7 +199,7 @@ def _names(info: DeviceInfo) -> tuple[str, ...]:
 def _match(selector: str, message: str) -> Device:
     word = selector.strip().lower()
     name, colon, _ = word.partition(":")
-    if colon and name in backends():  # an id: nobody else is asked
+    if colon and name in backends():  # an id: other back ends are not loaded
         for device in _survey(name).devices:
             if device.info.id == word:
                 return device
@@ -231,7 +231,7 @@ def _is_named(word: str, number: str, name: str) -> bool:
 
 
 def _is_checker(device: Device) -> bool:
-    """Oclgrind simulates a device to find errors: thousands of times slower, only ever chosen by name."""
+    """Whether it is Oclgrind, which simulates a device to find errors and is thousands of times slower: it is chosen only by name."""
     return "oclgrind" in device.info.platform.lower()
 
 
@@ -241,7 +241,7 @@ def _rank(device: Device) -> tuple[int, int, int]:
 
 
 def _listing(message: str) -> str:
-    """The message, the devices there are, and what is broken or, where there is no device, absent."""
+    """The message with the devices that exist, and what is broken or, where there is no device, absent."""
     here = devices()
     statuses = ("broken",) if here else ("broken", "absent")
     lines = [f"{message}. Devices: " + (", ".join(f"{d.info.id} ({d.info.name})" for d in here) or "none")]

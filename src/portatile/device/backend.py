@@ -18,7 +18,9 @@ from portatile.errors import UsageError
 from portatile.records import DeviceInfo
 
 at_exit: list[Callable[[], None]] = []
-"""What back ends do when the interpreter ends, in this order, after all that still used their devices, which registered itself later."""
+"""Functions of the back ends that run in this order when the interpreter ends, after those of modules that use devices: ``atexit`` runs
+what was registered last first.
+"""
 
 
 @atexit.register
@@ -31,7 +33,7 @@ def _close() -> None:
 class Finding:
     """Something that a back end looked for: ``level`` is ``ok``, ``absent`` (not installed, which is fine) or ``broken``.
 
-    ``remedy`` says how to mend what is broken, or how to get what is absent.
+    ``remedy`` tells how to repair what is broken, or how to install what is absent.
     """
 
     level: Literal["ok", "absent", "broken"]
@@ -50,9 +52,9 @@ class Survey:
 
 @dataclass(frozen=True)
 class Product:
-    """Something that a back end makes of kernel text: its name, which is ``Binary.kind``, and the ending of its files.
+    """A form into which a back end turns kernel text: its name, which is ``Binary.kind``, and the ending of its files.
 
-    ``readable``: it is text. ``compiled``: it is the compiler's, not what the compiler is given.
+    ``readable``: it is text. ``compiled``: the compiler's output, not its input.
     """
 
     name: str
@@ -65,9 +67,9 @@ class Product:
 class BackEnd:
     """One way to devices, or to a compiler for them.
 
-    ``title`` is its name for people. Of the ways to one device the one of the highest ``rank`` is preferred. ``products``: what its
-    targets make, first what its devices load. ``offline``: its compiler needs no device. ``usual`` is the architecture that it compiles
-    for where none is named and no device is here.
+    ``title`` is its name for people. Where several back ends reach one device, that of the highest ``rank`` is preferred. ``products``
+    are the forms that its targets make, the first of which its devices load. ``offline``: its compiler needs no device. ``usual`` is the
+    architecture that it compiles for where none is named and no device is present.
     """
 
     name: str
@@ -85,7 +87,7 @@ class BackEnd:
     def target(self, architecture: str, product: str = "") -> Target:
         """A compiler that needs no device, for one of ``products`` (default: the first). From ``compiler.py``.
 
-        Raises DeviceNotFoundError where the compiler is missing or does not know the architecture, UsageError where it is a device's.
+        Raises DeviceNotFoundError where the compiler is missing or does not know the architecture, UsageError where it needs a device.
         """
         if not self.offline:
             raise UsageError(f"{self.title} compiles for devices that are here, not for {architecture!r}")
@@ -109,7 +111,7 @@ class BackEnd:
 
     @property
     def assembly(self) -> str:
-        """The product that is the compiler's instructions as text, which may be what devices load."""
+        """The name of the product that has the compiler's instructions as text, else of the one that devices load."""
         return next((product.name for product in self.products if product.readable and product.compiled), self.products[0].name)
 
     def _file(self, name: str) -> Any:

@@ -29,9 +29,9 @@ class Memory(Releasable):
     nbytes: int
     device: Device
     generation = 0
-    """Of the device, when the memory was made."""
+    """The device's ``generation`` when the memory was made."""
     views: dict[ImageForm, Image] | None = None
-    """Images that show this memory where it lies, made by ``Device.image_over``; they are given back with it."""
+    """Images over this memory, made by ``Device.image_over``; they are released with it."""
 
     @property
     @abstractmethod
@@ -40,11 +40,11 @@ class Memory(Releasable):
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used: neither it nor its device was released since."""
+        """Whether it can be used: neither it nor its device was released."""
         return self.handle is not None and self.generation == self.device.generation
 
-    def blind(self) -> None:
-        """Give back the images that show this memory."""
+    def release_views(self) -> None:
+        """Release the images over this memory."""
         views, self.views = self.views, None
         for view in (views or {}).values():
             view.release()
@@ -55,7 +55,7 @@ class Image(Memory):
 
     form: ImageForm
     copied: bool = False
-    """Whether it shows a copy of other memory, which is made anew before each launch: some drivers make no image over part of a buffer."""
+    """Whether it holds a copy of other memory that is made before each launch: some drivers make no image over part of a buffer."""
 
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
@@ -64,7 +64,7 @@ Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __loc
 class Slot(NamedTuple):
     """An argument of a ready launch that each run brings: ``place`` is its index among the run's values.
 
-    ``kind`` is Memory for an address, a NumPy scalar type for a number, or a TensorMap to be made of the matrix at an address.
+    ``kind`` is Memory for an address, a NumPy scalar type for a number, or a TensorMap for a matrix whose address the run brings.
     """
 
     place: int
@@ -87,7 +87,8 @@ class Ready(ABC):
     def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
         """Queue the launches in order; does not wait. ``values`` are addresses and numbers, in the order of ``Slot.place``.
 
-        ``borrows``: some addresses belong to memory that the device allocated outside of the queue.
+        ``borrows``: some addresses belong to memory of the device itself. On a queue in another library's stream its reuse must then wait
+        for these launches.
         Raises OverflowError for a number that does not fit its type, before that launch is queued.
         """
 
@@ -116,7 +117,7 @@ class Queue(Releasable):
         return False
 
     def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
-        """Memory that the graph being captured keeps as long as it exists; CUDA only. It is not released.
+        """Memory that belongs to the graph being captured and lives as long as the graph; CUDA only. The caller does not release it.
 
         Later calls of the same capture get the same memory at the same ``place``, ``zeroed`` or not. ``zeroed`` memory holds zeros before
         the graph's first run; its commands leave it so. Raises DeviceError elsewhere, and where there is no memory.
@@ -124,7 +125,7 @@ class Queue(Releasable):
         raise DeviceError(f"{self.device.info.id} captures no graphs")
 
     def forget_graph(self) -> None:
-        """Give calls that come other memory, after one was broken off."""
+        """Let ``of_graph`` return new memory, after a call failed that had written to the old."""
 
     @abstractmethod
     def launch(
@@ -152,7 +153,7 @@ class Queue(Releasable):
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
         """Copy from ``source``, ``offset`` bytes in, to a C-contiguous host array; the counterpart of ``upload``.
 
-        For memory that ``Device.share`` made of this very array nothing is copied: the host is made to see it.
+        For memory that ``Device.share`` made of this very array nothing is copied, but the host then sees what kernels wrote.
         """
 
     @abstractmethod
@@ -184,7 +185,7 @@ class Queue(Releasable):
 
     @abstractmethod
     def wait_for(self, event: Event) -> None:
-        """Everything queued from here on runs after ``event``, which may belong to another queue of the device."""
+        """Make later commands of this queue run after ``event``, which may belong to another queue of the device."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -225,7 +226,7 @@ class Device(Releasable):
     generation = 0
     abandoned = False
     spare: Callable[[], bool] = staticmethod(lambda: False)
-    """Asked for memory where there is not enough: gives back what is kept for later, and says whether there was anything."""
+    """Called where an allocation fails: frees memory that is kept for later, and returns whether there was any."""
 
     @property
     def memory_rate(self) -> float:
@@ -241,7 +242,7 @@ class Device(Releasable):
         """Device memory; raises DeviceError when there is not enough."""
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
-        """Another library's device memory as a Memory, without a copy. It still belongs to ``owner``, which is kept alive. CUDA only.
+        """Another library's device memory as a Memory, without a copy; CUDA only. ``owner``, which it belongs to, is kept alive.
 
         Raises ArgumentError elsewhere.
         """
@@ -252,7 +253,7 @@ class Device(Releasable):
         raise DeviceError(f"there is no library of matrix products to compare with on {self.info.id}")
 
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
-        """An ``image2d_t``: ``image_of`` for the most usual form."""
+        """An ``image2d_t`` of ``height`` x ``width`` pixels with ``channels`` of ``dtype``; see ``image_of``."""
         return self.image_of(ImageForm("image2d_t", (height, width, channels), dtype))
 
     @abstractmethod
@@ -266,8 +267,8 @@ class Device(Releasable):
     def image_over(self, memory: Memory, form: ImageForm) -> Image:
         """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read; it is released with the memory.
 
-        Nothing is copied, unless ``memory`` is a part of other memory and the driver makes no image over a part: the image is ``copied``
-        then. A second call gives the same image. Raises LaunchError where the device has no such image, ArgumentError where it would
+        Nothing is copied, unless ``memory`` is a part of other memory and the driver makes no image over a part; then the image is
+        ``copied``. A second call gives the same image. Raises LaunchError where the device has no such image, ArgumentError where it would
         take more bytes than there are.
         """
         view = None if memory.views is None else memory.views.get(form)
@@ -280,7 +281,7 @@ class Device(Releasable):
         return view
 
     def part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
-        """``nbytes`` of ``memory`` from ``offset`` on, without a copy; the part keeps the whole alive and ends before it.
+        """``nbytes`` of ``memory`` from ``offset`` on, without a copy. The part keeps the whole alive; release the part first.
 
         Raises ArgumentError for what does not lie within it, and where ``offset`` is no multiple of ``PART_ALIGNMENT``.
         """
@@ -319,10 +320,10 @@ class Device(Releasable):
         """
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
-        """As ``share``, for an array that is used many times: the device keeps the memory object, and the caller does not release it.
+        """As ``share``, for an array that is used many times. The device keeps the memory object; the caller does not release it.
 
-        None where the device keeps none; call ``share`` then. The host sees what kernels wrote once the queue is finished. Not safe
-        between threads.
+        None where the device does not keep such objects; call ``share`` then. The host sees what kernels wrote once the queue is finished.
+        Not safe between threads.
         """
         return None
 
@@ -334,11 +335,11 @@ class Device(Releasable):
         return None
 
     def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
-        """Launches with packed arguments, for many runs; None where the back end has no such thing, and they run one by one."""
+        """Launches with packed arguments, for many runs; None where the back end cannot pack them."""
         return None
 
     def repeat(self, launches: Sequence[ReadyLaunch]) -> Repeat | None:
-        """Launches with kernels of their own, for many runs; None where the back end has no such thing."""
+        """Launches with kernel objects of their own, for many runs; None where the back end has no such objects."""
         return None
 
     @abstractmethod
@@ -359,7 +360,7 @@ class Device(Releasable):
         """A new queue."""
 
     def foreign_queue(self, stream: int) -> Queue:
-        """A queue that orders its commands in another library's stream, which stays that library's; CUDA only.
+        """A queue whose commands go into another library's stream, which that library goes on to own; CUDA only.
 
         Raises ArgumentError elsewhere.
         """
@@ -370,7 +371,8 @@ class Device(Releasable):
         """The in-order queue that routines use, created once."""
 
     def together(self, others: Sequence[Device] = ()) -> tuple[Device, ...]:
-        """New Device objects for this device and ``others`` of its platform, in one context: queues of each use memory and events of all.
+        """New Device objects for this device and ``others`` of its platform in one context, so that queues of each use memory and events
+        of all.
 
         Release each one; the context is released with the last. Raises DeviceError where the back end has no such contexts.
         """

@@ -22,7 +22,7 @@ from portatile.device.strides import checked_sizes, places, reshaped, runs, span
 from portatile.dtypes import strided as strided_array
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
-_MOST_RUNS = 4096  # pieces that are copied one by one on a device; more take a way through the host
+_MOST_RUNS = 4096  # contiguous pieces that are copied one by one on a device; arrays of more pieces go through the host
 
 
 class Buffer:
@@ -44,7 +44,7 @@ class Buffer:
     """
 
     __slots__ = ("__weakref__", "described", "dtype", "memory", "offset", "shape", "strides")
-    __array_priority__ = 1000.0  # of ``array @ buffer`` it is the Buffer's method that is called
+    __array_priority__ = 1000.0  # so that ``array @ buffer`` calls the Buffer's method
 
     def __init__(
         self, memory: Memory, shape: tuple[int, ...], dtype: DTypeLike, strides: tuple[int, ...] | None = None, offset: int = 0
@@ -75,7 +75,7 @@ class Buffer:
 
     @classmethod
     def over(cls, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]) -> Buffer:
-        """The array that begins with ``memory``, with nothing checked."""
+        """An array at the beginning of ``memory``, without checks: the fast constructor for results."""
         buffer = cls.__new__(cls)
         buffer.memory, buffer.shape, buffer.dtype, buffer.strides, buffer.offset, buffer.described = memory, shape, dtype, strides, 0, None
         return buffer
@@ -97,9 +97,9 @@ class Buffer:
 
     @classmethod
     def wrap(cls, array: Any) -> Buffer:
-        """Another library's CUDA array (CuPy, PyTorch, Numba, JAX) as a Buffer: no copy, the array is kept alive.
+        """Another library's CUDA array (CuPy, PyTorch, Numba, JAX) as a Buffer, without a copy; the array is kept alive.
 
-        Work on it belongs on ``caller_stream(array)``. Raises ArgumentError for what lies in no CUDA memory.
+        Queue work on it in ``caller_stream(array)``. Raises ArgumentError for an array outside of CUDA memory.
         """
         if isinstance(array, Buffer):
             return array
@@ -154,7 +154,10 @@ class Buffer:
         return Buffer(self.memory, new_shape, self.dtype, strides, self.offset)
 
     def copy(self, queue: Queue | None = None) -> Buffer:
-        """A new C-contiguous Buffer with the same elements, on the same device; does not wait where they lie in a few pieces."""
+        """A new C-contiguous Buffer with the same elements on the same device.
+
+        Does not wait, unless the elements lie in so many pieces that they are copied through the host.
+        """
         copy, queue = Buffer.empty(self.shape, self.dtype, self.device), queue or self.device.default_queue()
         run, sizes, strides = runs(self.shape, self.strides, self.dtype.itemsize)
         if prod(sizes) > _MOST_RUNS:
@@ -189,9 +192,7 @@ class Buffer:
     def assign(self, array: NDArray[Any], queue: Queue | None = None) -> None:
         """Copy a host array of the same shape and dtype into this one; returns when the array may change again.
 
-        Where there is something between the elements, it comes to the host and goes back as it was.
-
-        Raises ArgumentError for another shape or dtype.
+        Bytes between the elements are preserved: they are copied to the host and back. Raises ArgumentError for another shape or dtype.
         """
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"a {type(array).__name__} cannot be assigned; convert it with numpy.asarray")
@@ -207,7 +208,7 @@ class Buffer:
             staging.upload(queue, self.memory, raw, low)
 
     def release(self) -> None:
-        """Give the memory back, also under every view of it."""
+        """Release the memory, which invalidates every view of it."""
         self.memory.release()
 
     def __enter__(self) -> Buffer:
@@ -217,7 +218,7 @@ class Buffer:
         self.release()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """The memory itself on a CPU device, once the default queue has finished; ArgumentError on others, where NumPy does not reach."""
+        """The memory of a CPU device itself, after the default queue has finished; raises ArgumentError for other devices."""
         shown = self._mapped()
         if shown is None:
             raise ArgumentError(f"{self!r} lies in a device's memory, where NumPy does not reach; copy it to the host with .numpy()")
@@ -236,7 +237,7 @@ class Buffer:
         return (self[at] for at in range(len(self)))
 
     def __bool__(self) -> bool:
-        """True, as for every object without a length: a Buffer is not asked for its elements."""
+        """True, as for other objects, because the elements are not on the host; NumPy's rule would need them."""
         return True
 
     def __matmul__(self, other: Any) -> Any:
@@ -257,13 +258,13 @@ class Buffer:
         return _restored, (self.numpy(), self.device.info.id)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The functions of the array API standard that there are for Buffers: ``portatile.array_api``."""
+        """The functions of the array API standard that accept Buffers: ``portatile.array_api``."""
         return import_module("portatile.array_api").namespace(api_version)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Buffer:
-        """A copy on another device, by way of the host unless the driver copies between them; the Buffer itself where it lies there.
+        """A copy on another device, or the Buffer itself if it lies there. It goes through the host unless the driver copies directly.
 
-        Raises ArgumentError where a ``stream`` is named.
+        Raises ArgumentError for a ``stream``.
         """
         if stream is not None:
             raise ArgumentError("stream is not taken: copies between devices wait for the default queues of both")
@@ -284,7 +285,7 @@ class Buffer:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3; the stream is that of the device's default queue. OpenCL buffers have none (AttributeError)."""
+        """Version 3 of the protocol, with the stream of the device's default queue. Raises AttributeError on OpenCL devices."""
         pointer = self._pointer("__cuda_array_interface__")
         stream = int(getattr(self.device.default_queue(), "stream", None) or LEGACY_STREAM)
         data = {"shape": self.shape, "typestr": self.dtype.str, "data": (pointer, False), "strides": self.strides}
@@ -298,9 +299,9 @@ class Buffer:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """A DLPack capsule of CUDA memory, or of a CPU device's; the consumer's ``stream`` waits for the default queue first.
+        """An unversioned DLPack capsule of CUDA memory, or of a CPU device's; the consumer's ``stream`` waits for the default queue.
 
-        With ``copy``, and where ``dl_device`` is the host and the memory is not, of a copy. The capsule has no version.
+        It is of a copy with ``copy``, and where ``dl_device`` is the host and the memory is not.
         """
         place = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) not in (place, (CPU_DEVICE, 0)):
@@ -361,7 +362,7 @@ class Buffer:
 
 
 def is_cuda_array(array: Any) -> bool:
-    """Whether ``array`` lies in CUDA memory by its own account."""
+    """Whether ``array`` lies in CUDA memory, according to its own attributes."""
     if isinstance(array, Buffer):
         return array.device.info.can.addresses
     return not isinstance(array, np.ndarray) and in_cuda_memory(array)

@@ -1,4 +1,4 @@
-"""The clock of tuning and measuring: the time of work that runs back to back on a queue, in one burst."""
+"""The clock of tuning and measuring: device seconds of runs that are queued back to back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from portatile.device.base import Queue
 
 
 def back_to_back(queue: Queue, clock: Queue, run: Callable[[], object], runs: int) -> float:
-    """Device seconds of each of so many ``runs``, of which ``run`` queues one on ``queue``; waits for them.
+    """The mean device seconds of ``runs`` calls of ``run``, each of which queues its commands on ``queue``; waits for them.
 
-    ``queue`` is a plain one, as in use. ``clock``, a queue that takes times, which costs microseconds at each command, holds only a marker
-    before and one behind them all.
+    ``queue`` does not profile, as in use: profiling costs microseconds at each command. ``clock`` is a profiling queue of the same device,
+    which receives only two markers, one before all runs and one after them.
     """
     start = clock.marker()
     clock.flush()

@@ -34,7 +34,7 @@ def contiguous(array: NDArray[Any]) -> None:
 
 
 def fits(memory: Memory, offset: int, nbytes: int) -> None:
-    """Raise ArgumentError for bytes that do not lie in ``memory``, or for a part of an image, or for memory given back."""
+    """Raise ArgumentError for bytes outside of ``memory``, for a part of an image, and for released memory."""
     if not memory.alive:
         raise ArgumentError("this memory has been released")
     if offset < 0 or nbytes < 0 or offset + nbytes > memory.nbytes:
@@ -44,13 +44,13 @@ def fits(memory: Memory, offset: int, nbytes: int) -> None:
 
 
 def check_fill(pattern: bytes, offset: int, nbytes: int) -> None:
-    """Raise ArgumentError for a pattern that cannot fill the place."""
+    """Raise ArgumentError for a pattern of another length than 1, 2 or 4 bytes, and for a place that is not aligned to it."""
     if len(pattern) not in (1, 2, 4) or nbytes % len(pattern) or offset % len(pattern):
         raise ArgumentError(f"a pattern of {len(pattern)} bytes does not fill {nbytes} bytes from {offset} on: 1, 2 or 4 bytes, aligned")
 
 
 def complaint(arg: object, device: Device) -> str:
-    """The message for a value that is no kernel argument on ``device``: why not, and what to pass instead."""
+    """The message for a value that no kernel on ``device`` takes as an argument: why, and what to pass instead."""
     if not isinstance(arg, Memory):
         name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
         return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"

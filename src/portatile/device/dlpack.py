@@ -56,7 +56,7 @@ def _forget(managed: int) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """A capsule that nobody consumed still owns its tensor."""
+    """The destructor of capsules: one that nobody consumed still owns its tensor."""
     if _is_valid(capsule, _NAME):
         _forget(_get_pointer(capsule, _NAME))
 
@@ -101,7 +101,7 @@ def export(array: Strided) -> object:
 
 
 class _Taken:
-    """Another library's tensor, given back to it with the last reference."""
+    """Another library's tensor; its deleter runs when the last reference is gone."""
 
     def __init__(self, address: int) -> None:
         self._address = address
@@ -113,7 +113,7 @@ class _Taken:
 
 
 def take(capsule: object) -> Strided:
-    """The tensor in a capsule that ``__dlpack__`` gave; raises ArgumentError unless it lies in CUDA memory."""
+    """Consume a capsule from ``__dlpack__``; raises ArgumentError unless its tensor lies in CUDA memory."""
     place = id(capsule)
     if not _is_valid(place, _NAME):
         raise ArgumentError("not an unused DLPack capsule")

@@ -1,4 +1,4 @@
-"""The excerpts in a compiler's messages: lines of the user's text in place of what was made of them."""
+"""The excerpts in a compiler's messages: the user's own lines in place of the translated ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _WORD = re.compile(r"\w+|\S")
 
 
 def restored(log: str, text: str, file: str) -> str:
-    """A log whose messages name ``file``, or headers that its text contains, with their own lines in it.
+    """A compiler's log in which each excerpt of ``file``, or of headers that its text contains, is the line that the user wrote.
 
-    The caret stays under the word that it was under, or goes where that word is not in the line: a macro's, say.
+    The caret is moved to the same word. It is left out where the user's line does not have that word, which came from a macro, say.
     """
     lines: list[str] = []
     known, own = _lines(text, file), None

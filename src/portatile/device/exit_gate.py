@@ -1,7 +1,7 @@
-"""Threads inside a driver when the interpreter ends: it waits for those that are in, and lets none in again.
+"""A gate that keeps threads out of drivers while the interpreter ends: it waits for threads inside, and lets no others in.
 
-Python ends a daemon thread where it asks for the interpreter's lock, and a driver's frames do not survive that: the process would abort.
-So every command that gives the lock away while it waits or copies stands in ``with inside:``.
+When the interpreter ends, Python ends each daemon thread at the moment it asks for the interpreter's lock. If a driver's frames are on its
+stack, the process aborts. So every call of a driver that releases the lock, to wait or to copy, stands in ``with inside:``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from threading import get_ident
 from types import TracebackType
 
-_PATIENCE = 10.0  # seconds that the end of the interpreter waits
+_PATIENCE = 10.0  # seconds that the interpreter waits for threads inside
 
 
 class Gate:
@@ -23,9 +23,9 @@ class Gate:
     __slots__ = ("_closed", "_never", "_owner", "_threads")
 
     def __init__(self) -> None:
-        self._threads: list[int] = []  # those inside; its methods are atomic
+        self._threads: list[int] = []  # those inside; a list's methods are atomic
         self._closed, self._owner = False, 0
-        self._never = threading.Lock()  # that the closing thread never gives back
+        self._never = threading.Lock()  # the closing thread takes it and never releases it
 
     def __enter__(self) -> None:
         self._threads.append(get_ident())
@@ -49,12 +49,12 @@ class Gate:
         self._threads.clear()
 
     def _others(self) -> bool:
-        alive = sys._current_frames()  # an interrupt may have taken a thread out without its exit
+        alive = sys._current_frames()  # an interrupt may have ended a thread without __exit__
         return any(thread != self._owner and thread in alive for thread in [*self._threads])
 
 
 inside = Gate()
-"""The process's own."""
+"""The gate of this process."""
 
 atexit.register(inside.close)
 if hasattr(os, "register_at_fork"):

@@ -13,13 +13,13 @@ from portatile.device.dlpack import CUDA_DEVICE, Strided, packed, take
 from portatile.dtypes import ELEMENTS
 from portatile.errors import ArgumentError
 
-_UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types that ``__cuda_array_interface__`` has no name for: they are bytes there
+_UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types without a name in ``__cuda_array_interface__``, which gives bytes
 LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers it
 
 
 def in_cuda_memory(array: Any) -> bool:
-    """Whether an object that is neither a NumPy array nor a Buffer lies in CUDA memory by its own account."""
-    is_cuda = getattr(array, "is_cuda", None)  # PyTorch's tensors; what they say below takes 5 us
+    """Whether an object that is neither a NumPy array nor a Buffer lies in CUDA memory, according to its own attributes."""
+    is_cuda = getattr(array, "is_cuda", None)  # PyTorch's tensors, whose protocols below take 5 us
     if is_cuda is not None:
         return bool(is_cuda)
     if hasattr(array, "__cuda_array_interface__"):
@@ -31,7 +31,7 @@ def in_cuda_memory(array: Any) -> bool:
 def caller_stream(array: Any) -> int:
     """The CUDA stream on which the library that owns ``array`` now works: PyTorch's and CuPy's current stream.
 
-    Others say theirs in ``__cuda_array_interface__``, and mean the default stream where they say nothing.
+    Other libraries name theirs in ``__cuda_array_interface__``; without a name it is the default stream.
     """
     library = type(array).__module__.split(".")[0]
     if library == "torch":
@@ -43,10 +43,10 @@ def caller_stream(array: Any) -> int:
 
 
 def strided(array: Any) -> Strided:
-    """Pointer, shape, strides in bytes and type of an array in CUDA memory. Raises ArgumentError for what lies in none."""
+    """Pointer, shape, strides in bytes and type of an array in CUDA memory. Raises ArgumentError for any other array."""
     named = str(getattr(array, "dtype", "")).rpartition(".")[2]
     bits = array.view(sys.modules["torch"].uint8) if named.startswith("float8") and hasattr(array, "new_empty") else array
-    interface = getattr(bits, "__cuda_array_interface__", None)  # PyTorch has none of tensors of eight-bit floats
+    interface = getattr(bits, "__cuda_array_interface__", None)  # PyTorch has none for tensors of eight-bit floats
     if interface is not None:
         shape = tuple(interface["shape"])
         dtype = ELEMENTS[named].numpy if named in _UNNAMED else np.dtype(interface["typestr"])
@@ -59,7 +59,7 @@ def strided(array: Any) -> Strided:
 
 
 def _gpu(array: Any, pointer: int) -> int:
-    """The number of the GPU that an array lies on: what its library says, else what the driver says of the pointer."""
+    """The number of the GPU that an array lies on, from its library if that tells, else from the driver by the pointer."""
     place = getattr(array, "__dlpack_device__", None)
     kind, number = place() if place is not None else (0, 0)
     return int(number) if int(kind) == CUDA_DEVICE else _cuda().ordinal(pointer)

@@ -1,4 +1,4 @@
-"""Binaries that are loaded on a device and the kernels in them; ``Releasable``, anything that a device holds."""
+"""Loaded binaries and their kernels; and ``Releasable``, the base of everything that holds a resource of a device."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from portatile.records import Entry, Resources
 
 
 class Releasable(ABC):
-    """Something that a device holds, released by ``release`` or at the end of ``with``."""
+    """A resource of a device, released by ``release`` or at the end of ``with``."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give it back; a second call does nothing."""
+        """Release it; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -48,12 +48,13 @@ class Kernel(ABC):
 
 
 class Repeat(Releasable):
-    """Launches of one plan, with kernels whose arguments nobody else sets."""
+    """Launches of one plan, with kernel objects of their own, whose arguments stay set from run to run."""
 
     @abstractmethod
     def run(self, queue: Any, values: Sequence[Any]) -> bool:
-        """Queue the launches in order, with memory and numbers in the order of ``Slot.place``; does not wait. False, with nothing done, on
-        a queue that takes none.
+        """Queue the launches in order, with memory and numbers in the order of ``Slot.place``; does not wait.
+
+        Returns False, with nothing queued, for a queue that cannot run them.
         """
 
 

@@ -16,18 +16,18 @@ _PLATFORMS = {"Portable Computing Language": "PoCL", "Intel(R) OpenCL": "Intel O
 
 
 def hardware(info: DeviceInfo) -> str:
-    """A device's name without its vendor and what drivers put around it: ``H100`` of ``NVIDIA H100 80GB HBM3``."""
+    """A device's name without vendor, memory size and trade marks: ``H100`` for ``NVIDIA H100 80GB HBM3``."""
     return " ".join(_AROUND.sub(" ", info.name).split()) or info.name
 
 
 def runtime(info: DeviceInfo) -> str:
-    """The runtime that is known by a name of its own, else the back end: ``PoCL``, ``CUDA``, ``OpenCL``."""
+    """The runtime if it has a name of its own, else the back end: ``PoCL``, ``CUDA``, ``OpenCL``."""
     known = backends().get(info.backend)
     return _PLATFORMS.get(info.platform, known.title if known is not None else info.backend)
 
 
 def short(infos: Sequence[DeviceInfo]) -> list[str]:
-    """A name for each device: its hardware and its runtime, with driver or id only where that tells two of them apart."""
+    """A name for each device: hardware and runtime, with the driver's version or the id only where they are needed to distinguish two."""
     names = [f"{hardware(info)} {runtime(info)}" for info in infos]
     for part in (_version, lambda info: info.id):
         alike: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Memory of one device that was given back and is handed out again: drivers take long to find, to map and to order new memory."""
+"""A pool of released device memory, which is handed out again, because drivers take long to allocate and map new memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from operator import methodcaller
 from sys import is_finalizing
 from typing import Any
 
-KEEPS = 1 << 30  # bytes at most
-SHARE = 16  # of the device's memory one part of so many at most
+KEEPS = 1 << 30  # the most bytes that a pool keeps
+SHARE = 16  # and the most as a share of the device's memory: one part in so many
 
 
 class Pool:
-    """Buffers by their size; ``release`` gives one back to the driver.
+    """Released buffers by their size; ``release`` frees one for good.
 
-    Commands of the default queue may still be using them: what is queued there next comes after them.
-
-    That holds for no other queue, so nothing is handed on while there are any (``enter``, ``leave``).
+    Commands of the default queue may still use a buffer when it is handed out. Later commands of that queue run after them, so the next
+    user's are safe; commands of other queues would not be. So nothing is handed out while other queues exist (``enter``, ``leave``).
     """
 
     def __init__(
@@ -31,13 +30,13 @@ class Pool:
         self.limit = min(keeps, memory // SHARE)
         self.held = 0  # bytes
         self._free: OrderedDict[int, list[Any]] = OrderedDict()  # the size given back last at the end
-        self.handed = False  # whether anything was handed on
+        self.handed = False  # whether anything was handed out again
         self._queues = 0
         self._release = release
-        self._lock = lock or threading.RLock()  # memory that is dropped comes back at any moment, in the middle of a method too
+        self._lock = lock or threading.RLock()  # reentrant: garbage collection may call ``give`` in the middle of a method
 
     def take(self, nbytes: int) -> Any:
-        """A block of that size that was given back, or None; blocks of no bytes are not kept."""
+        """A buffer of exactly that size, or None."""
         with self._lock:
             kept = self._free.get(nbytes)
             if not kept or self._queues:
@@ -47,8 +46,8 @@ class Pool:
             return kept.pop()
 
     def give(self, buffer: Any, nbytes: int) -> None:
-        """Keep a buffer, or release it."""
-        if is_finalizing is None or is_finalizing():  # a thread that ended inside may have the lock; None: this module is gone already
+        """Keep a buffer that its user released, or free it."""
+        if is_finalizing is None or is_finalizing():  # a thread that ended may hold the lock; None: this module was cleared already
             self._release(buffer)
             return
         with self._lock:
@@ -66,24 +65,24 @@ class Pool:
                 self._trim(self.limit)
 
     def enter(self) -> None:
-        """Note a queue beside the default one."""
+        """Count a queue beside the default one."""
         with self._lock:
             self._queues += 1
 
     def leave(self) -> None:
-        """Note that a queue beside the default one has finished and is gone."""
+        """Uncount a queue beside the default one, which has finished."""
         with self._lock:
             self._queues -= 1
 
     def clear(self) -> bool:
-        """Release everything; whether there was anything."""
+        """Free everything; returns whether there was anything."""
         with self._lock:
             had = self.held > 0
             self._trim(0)
             return had
 
     def close(self) -> None:
-        """Release everything and keep nothing from here on."""
+        """Free everything and keep nothing from now on."""
         with self._lock:
             self.limit = 0
             self._trim(0)

@@ -15,9 +15,9 @@ def named(kernel: Kernel, device: DeviceInfo, global_size: Size3, local_size: Si
 
 
 def check(kernel: Kernel, device: DeviceInfo, limit: int, global_size: Size3, local_size: Size3, groups: int | None = None) -> None:
-    """Raise LaunchError for sizes that are none, or that the kernel or the device does not run.
+    """Raise LaunchError for sizes that are not positive, and for those that the kernel or the device cannot run.
 
-    ``limit``: work-items of a group. ``groups``: work-groups of a launch; None where the driver counts them itself.
+    ``limit``: the most work-items of a group. ``groups``: the most work-groups of a launch; None where the driver checks that itself.
     """
 
     def refuse(reason: str) -> None:

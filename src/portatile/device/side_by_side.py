@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+
+from portatile import processes
 
 _COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
 _LINKS = 4  # such copies for whose threads there is room: of several devices, either way
 
 
 def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:
-    """``run(low, high)`` for ``count`` even parts of a size, all but the last by other threads. Raises what one did, when all ended."""
+    """Call ``run(low, high)`` for ``count`` even parts of ``range(size)``, the last part in this thread, the others in a pool.
+
+    Returns when all have ended; raises the first exception.
+    """
     parts = list(pairwise(size * each // count for each in range(count + 1)))
     others = [_copiers().submit(run, low, high) for low, high in parts[:-1]]
     try:
@@ -26,8 +30,7 @@ def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None
 
 def threads(copies: int = 1) -> int:
     """Threads at most for so many copies at once."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_COPIERS * copies, cores)
+    return min(_COPIERS * copies, processes.cores())
 
 
 @cache

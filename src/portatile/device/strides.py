@@ -1,4 +1,4 @@
-"""Layouts of arrays in memory: another shape over the same bytes, and the pieces without gaps that a copy takes one by one."""
+"""Strides of arrays in memory: reshaping without a copy, and the contiguous pieces of which an array consists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def checked_sizes(shape: Any) -> tuple[int, ...]:
 
 @lru_cache(4096)
 def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    """The first byte that the elements take, and the one past the last, from the first element."""
+    """The range of bytes that the elements occupy, relative to the first element: the first byte, and the one past the last."""
     if 0 in shape:
         return 0, 0
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
@@ -35,9 +35,9 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def wanted_shape(dimensions: tuple[Any, ...], size: int) -> tuple[int, ...]:
-    """The arguments of ``reshape``, a tuple or numbers of which one may be -1, as a shape of ``size`` elements.
+    """The shape that the arguments of ``reshape`` mean (a tuple or numbers, one of which may be -1) for ``size`` elements.
 
-    Raises ArgumentError where they do not give so many.
+    Raises ArgumentError for a shape of another size.
     """
     sizes = dimensions[0] if len(dimensions) == 1 and isinstance(dimensions[0], Sequence) else dimensions
     try:
@@ -80,7 +80,7 @@ def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new_shape: tuple[
 
 
 def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Bytes of each piece without gaps, in C order, and the sizes and strides by which the pieces follow one another."""
+    """The contiguous pieces of an array in C order: bytes of each piece, and the shape and strides (in bytes) of the grid of pieces."""
     run, outer = itemsize, len(shape)
     while outer and (shape[outer - 1] == 1 or strides[outer - 1] == run):
         run *= shape[outer - 1]
@@ -89,6 +89,6 @@ def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def places(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
-    """The beginning of each piece, from the first, in C order."""
+    """The offset of each piece from the first, in bytes, in C order."""
     for where in np.ndindex(*sizes):
         yield sum(at * stride for at, stride in zip(where, strides, strict=True))

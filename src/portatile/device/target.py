@@ -11,11 +11,11 @@ from portatile.errors import UsageError
 from portatile.records import Binary, Entry, Source
 
 CARVEOUT = "-portatile-carveout="
-"""A build option that no compiler sees: per cent of the memory next to a multiprocessor that is to be local memory, the rest cache."""
+"""A build option for the back end, not the compiler: per cent of the memory next to a multiprocessor that is to be local memory."""
 
 
 def carveout(options: Sequence[str]) -> int:
-    """The last such option's value; -1 without one. Raises UsageError for a value that is no percentage."""
+    """The value of the last ``CARVEOUT`` option; -1 without one. Raises UsageError for a value that is no percentage."""
     percents = [option.removeprefix(CARVEOUT) for option in options if option.startswith(CARVEOUT)]
     if not percents:
         return -1
@@ -25,11 +25,11 @@ def carveout(options: Sequence[str]) -> int:
 
 
 EARLY_START = "-portatile-early-start"
-"""A build option that no compiler sees: kernels wait at AFTER_PREVIOUS for what was queued before them, and so may start before it ends."""
+"""A build option for the back end, not the compiler: kernels may start before earlier commands end and wait for these at AFTER_PREVIOUS."""
 
 
 def for_compiler(options: Sequence[str]) -> tuple[str, ...]:
-    """The options without those that no compiler sees."""
+    """The options that are meant for the compiler."""
     return tuple(option for option in options if not option.startswith(CARVEOUT) and option != EARLY_START)
 
 
@@ -51,15 +51,15 @@ class Target(Protocol):
     architecture: str
     compiler: str
     draft: bool = False
-    """Whether what is compiled is for this process alone, once: then the driver need not make a binary of it."""
+    """Whether this process alone uses the result, once: then the driver need not make a binary."""
     defers: bool = False
-    """Whether the driver has to compile once more to make a binary of what it built: then ``defer`` spares whoever waits that."""
+    """Whether the driver has to compile a second time to make a binary: then ``defer`` postpones that."""
 
     prelude: Literal["opencl", "cuda"] = "opencl"
     """Which of the dialect's preludes ``lower`` puts before a text."""
 
     def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
-        """OpenCL C as ``compile`` takes it, and the kernels in it as far as they are known: here with the prelude before it.
+        """OpenCL C in the form that ``compile`` takes, and the kernels in it if they are known. This default puts the prelude before it.
 
         Raises CompileError with file and line for what the dialect does not support.
         """
@@ -85,13 +85,13 @@ class Target(Protocol):
         return ()
 
     def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
-        """Compile as ``compile`` does, to a binary that only this process can load; with a function that makes the one for other processes.
+        """Compile to a binary that only this process can load; the second result is a function that makes the binary for the cache.
 
-        That function contains what was compiled for launches until then. Devices load the first for as long as it is referred to.
+        The latter includes what the driver has compiled for launches until then. Devices load the former while it is referred to.
         """
         binary = self.compile(source, entries)
         return binary, lambda: binary
 
     def settle(self, binary: Binary) -> None:
-        """Have the driver do now what it does when a binary is loaded for the first time, if it keeps that for other processes."""
+        """Let the driver do now the work of a first load, if it keeps the result for other processes."""
         return

@@ -52,7 +52,7 @@ class Lexer:
         self.input("")
 
     def clone(self) -> Lexer:
-        """Another one, at the beginning."""
+        """A new lexer without input."""
         return Lexer()
 
     def input(self, text: str) -> None:

@@ -11,7 +11,7 @@ from pcpp import Preprocessor
 from portatile.dialect.lexer import Lexer
 
 _NOWHERE: frozenset[str] = frozenset()
-_NO_MACROS = frozenset({"__LINE__", "__COUNTER__"})  # names that mean something without being macros
+_NO_MACROS = frozenset({"__LINE__", "__COUNTER__"})  # names that are replaced although they are no macros
 
 
 class LinearPreprocessor(Preprocessor):  # type: ignore[misc]

@@ -164,7 +164,7 @@ def preprocess(text: str, file: str, defines: Mapping[str, str], backend: str = 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Disable the garbage collector meanwhile: it would spend a third of the time on millions of tokens without cycles."""
+    """A context manager that disables the garbage collector, which would take a third of the time for tokens that form no cycles."""
     running = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What every back end needs of the dialect: its version, which enters keys of binaries and results, and the prelude of OpenCL C."""
+"""The version of the dialect, which enters keys of binaries and results, and the prelude of OpenCL C."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def without_comments(text: str, suffix: str) -> str:
 
 
 def _of_python(text: str) -> Iterator[str]:
-    """What is neither a comment nor a statement that is a string."""
+    """The parts of a Python text that are neither comments nor statements that consist of a string."""
     at = depth = 0  # of brackets
     for match in _IN_PYTHON.finditer(text):
         code = text[at : match.start()]
@@ -51,11 +51,11 @@ _TENSOR = (_HERE / "preludes" / "tensor.h").read_text()
 
 
 def with_headers(text: str, file: str) -> str:
-    """``text`` behind the headers in OpenCL C that only texts with such names in them pay for; the lines of ``file`` keep their numbers."""
+    """``text`` after those headers in OpenCL C whose names it uses; the lines of ``file`` keep their numbers."""
     return f'#line 1 "portatile/matrix.h"\n{_MATRIX}\n#line 1 "{file}"\n{text}' if _USES_MATRIX.search(text) else text
 
 
 def opencl(text: str, file: str) -> str:
-    """``text`` as OpenCL C of its own: behind the prelude and the headers whose names are in it."""
+    """``text`` as complete OpenCL C: after the prelude and the headers whose names it uses."""
     tensor = f'#line 1 "portatile/tensor.h"\n{_TENSOR}\n' if _USES_TENSOR.search(text) else ""
     return f'{PRELUDE_OPENCL}\n{tensor}#line 1 "{file}"\n{with_headers(text, file)}'

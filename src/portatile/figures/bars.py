@@ -11,6 +11,7 @@ from portatile.figures import scales, svg
 from portatile.figures.quantities import written
 from portatile.figures.scales import Scale
 
+# In units of the picture: its width and margins; the height of a bar, of the gap between groups, and of a stacked bar.
 _WIDTH, _RIGHT, _BOTTOM = 640.0, 76.0, 40.0
 _BAR, _GAP, _STACK = 15.0, 12.0, 20.0
 _LONGEST = 44  # letters of a group's name
@@ -18,9 +19,10 @@ _LONGEST = 44  # letters of a group's name
 
 @dataclass(frozen=True)
 class BarChart:
-    """``values[group][series]``; None where there is none. ``unit``: ``s`` and ``%`` are written as such.
+    """A chart of ``values[group][series]``, None where there is no value. Values below 0 go to the left.
 
-    ``stacked``: the series of a group follow one another, and their sum stands at the end. ``signed``: values below 0 go to the left.
+    ``text``: the caption. ``quantity`` and ``unit``: of the axis; the units ``s`` and ``%`` are written with each value. ``stacked``: the
+    series of a group follow one another in one bar, with their sum at its end; values must not be negative then.
     """
 
     title: str

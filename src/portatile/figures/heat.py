@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from portatile.figures import svg
 
-_LOW, _HIGH = (247, 251, 255), (8, 69, 148)  # one hue: the order is seen without colours too
+_LOW, _HIGH = (247, 251, 255), (8, 69, 148)  # from light to dark in one hue, so that the order is visible in grey, too
 _NOTHING = (238, 238, 238)
-_CELL, _ROW, _TOP = 76.0, 30.0, 44.0
+_CELL, _ROW, _TOP = 76.0, 30.0, 44.0  # least width and height of a square, and the height above the first row
 
 Colour = tuple[int, int, int]
 
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Heat:
-    """A table: ``cells`` row by row, with the names of rows and columns, and what ``down`` and ``across`` mean."""
+    """A table of ``cells`` row by row; ``down`` and ``across`` name what rows and columns are."""
 
     title: str
     down: str
@@ -56,7 +56,7 @@ class Heat:
 
 
 def colour(share: float | None) -> Colour:
-    """Background of a square."""
+    """The background of a square: between ``_LOW`` and ``_HIGH``, grey where there is no share."""
     if share is None:
         return _NOTHING
     part = min(max(share, 0.0), 1.0)

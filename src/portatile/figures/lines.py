@@ -12,9 +12,9 @@ from portatile.figures import scales, svg
 from portatile.figures.quantities import written
 from portatile.figures.scales import Scale
 
-_WIDTH, _PLOT = 640.0, 270.0
-_LEFT, _RIGHT, _BOTTOM = 74.0, 18.0, 44.0
-_UP = 18.0  # height of the line that names what goes up
+_WIDTH, _PLOT = 640.0, 270.0  # of the picture, and the height of the area between the axes
+_LEFT, _RIGHT, _BOTTOM = 74.0, 18.0, 44.0  # margins
+_UP = 18.0  # height of the line with the y axis's name
 _MANY = 24  # points of a series beyond which its symbols would touch: it has none
 
 
@@ -33,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """A curve: its name and its points (x, y); ``band`` has (x, low, high) round it. What an axis cannot show is left out."""
+    """A curve through ``points`` (x, y), with a ``band`` of (x, low, high) around it. Values that an axis cannot show are left out."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -42,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True)
 class LineChart:
-    """Curves over ``x``. ``ticks``: places of x that are named, where its values are few and given; else round ones."""
+    """Curves over ``x``. ``ticks``: the values of x that are labelled; round values where there are none."""
 
     title: str
     text: str

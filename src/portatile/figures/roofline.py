@@ -1,4 +1,4 @@
-"""The roofline: speed over operations a byte, below what memory and arithmetic of each device allow.
+"""The roofline: speed over operations per byte, below the limits of each device's memory and arithmetic.
 
 Williams, Waterman, Patterson: Roofline: an insightful visual performance model for multicore architectures. CACM 52 (2009) 65.
 """
@@ -16,11 +16,11 @@ from portatile.figures import svg
 from portatile.figures.quantities import digits
 from portatile.figures.scales import Scale
 
-_WIDTH, _PLOT = 500.0, 270.0
-_LEFT, _RIGHT, _BOTTOM = 50.0, 112.0, 40.0
-_UP = 14.0  # height of the line that names what goes up
-_SLOPE = 24.0  # the least ratio of operations a byte that a slope spans, so that its name has a place
-_APART = 13.0  # between names of roofs, in the picture
+_WIDTH, _PLOT = 500.0, 270.0  # of the picture, and the height of the area between the axes
+_LEFT, _RIGHT, _BOTTOM = 50.0, 112.0, 40.0  # margins
+_UP = 14.0  # height of the line with the y axis's name
+_SLOPE = 24.0  # a slope spans at least this ratio of operations per byte, so that its label fits
+_APART = 13.0  # least distance between the labels of two roofs
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Kernel:
-    """``intensity``: operations of the plain algorithm a byte of least traffic; ``speed`` in flop/s; ``series``: place of its roof."""
+    """A dot. ``intensity``: operations of the plain algorithm per byte of least traffic; ``speed`` in flop/s; ``series``: its roof."""
 
     intensity: float
     speed: float
@@ -86,7 +86,7 @@ def _range(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _roof(roof: Roof, place: int, x: Scale, y: Scale, heights_used: list[float]) -> list[str]:
-    """The slope of memory up to the highest level, and each level from the slope on, with their names one below another."""
+    """The slope of memory up to the highest level, and each level from the slope on. Labels keep clear of ``heights_used``, which grows."""
     parts = []
     hue = svg.hue(place)
     top = max((level for _, level in roof.levels), default=y.high)
@@ -123,7 +123,7 @@ def _axes(x: Scale, y: Scale, top: float) -> list[str]:
 
 
 def _rate(value: float, unit: str) -> str:
-    """``4.17 TB/s``."""
+    """A rate with an SI prefix, such as ``4.17 TB/s``."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= factor * 0.9995:
             number = digits(value / factor)

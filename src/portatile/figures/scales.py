@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_WIDE = 3.0  # times between largest and smallest from which a logarithmic scale shows more
+_WIDE = 3.0  # ratio of the largest to the smallest value from which a logarithmic scale is used
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from portatile.figures import svg
 from portatile.figures.quantities import NARROW, written
 from portatile.figures.scales import Scale
 
-_WIDTH, _RIGHT, _BOTTOM = 500.0, 18.0, 38.0
-_DOT, _LANE, _LANES, _AIR = 9.0, 9.0, 12, 9.0
-_ROOM = 1.12  # of names, which phones write larger
-_MOST = 1.25  # a share of a ceiling beyond this is drawn at the edge
+_WIDTH, _RIGHT, _BOTTOM = 500.0, 18.0, 38.0  # of the picture, and margins
+_DOT, _LANE, _LANES, _AIR = 9.0, 9.0, 12, 9.0  # width of a dot, height of a lane, most lanes in a row, margin of a row
+_ROOM = 1.12  # width of names beyond what is estimated: phones write them larger
+_MOST = 1.25  # a share beyond this is drawn at the edge
 
 
 @dataclass(frozen=True)
 class Dot:
-    """One result: its share, that of where it began if known, what it says, the place on the page that it leads to, and its series."""
+    """One result: its share, the share at which it ``began`` if known, its label, the address that it links to, and its series."""
 
     share: float
     began: float | None
@@ -29,7 +29,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class ShareChart:
-    """``rows``: a name and its dots. ``series``: what each colour means. A line stands at 1. ``unit``: ``%``, or ``×`` for ratios."""
+    """Rows of dots, with a line at 1. ``rows``: names and dots; ``series``: names of the colours; ``unit``: ``%``, or ``×`` for ratios."""
 
     title: str
     text: str
@@ -69,7 +69,7 @@ class ShareChart:
 
 
 def _lanes(dots: tuple[Dot, ...], x: Scale) -> list[int]:
-    """The lane of each dot in ascending order of shares: the lowest where it covers no other; few lanes, however many there are."""
+    """The lane of each dot, in ascending order of shares: the lowest one in which it covers no other dot, below ``_LANES``."""
     ends: list[float] = []
     lanes: list[int] = []
     for dot in sorted(dots, key=lambda dot: dot.share):

@@ -13,14 +13,14 @@ from typing import Protocol
 
 from markupsafe import Markup
 
-_SIZE = 11.2  # of labels, with a little air
+_SIZE = 11.2  # font size of labels, rounded up
 _EMS = {0.29: "ijlI", 0.34: " ,.:;/|'", 0.41: "frt()-[]", 0.56: "csz", 0.7: "ABCKRVXYZ", 0.79: "DGHNOQUw", 0.86: "M=+<>×", 0.99: "mW%…@"}
-_WIDTHS = {letter: ems for ems, letters in _EMS.items() for letter in letters}  # of a wide sans-serif face
-HUES = 9
-_NARROW = 480.0
+_WIDTHS = {letter: ems for ems, letters in _EMS.items() for letter in letters}  # in em, of a wide sans-serif face
+HUES = 9  # colours of series in charts.css
+_NARROW = 480.0  # charts below this width keep their size on a wide page
 _TITLE = 34.0  # height of the line above each chart of a document
 _MARGIN = 16.0
-_SMALL = 6.2  # the width of a letter of a note, on average
+_SMALL = 6.2  # average width of a letter of a note
 _LINE = 16.0  # height of a line of a note
 
 
@@ -54,7 +54,7 @@ def chart(caption: Caption, width: float, height: float, parts: Sequence[str], m
     head = f'<title id="{name}-t">{escape(caption.title)}</title><desc id="{name}-d">{escape(caption.text)}</desc>'
     labels = f'role="group" aria-labelledby="{name}-t" aria-describedby="{name}-d"'
     drawn = f'<g aria-hidden="true">{"".join(parts)}</g>{"".join(marks)}'
-    narrow = ' data-narrow=""' if width < _NARROW else ""  # what a page does not blow up
+    narrow = ' data-narrow=""' if width < _NARROW else ""  # a page does not enlarge it
     return Markup(f'<svg class="chart"{narrow} viewBox="0 0 {width:.0f} {height:.0f}" {labels}>{head}{drawn}</svg>')
 
 
@@ -69,7 +69,7 @@ def width_of(words: str) -> float:
 
 
 def mark(path: str, label: str, kind: str = "") -> str:
-    """A shape that stands for a value, which ``label`` tells; ``kind`` adds to its class, with a space before it."""
+    """A shape that stands for a value; ``label`` is its tooltip; ``kind`` is appended to its class and begins with a space."""
     return f'<path class="mark{kind}" tabindex="0" role="img" d="{path}"><title>{escape(label)}</title></path>'
 
 
@@ -85,7 +85,7 @@ def point(x: float, y: float, label: str) -> str:
 
 
 def bar(left: float, right: float, top: float, height: float) -> str:
-    """The path of a bar; one of nothing is still seen."""
+    """The path of a bar, at least 1.5 wide, so that a bar of length 0 is visible."""
     return f"M{left:.1f} {top:.1f}H{max(right, left + 1.5):.1f}V{top + height:.1f}H{left:.1f}Z"
 
 
@@ -95,7 +95,7 @@ def hue(place: int) -> str:
 
 
 def symbol(place: int, x: float, y: float) -> str:
-    """The path of a series' symbol, so that series are told apart without colours too: square, diamond, triangles, disc."""
+    """The path of a series' symbol, which distinguishes series without colours, too: square, diamond, triangles, disc."""
     shapes = (
         f"M{x - 3.5:.1f} {y - 3.5:.1f}h7v7h-7Z",
         f"M{x:.1f} {y - 4.8:.1f}l4.8 4.8l-4.8 4.8l-4.8-4.8Z",
@@ -107,7 +107,7 @@ def symbol(place: int, x: float, y: float) -> str:
 
 
 def legend(names: Sequence[str], left: float, top: float, width: float, symbols: bool = False) -> tuple[list[str], float]:
-    """The colour of each series, in lines of ``width``; and the height of that."""
+    """The legend of series in lines of at most ``width``, and its height."""
     parts, x, y = [], left, top
     for place, name in enumerate(names):
         wide = 34 + width_of(name)
@@ -120,7 +120,7 @@ def legend(names: Sequence[str], left: float, top: float, width: float, symbols:
 
 
 def document(figures: Sequence[Figure], note: str = "") -> str:
-    """A file of its own, one chart below another and a note below all, in the colours of paper: every reader of SVG shows it."""
+    """A self-contained SVG document: the charts one below another and a note below all, in print colours."""
     drawn = [figure.draw(f"figure-{place}") for place, figure in enumerate(figures)]
     sizes = [_size(markup) for markup in drawn]
     width = max((wide for wide, _ in sizes), default=320.0)
@@ -142,7 +142,7 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
 
 
 def _said(words: str, width: float, top: float) -> tuple[list[str], float]:
-    """Words in lines of a document, and where they end."""
+    """Words wrapped into lines of a document from ``top`` on, and the height at which they end."""
     lines = textwrap.wrap(words, int(width / _SMALL))
     places = [top + 4 + _LINE * place for place in range(len(lines))]
     said = [f'<text class="said" x="{_MARGIN:.0f}" y="{y:.0f}">{escape(line)}</text>' for line, y in zip(lines, places, strict=True)]
@@ -163,7 +163,7 @@ def style() -> str:
 
 @cache
 def _paper_style() -> str:
-    """The style for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
+    """The style for a self-contained document, with colours written out, because few programs beside browsers know CSS variables."""
     sheet = style()
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet.partition("@media")[0]))
     rules = "\n".join(line for line in sheet.splitlines() if line.startswith(".chart "))

@@ -123,7 +123,7 @@ def _filtered(array: Collection, filters: list[NDArray[Any]], lower: list[int], 
 
 
 def _filter(block: NDArray[Any], filters: list[NDArray[Any]], reach: list[tuple[int, int]], border: dict[int, int]) -> NDArray[Any]:
-    """One block with its border, without what the border has too much: the sums that lie inside are the block's."""
+    """One block, filtered with its border; of the sums only those inside the block are returned."""
     needed = tuple(slice(border[axis] - before, block.shape[axis] - border[axis] + after) for axis, (before, after) in enumerate(reach))
     inner = np.ascontiguousarray(block[needed])
     taps = [row[0] for row in filters]

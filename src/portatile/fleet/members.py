@@ -138,16 +138,16 @@ class Fleet:
         return {address: member for address, member in self.members().items() if member.device is not None and tag(member.device) == needed}
 
     def compilers(self) -> int:
-        """How many texts the fleet compiles at once."""
+        """The number of texts that the fleet can compile at once."""
         return int(sum(worker["resources"].get(compiles(), 0) for worker in self._present().values()))
 
     def submit(self, function: Callable[..., Any], *args: Any, **where: Any) -> Any:
-        """A task's future; where the scheduler is gone, one that was cancelled. ``where`` is as Dask's ``Client.submit`` takes it."""
+        """The future of a task, cancelled if the scheduler is gone. ``where``: keyword arguments of Dask's ``Client.submit``."""
         future = self._answer(lambda: self.client.submit(function, *args, **where))
         return _cancelled() if future is None else future
 
     def ended_by(self, what: str) -> int:
-        """The number of lost workers whose last report was that they begin this. Dask's own count includes tasks that waited there."""
+        """The number of lost workers whose last report was that they begin ``what``. Dask's count includes tasks that only waited there."""
         begun = self._answer(lambda: self.client.get_metadata([_BEGUN], default={})) or {}
         return sum(last == what for worker, last in begun.items() if worker not in self._present())
 

@@ -1,4 +1,4 @@
-"""The results of a search on a fleet so far, what is left of its budget, and the progress that its caller is told."""
+"""The results of a search on a fleet so far, the rest of its budget, and its progress."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Outcomes:
         return self.seconds_left() <= 0 or (evaluations is not None and len(self.trials) + busy >= evaluations)
 
     def progress(self, last: Trial) -> Progress:
-        """What a listener is told after the ``last`` trial."""
+        """The progress after the ``last`` trial, for a listener."""
         seconds, count = time.monotonic() - self.started, len(self.trials)
         left = None if self.request.budget.seconds is None else max(self.seconds_left(), 0.0)
         most = self.request.budget.evaluations

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,7 +20,7 @@ from portatile.records import DeviceInfo
 LOCAL = "local"
 """The address of a fleet that lives as long as the search: this machine's devices."""
 _AGAIN = 1.0  # seconds before a scheduler that is gone is looked for again
-_SILENT = 5.0  # seconds in which workers that begin say nothing of a scheduler that is not there: Dask waits much longer
+_SILENT = 5.0  # seconds after which workers report that no scheduler answers: Dask itself waits much longer
 
 
 def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, Any]]:
@@ -51,8 +50,7 @@ def spare_cores(infos: Sequence[DeviceInfo]) -> int:
     """Kernel texts that a machine may compile at once: none where a processor is timed, because compiling would disturb the times."""
     if any(info.kind == "cpu" for info in infos):
         return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(cores - 2 * len(infos), 1)
+    return max(processes.cores() - 2 * len(infos), 1)
 
 
 @contextmanager
@@ -103,7 +101,7 @@ def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: 
 
 
 async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: Callable[[str], None]) -> None:
-    """As ``run_workers``, until it is cancelled."""
+    """``run_workers`` as a coroutine that runs until it is cancelled."""
     distributed = require()
     waiting = f"waiting for a scheduler at {address}; `portatile fleet scheduler` starts one"
     hint = asyncio.get_running_loop().call_later(_SILENT, say, waiting)

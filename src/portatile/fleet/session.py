@@ -29,7 +29,7 @@ from portatile.tuning.search.request import Progress, TuningRequest, TuningResul
 _IDLE = 300.0  # seconds without a task after which a session ends
 
 Binaries = Sequence[tuple[str, bytes]]
-"""What was compiled elsewhere: keys of the cache, and what lies there."""
+"""Binaries that were compiled elsewhere: keys of the cache, and contents."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """CLBlast's results: the JSON that its tuners write for each kernel, and its database of all devices.
 
 A tuner's file is one section: kernel family, precision (32, 64, ...), device, arguments and results, each with its parameters and its time
-in milliseconds. The database is a list of sections, where the parameters' names stand once and each result is their values and its time.
+in milliseconds. The database is a list of sections that name the parameters once; each result then has their values and its time.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def read(document: object) -> list[Known]:
 
 
 def _result(section: _Section, result: object, at: str) -> tuple[Config, float]:
+    """A result's parameters and milliseconds, from either form of file; raises ArgumentError that names its place ``at``."""
     if isinstance(result, dict):
         given, spent = result.get("parameters"), result.get("time")
     elif isinstance(result, list) and len(result) == 2:

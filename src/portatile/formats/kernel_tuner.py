@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.formats import limits, other_tuners
+from portatile.formats import bounded_reading, other_tuners
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
@@ -26,7 +26,7 @@ _MILLISECOND = 1e-3
 
 
 class _Cache(msgspec.Struct):
-    """The fields that a cache must have, and the optional ones that are read."""
+    """A cache: the fields that it must have, and the optional ones that are read."""
 
     device_name: str
     tune_params_keys: list[str]
@@ -60,7 +60,7 @@ def parse(data: bytes | str) -> object:
     """
     text = data.decode(errors="replace") if isinstance(data, bytes) else data
     try:
-        return limits.decoded(text)
+        return bounded_reading.json_document(text)
     except json.JSONDecodeError as error:
         reason = error
     except ValueError as error:
@@ -73,7 +73,7 @@ def parse(data: bytes | str) -> object:
     )
     for repaired in (text_without_comma + "}", *(entry + "}}" for entry in entries)):
         try:
-            return limits.decoded(repaired)
+            return bounded_reading.json_document(repaired)
         except ValueError:
             continue
     raise ArgumentError(f"this is no JSON: {reason}")
@@ -81,7 +81,7 @@ def parse(data: bytes | str) -> object:
 
 def read(path: Path) -> list[Trial]:
     """The trials of a cache file, plain or packed by gzip; raises ArgumentError with the path of what is wrong in it."""
-    document = parse(limits.raw(path))
+    document = parse(bounded_reading.content(path))
     if not is_one(document):
         raise ArgumentError(f"{path} is no cache of Kernel Tuner: it has no 'tune_params_keys' beside 'cache'")
     try:
@@ -106,6 +106,7 @@ def trials(document: object) -> list[Trial]:
 
 
 def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, info: DeviceInfo) -> Trial:
+    """The trial of one entry of a cache; raises ArgumentError that names the entry."""
     place = f"$.cache[{key!r}]"
     config: dict[str, Value] = {}
     for name in names:
@@ -118,15 +119,18 @@ def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, 
     time = entry.get("__error__", entry.get("time"))
     if not isinstance(time, (int, float, str)):
         raise ArgumentError(f"{time!r} is neither a time nor a failure's name - at `{place}.time`")
-    status: Status = "ok" if other_tuners.valid(time) else _FAILURES.get(str(time), "launch")
     repeated = entry.get("times")
     runs = [run for run in repeated if other_tuners.valid(run)] if isinstance(repeated, list) else []
-    samples = tuple(float(run) * _MILLISECOND for run in runs or [time]) if status == "ok" else ()
+    status: Status = _FAILURES.get(str(time), "launch")
+    samples: tuple[float, ...] = ()
+    if other_tuners.valid(time):
+        status, samples = "ok", tuple(float(run) * _MILLISECOND for run in runs or [time])
     spent = {phase: entry[name] * _MILLISECOND for name, phase in _PHASES.items() if other_tuners.valid(entry.get(name))}
     return other_tuners.trial(task, info, config, status, samples, spent)
 
 
 def _compact(cache: _Compact) -> list[Trial]:
+    """The trials of the short form."""
     names, count = list(cache.params), len(cache.times)
     if len(cache.codes) != count * len(names) or len(cache.costs) != count:
         raise ArgumentError(f"{count} times want {count * len(names)} codes and {count} costs - at `$.codes`")

@@ -1,10 +1,11 @@
-"""Results of other tuners as trials: what their files do not say of problem and device is left empty."""
+"""Results of other tuners as trials. What their files lack about problem and device stays empty."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from portatile.device import ANY
 from portatile.records import Config, DeviceInfo, Problem, Value
@@ -13,7 +14,7 @@ from portatile.trials import Status, Trial
 
 @dataclass(frozen=True)
 class Known:
-    """A configuration that another tuner measured, by that tuner's names. ``dtype`` and ``sizes`` are empty where it does not say."""
+    """A configuration that another tuner measured, in that tuner's names. ``dtype`` and ``sizes`` are empty where its file lacks them."""
 
     kernel: str
     device: str
@@ -51,19 +52,19 @@ def device(name: str) -> DeviceInfo:
 
 
 def problem(kernel: str, size: object) -> Problem:
-    """A kernel and its problem size, whose numbers count as sizes x, y, z; text stays an option."""
+    """The problem of a kernel: the numbers of ``size`` become sizes x, y, z; a text becomes the option ``problem_size``."""
     numbers = size if isinstance(size, list) else [size]
     sizes = {axis: int(n) for axis, n in zip("xyz", numbers, strict=False) if isinstance(n, (int, float)) and math.isfinite(n)}
     options: dict[str, Value] = {"problem_size": size} if isinstance(size, str) and size else {}
     return Problem(kernel or "kernel", sizes, "", options)
 
 
-def valid(seconds: object) -> bool:
-    """Whether something is a duration. Tuners write 1e20 and more for a configuration that failed."""
+def valid(seconds: object) -> TypeGuard[float]:
+    """Whether a value is a duration. Tuners write 1e20 and more for a configuration that failed."""
     return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e17
 
 
 def trial(task: Problem, info: DeviceInfo, config: Config, status: Status, samples: tuple[float, ...], seconds: dict[str, float]) -> Trial:
-    """One recorded evaluation; ``samples`` count only where it succeeded."""
+    """A recorded evaluation. ``samples`` are kept only where it succeeded, ``seconds`` of phases only where they are positive."""
     phases = {name: spent for name, spent in seconds.items() if spent > 0}
     return Trial(task, dict(config), info, "", status, samples if status == "ok" else (), seconds=phases)

@@ -10,7 +10,7 @@ from portatile.trials import Trial
 
 
 class _Run(msgspec.Struct):
-    """A tuning run: its trials leave out the problem and the device, which are the run's."""
+    """A tuning run. Its trials lack problem and device, which stand once."""
 
     problem: Problem
     device: DeviceInfo
@@ -18,7 +18,7 @@ class _Run(msgspec.Struct):
 
 
 def is_one(document: object) -> bool:
-    """Whether a JSON document is either."""
+    """Whether a JSON document is a list of trials or the document of ``tune --json``."""
     return isinstance(document, list) or (isinstance(document, dict) and {"problem", "device", "trials"} <= set(document))
 
 

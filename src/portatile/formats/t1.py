@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, reason
-from portatile.formats import limits
+from portatile.formats import bounded_reading
 from portatile.formats.t1_fields import Fields
 from portatile.records import Config, Value
 from portatile.space import ParameterSpace
@@ -48,8 +48,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "Budget": ("Type", "BudgetValue"),
 }
-"""What is read of each record. A name that is nearly one of these is a mistake; other tools may have any others."""
-_SEED = 0
+"""The fields that are read of each record. A name that is nearly one of these is taken for a mistake; any other belongs to another tool."""
+_SEED = 0  # of Random fills that name none
 _MOST_ELEMENTS = 2**31 - 1  # of an argument
 
 
@@ -64,10 +64,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Specification:
-    """The content of a T1 file, in the terms of ``portatile.Kernel``.
+    """The content of a T1 file as the arguments of ``portatile.Kernel``.
 
-    ``arguments`` and ``roles`` are in the order of the kernel's own, whatever the file calls them; ``references`` goes by their
-    place. ``budget`` is the file's own, if it has one.
+    ``arguments`` and ``roles`` are in the order of the kernel's parameters, whatever the file calls them; ``references`` are by position in
+    that order. ``budget`` is the file's, or None.
     """
 
     kernel_file: Path
@@ -92,7 +92,7 @@ def read(path: Path) -> Specification:
     missing, wrong or not supported.
     """
     try:
-        document = limits.decoded(limits.raw(path))
+        document = bounded_reading.json_document(bounded_reading.content(path))
     except ValueError as error:
         raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is not JSON: {error}") from None
     if not isinstance(document, Mapping) or not {"KernelSpecification", "ConfigurationSpace"} <= set(document):
@@ -101,7 +101,7 @@ def read(path: Path) -> Specification:
 
 
 class _Reader(Fields):
-    """One file; ``at`` in its methods is a place inside it, for messages."""
+    """Reads one file; ``at`` in its methods is a place inside it, for messages."""
 
     def __init__(self, path: Path, document: Mapping[str, Any]) -> None:
         super().__init__(path)
@@ -111,7 +111,7 @@ class _Reader(Fields):
         self.parameters: dict[str, tuple[Value, ...]] = {}
 
     def specification(self) -> Specification:
-        """Everything that the file says."""
+        """The whole specification; raises ArgumentError for the first thing that is wrong."""
         self._check_spelling()
         if (language := self.get(self.kernel, _KERNEL, "Language", str)) != "OpenCL":
             self.fail(f"{_KERNEL}.Language is {language!r}; portatile takes OpenCL C, which it runs through OpenCL and through CUDA")
@@ -124,7 +124,7 @@ class _Reader(Fields):
         local = self._local_size()
         legal = ParameterSpace(self.parameters, constraints)
         return Specification(
-            kernel_file=limits.regular(self.path.parent / self.file(self.kernel, _KERNEL, "KernelFile")),
+            kernel_file=bounded_reading.regular_file(self.path.parent / self.file(self.kernel, _KERNEL, "KernelFile")),
             kernel=self.get(self.kernel, _KERNEL, "KernelName", str),
             arguments=values,
             roles=tuple(self._role(entry, at) for entry, at in arguments),
@@ -251,7 +251,7 @@ class _Reader(Fields):
         return self._filled(entry, at, dtype, self._size(entry, at) * width)
 
     def _filled(self, entry: Mapping[str, Any], at: str, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-        """``count`` numbers as FillType says."""
+        """``count`` numbers, filled by the entry's FillType."""
         if count * dtype.itemsize > _most_bytes():
             self.fail(f"{at} has {count} elements of type {dtype}, which is more than half of this machine's memory")
         fill = entry.get("FillType", "Constant")
@@ -274,7 +274,7 @@ class _Reader(Fields):
 
     def _raw(self, file: Path, at: str, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         try:
-            size = limits.regular(file).stat().st_size
+            size = bounded_reading.regular_file(file).stat().st_size
             array = np.fromfile(file, dtype) if size == count * dtype.itemsize else np.empty(size // dtype.itemsize, dtype)
         except (OSError, ValueError) as error:
             self.fail(f"{at}.DataSource {file} cannot be read: {reason(error)}")
@@ -283,7 +283,7 @@ class _Reader(Fields):
         return array
 
     def _dtype(self, kind: str, at: str) -> tuple[np.dtype[Any], int]:
-        """The element type and how many elements one of the file's has."""
+        """The element type of a T1 type, and how many of them it has: 4 for float4."""
         vector = _VECTOR.fullmatch(kind)
         plain, width = (vector[1], int(vector[2])) if vector else (kind, 1)
         if plain not in _TYPES:
@@ -291,7 +291,7 @@ class _Reader(Fields):
         return np.dtype(_TYPES[plain]), width
 
     def _size(self, entry: Mapping[str, Any], at: str) -> int:
-        """A count of elements; expressions may read ProblemSize, and of each parameter all of its values."""
+        """A number of elements. Expressions may use ProblemSize, and each parameter's name for the list of its values."""
         given = self.get(entry, at, "Size", int | str)
         names = {"ProblemSize": self._problem_size(), **self.parameters}
         size = self.evaluate(given, f"{at}.Size", names) if isinstance(given, str) else given
@@ -309,7 +309,7 @@ class _Reader(Fields):
         return _ROLES[entry["AccessType"]]
 
     def _references(self, names: Sequence[Any], values: Sequence[Any]) -> dict[int, Reference]:
-        """The references by the place of the argument. AbsoluteDifference, a bound on the sum of all differences, is applied to each."""
+        """The references by the argument's position. AbsoluteDifference, a bound on the sum of differences, is applied to each element."""
         references: dict[int, Reference] = {}
         for entry, at in self.list(self.kernel, _KERNEL, "ReferenceArguments"):
             target = self.get(entry, at, "TargetName", str)
@@ -325,7 +325,7 @@ class _Reader(Fields):
         return references
 
     def _budget(self) -> Budget | None:
-        """The file's budget; a fraction of the space is counted out."""
+        """The file's budget; a fraction of the space becomes a number of configurations."""
         seconds, evaluations = None, None
         for entry, at in self.list(self.document, "", "Budget"):
             kind, value = self.get(entry, at, "Type", str), self.get(entry, at, "BudgetValue", int | float)
@@ -343,14 +343,15 @@ class _Reader(Fields):
 
 
 def _most_bytes() -> int:
+    """The largest array to fill: half of the machine's memory, 8 GiB where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, ValueError, OSError):  # not on this system
+    except (AttributeError, ValueError, OSError):  # no sysconf on this system
         return 2**33
 
 
 def _random(rng: np.random.Generator, most: float, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """Numbers from 0 to ``most``."""
+    """``count`` uniform random numbers from 0 to ``most``, both included for integers."""
     if dtype.kind == "f":
         return (rng.random(count) * most).astype(dtype)
     return rng.integers(min(0, int(most)), max(0, int(most)), count, dtype, endpoint=True)

@@ -1,4 +1,4 @@
-"""The fields of a T1 file that must be there and be of a kind, and the expressions in them, which can calculate and call nothing."""
+"""Reading the fields of a T1 file: required fields of given types, and expressions, which can only calculate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from portatile.errors import ArgumentError
-from portatile.formats import calculation
+from portatile.formats import expression_bounds
 
 _FUNCTIONS: Mapping[str, Any] = {"abs": abs, "ceil": math.ceil, "float": float, "floor": math.floor, "int": int, "len": len, "list": list}
 _FUNCTIONS = {**_FUNCTIONS, "max": max, "min": min, "range": range, "round": round, "sum": sum}
@@ -60,8 +60,8 @@ class Fields:
 
     def expression(self, text: str, at: str, known: Mapping[str, object]) -> str:
         """An expression of Python that can only calculate, with ``&&`` and ``||`` as words; fails for anything else."""
-        if len(text) > calculation.MOST_CHARACTERS:
-            self.fail(f"{at} is an expression of {len(text)} characters; up to {calculation.MOST_CHARACTERS} are read")
+        if len(text) > expression_bounds.MOST_CHARACTERS:
+            self.fail(f"{at} is an expression of {len(text)} characters; up to {expression_bounds.MOST_CHARACTERS} are read")
         spelled = " ".join(text.replace("&&", " and ").replace("||", " or ").split())
         try:
             tree = ast.parse(spelled, mode="eval")
@@ -76,8 +76,8 @@ class Fields:
             if name not in known and name not in bound and name not in _FUNCTIONS:
                 self.fail(f"{at}: {text!r} reads {name!r}, which is none of {', '.join(known) or 'the parameters'}")
         try:
-            calculation.check(tree, {name: values if isinstance(values, tuple) else () for name, values in known.items()})
-        except calculation.TooMuchError as error:
+            expression_bounds.check(tree, {name: values if isinstance(values, tuple) else () for name, values in known.items()})
+        except expression_bounds.TooMuchError as error:
             self.fail(f"{at}: {_short(text)} calculates too much: {error}")
         return spelled
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.formats import limits, other_tuners
+from portatile.formats import bounded_reading, other_tuners
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
@@ -40,10 +40,10 @@ _STATUS: dict[Invalidity, Status] = {
     "timeout": "timeout",
     "constraints": "skipped",
 }
-# The format names one, and the tool that writes most of such files another.
+# The format's own name, and that of Kernel Tuner, which writes most of these files.
 _COMPILATION = ("compilation_time", "compilation")
 _PHASES = {**dict.fromkeys(_COMPILATION, "compile"), "benchmark": "run", "framework": "framework", "validation": "check"}
-_STANDARD = ("problem", "device", "config", "samples", "time")  # of a Trial: what the format itself has a place for
+_STANDARD = ("problem", "device", "config", "samples", "time")  # fields of a Trial for which the format itself has a place
 _UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6, "nanoseconds": 1e-9, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -56,7 +56,7 @@ class Measurement(msgspec.Struct, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, omit_defaults=True):
-    """One configuration: ``times`` in the document's unit, ``runtimes`` among them a list; in ``portatile`` what else a Trial holds."""
+    """One configuration. ``times`` are in the document's unit, ``runtimes`` among them a list; ``portatile`` has a Trial's other fields."""
 
     configuration: dict[str, Value]
     times: dict[str, Any]
@@ -137,7 +137,7 @@ def load(data: bytes) -> list[Trial]:
         [({'block': 16}, 0.002)]
     """
     try:
-        return read(limits.decoded(data))
+        return read(bounded_reading.json_document(data))
     except ValueError as error:
         raise ArgumentError(f"this is no JSON: {error}" if not isinstance(error, ArgumentError) else str(error)) from None
 
@@ -182,10 +182,10 @@ def _trial(result: Outcome, unit: float, task: Problem, info: DeviceInfo, place:
 
 
 def _measured(result: Outcome) -> tuple[float, ...]:
-    """The time that was measured, where a result has no runtimes."""
+    """The measurement ``time`` as the only sample, for a result without runtimes; none without such a measurement."""
     for measurement in result.measurements:
         if measurement.name == "time" and other_tuners.valid(measurement.value):
-            return (float(measurement.value) * _UNITS.get(measurement.unit, 1e-3),)  # type: ignore[arg-type]
+            return (measurement.value * _UNITS.get(measurement.unit, 1e-3),)
     return ()
 
 

@@ -20,7 +20,7 @@ from portatile.formatting import duration, rate, spelled
 from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.expression import Given
-from portatile.kernel.from_t1 import terms
+from portatile.kernel.from_t1 import constructor_arguments
 from portatile.kernel.metrics import Metrics
 from portatile.kernel.recheck import Recheck
 from portatile.kernel.runner import Runner, device_of
@@ -36,7 +36,7 @@ from portatile.user_warnings import warn
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
 
-_MAX_REMEMBERED = 1024  # problems whose configuration is known without looking
+_MAX_REMEMBERED = 1024  # problems whose runner is kept
 
 
 class Kernel(Definition):
@@ -92,7 +92,7 @@ class Kernel(Definition):
 
         Raises ArgumentError for a file that is not one or asks for what is not supported.
         """
-        return cls(**terms(file if isinstance(file, t1.Specification) else t1.read(Path(file))))
+        return cls(**constructor_arguments(file if isinstance(file, t1.Specification) else t1.read(Path(file))))
 
     def tune(
         self,
@@ -111,9 +111,9 @@ class Kernel(Definition):
         """Search for the fastest configuration on a device; ``budget``, ``strategy``, ``objective``, ``listen`` as in ``portatile.tune``.
 
         ``timeout``: the seconds that the first launch of a configuration may take, with the check, and its timing; without it 60 each.
-        ``metrics``: what the result tells of each valid configuration beside its time, by name: numbers, expressions or callables as for
-        ``flops``, which may read ``time`` too, in seconds (``{"GB/s": "8 * n / time / 1e9"}``). ``strategy_options``: what a strategy
-        takes in place of its defaults, such as ``{"population": 40}`` for ``genetic``; a wrong name lists those that there are.
+        ``metrics``: further figures of each valid configuration, by name: numbers, expressions or callables as for ``flops``, which may
+        also read ``time``, in seconds (``{"GB/s": "8 * n / time / 1e9"}``). ``strategy_options`` replace a strategy's defaults, such as
+        ``{"population": 40}`` for ``genetic``; the error for a wrong name lists the options.
         Every variant runs in a separate process and is checked before it is timed. All trials go to the result store, and a later search
         of the same kernel reuses them (with ``resume``; wrong ones are evaluated again). Warns where there is no reference. Raises
         NoValidVariantError when every variant failed, CompileError when the first ten all fail to compile for the same reason (unless
@@ -140,8 +140,8 @@ class Kernel(Definition):
         result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
         self._by_arguments.clear()
-        self._trusted.clear()
-        self._trust.forget()
+        self._by_trial.clear()
+        self._recheck.forget()
         return TunedKernel(**{entry.name: getattr(result, entry.name) for entry in fields(result)}, kernel=self)
 
     @taken
@@ -173,7 +173,7 @@ class Kernel(Definition):
             problem = self._problem(integers, places)
             self.warn_of_short_arrays(values)
             self.cases.keep(values)
-            self._by_arguments[key] = self.runner(self._trust.choose(problem, opened, self._results(self.name)).config, opened)
+            self._by_arguments[key] = self.runner(self._recheck.choose(problem, opened, self._results(self.name)).config, opened)
         return self._by_arguments[key].run(values)
 
     def warn_of_short_arrays(self, values: Mapping[str, Any]) -> None:
@@ -189,21 +189,21 @@ class Kernel(Definition):
                 warn(f"{self.entry}: {sizes}: the kernel may reach outside of the array")
 
     def explain(self, device: str | None = None) -> Choice:
-        """The configuration that a call with arguments like the definition's uses, and where it comes from; checked if necessary."""
-        return self._trust.choose(self.problem(), devices.get(device), self._results(self.name))
+        """The configuration of a call with arguments like the definition's, and where it comes from; it is checked if necessary."""
+        return self._recheck.choose(self.problem(), devices.get(device), self._results(self.name))
 
-    def settled(self, trial: Trial, device: Device) -> Choice:
+    def checked_choice(self, trial: Trial, device: Device) -> Choice:
         """A trial's configuration if it may be used on the device, else the default with a warning; see ``__call__``."""
         choice = Choice(trial.config, "tuned", "tuned for this problem", trial)
-        return self._trust.settle(self.problem(trial.problem.sizes), device, choice)
+        return self._recheck.checked(self.problem(trial.problem.sizes), device, choice)
 
-    def trusted(self, trial: Trial, device: Device, values: Mapping[str, Any]) -> Runner:
-        """The runner of a trial's configuration, which is ``settled`` at its first call, the one about to come with ``values``."""
+    def runner_of_trial(self, trial: Trial, device: Device, values: Mapping[str, Any]) -> Runner:
+        """The runner of a trial's ``checked_choice``, which is made before the first call, the one with ``values``."""
         key = (device, canonical(trial.config), trial.time)
-        if key not in self._trusted:
+        if key not in self._by_trial:
             self.cases.keep(values)
-            self._trusted[key] = self.runner(self.settled(trial, device).config, device)
-        return self._trusted[key]
+            self._by_trial[key] = self.runner(self.checked_choice(trial, device).config, device)
+        return self._by_trial[key]
 
     def runner(self, config: Config, device: Device) -> Runner:
         """The kernel in one configuration, loaded on a device at its first call; made once."""
@@ -217,7 +217,7 @@ class Kernel(Definition):
         return known_results()
 
     @cached_property
-    def _trust(self) -> Recheck:
+    def _recheck(self) -> Recheck:
         return Recheck(self)
 
     @cached_property
@@ -229,7 +229,7 @@ class Kernel(Definition):
         return {}
 
     @cached_property
-    def _trusted(self) -> dict[tuple[Device, str, str], Runner]:
+    def _by_trial(self) -> dict[tuple[Device, str, str], Runner]:
         return {}
 
 
@@ -237,24 +237,24 @@ class Kernel(Definition):
 class TunedKernel(tuner.TuningResult):
     """A ``TuningResult`` of a user's own kernel. ``print`` shows a summary; calling it launches the winner on its device.
 
-    ``kernel`` is what was tuned, ``metrics`` what is told of its trials beside their times.
+    ``kernel`` is the tuned kernel, ``metrics`` are the further figures that ``tune`` was asked for.
     """
 
     kernel: Kernel = field(kw_only=True)
     metrics: Metrics = field(kw_only=True, default=Metrics())
 
     def metrics_of(self, trial: Trial) -> dict[str, float]:
-        """The metrics that ``tune`` was given, of a valid trial."""
+        """The values of ``metrics`` for a valid trial."""
         return self.metrics.of_trial(self.kernel.known(trial), trial)
 
     @property
     def verified(self) -> bool:
-        """Whether the winner's outputs were compared with a reference; without one only its memory accesses were watched."""
+        """Whether the winner's outputs were compared with a reference; without one only writes outside of its arrays were detected."""
         return self.kernel.verified
 
     @property
     def checked(self) -> str:
-        """A sentence on how many sets of arguments the winner was compared with the reference, and on its error."""
+        """A phrase that tells on how many sets of arguments the winner was compared with the reference, and its error."""
         if not self.verified:
             return "UNVERIFIED: the kernel has no reference, its outputs were not checked"
         count = 0 if self.best.certificate is None else len(self.best.certificate.checks)
@@ -272,7 +272,7 @@ class TunedKernel(tuner.TuningResult):
         """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
         bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)
         self.kernel.warn_of_short_arrays(bound)
-        return self.kernel.trusted(self.best, devices.get(self.device.id), bound).run(bound)
+        return self.kernel.runner_of_trial(self.best, devices.get(self.device.id), bound).run(bound)
 
     def __str__(self) -> str:
         """Winner and default, how many trials there were, and whether results were verified."""
@@ -290,11 +290,11 @@ class TunedKernel(tuner.TuningResult):
         )
 
     def __repr__(self) -> str:
-        """Short, for a notebook: of hundreds of trials the winner."""
+        """The winner in one line, for notebooks."""
         return f"TunedKernel({self.kernel.describe()}: {self._line(self.best)})"
 
     def _line(self, trial: Trial) -> str:
-        config = " ".join(f"{name}={value}" for name, value in trial.config.items())
+        config = spelled(trial.config)
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""

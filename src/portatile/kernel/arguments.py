@@ -55,7 +55,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sampler, which is part of the kernel's definition."""
+    """A sampler. It is part of the kernel's definition: calls do not pass it."""
 
     name: str
     sampler: Sampler
@@ -178,32 +178,41 @@ def match(
 
 
 def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: Sequence[str]) -> Argument:
+    """The argument that a user's value gives for one parameter; raises ArgumentError."""
     name, declared = parameter.name, parameter.type.removesuffix("*")
-    known = ELEMENT.fullmatch(declared)
     if declared == "sampler_t":
         if not isinstance(value, Sampler):
             raise ArgumentError(f"argument {name} of {head.name} is a sampler: pass portatile.Sampler(...), not {value!r}")
         return Sampling(name, value)
     if parameter.kind == "local":
-        if known is None:
-            raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
-        if not isinstance(value, int | float | np.number | str) and not callable(value):
-            given = f"not a {type(value).__name__}"
-            raise ArgumentError(
-                f"argument {name} of {head.name} is local memory: pass its number of elements, such as 64 or 'block', {given}"
-            )
-        return Local(name, width(declared) * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
+        return _match_local(head, name, declared, value)
     if parameter.kind == "scalar":
         if declared not in SCALARS:
             remedy = f"declare it `constant {declared} *{name}` and pass a structured array of one element, or pass its members as numbers"
             raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value: {remedy}")
         return Scalar(name, SCALARS[declared], scalar(value, name, SCALARS[declared]))
+    return _match_array(head, parameter, value, roles, name in normalized)
+
+
+def _match_local(head: Signature, name: str, declared: str, elements: Any) -> Local:
+    known = ELEMENT.fullmatch(declared)
+    if known is None:
+        raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
+    if not isinstance(elements, int | float | np.number | str) and not callable(elements):
+        given = f"not a {type(elements).__name__}"
+        raise ArgumentError(f"argument {name} of {head.name} is local memory: pass its number of elements, such as 64 or 'block', {given}")
+    return Local(name, width(declared) * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(elements, f"elements of {name}"))
+
+
+def _match_array(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: bool) -> Array:
+    """A buffer or image, with the role that the user or else the declaration gives it."""
+    name, declared = parameter.name, parameter.type.removesuffix("*")
     role = roles.get(name, "in" if name in head.read_only else "inout")
     if role != "in" and name in head.read_only:
         how = "read_only" if parameter.kind == "image" else "const"
         raise ArgumentError(f"the role of {name} is {role!r}, but {head.name} declares it {how}")
     if parameter.kind == "image":
-        form = image(value, name, declared, name in normalized)
+        form = image(value, name, declared, normalized)
         return Array(name, declared, cast(ArrayRole, role), value, form)
     declared_array = Array(name, declared, cast(ArrayRole, role), array(value, name, declared))
     if declared_array.value.dtype.names is not None and role != "in":

@@ -20,9 +20,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class KernelCases:
-    """``defined``: the arguments of the definition, ``awkward``: further ones as for a call, that differ from these in their sizes.
+    """The sets of arguments for checks: ``defined``, those of the definition, and ``awkward``, edge cases of other sizes.
 
-    Raises ArgumentError for what does not fit.
+    Each edge case is given as for a call. Raises ArgumentError for one that does not match the kernel, or repeats the sizes of another.
     """
 
     def __init__(self, defined: Arguments, awkward: Sequence[Given], kernel: str) -> None:
@@ -39,8 +39,8 @@ class KernelCases:
         self._by_key: dict[str, Arguments] = {}
         self._kept: dict[str, Array] = {}
 
-    def settle(self, problem: Callable[[Mapping[str, int], Shapes], Problem]) -> None:
-        """Set which problems the edge cases are."""
+    def make_problems(self, problem: Callable[[Mapping[str, int], Shapes], Problem]) -> None:
+        """Make the problem of each edge case by ``problem``, from its integers and shapes."""
         self.problems = [problem(integers, places) for integers, places in self.sizes]
         self._by_key = {edge_case.key: case for edge_case, case in zip(self.problems, self.awkward, strict=True)}
 
@@ -49,7 +49,7 @@ class KernelCases:
         return self._by_key.get(problem.key, self.defined)
 
     def keep(self, values: Mapping[str, Any]) -> None:
-        """Copy those of the definition's arrays that a call is about to write: the expected values belong to their old content."""
+        """Copy the arrays of the definition that a call is about to write: the expected results belong to their old content."""
         for array in self.defined.outputs:
             value, needed = values[array.name], array.role == "inout" and array.name not in self._kept
             if needed and isinstance(value, np.ndarray) and np.may_share_memory(value, array.value):
@@ -68,8 +68,8 @@ class KernelCases:
                 memory[array.name] = np.full(array.memory.nbytes, POISON_BYTE, np.uint8).view(array.memory.dtype)
         return Inputs(memory)
 
-    def foregone(self, problem: Problem, expected: Mapping[str, Expected]) -> str:
-        """The outputs, if all of them hold the expected values before the kernel runs: then no failure could be seen."""
+    def already_right(self, problem: Problem, expected: Mapping[str, Expected]) -> str:
+        """The names of the outputs if all of them hold the expected values before the kernel runs, so that no failure would show."""
         outputs = [array for array in self.arrays(problem) if array.role != "in"]
         updated = [array for array in outputs if array.role == "inout" and array.name in expected]
         vain = len(updated) == len(outputs) and all(compare(a.memory, expected[a.name], 1.0).ok for a in updated)

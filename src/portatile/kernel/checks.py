@@ -25,7 +25,7 @@ RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 
 @dataclass(frozen=True)
 class Checks:
-    """A reference and its tolerances. With ``reference`` None nothing is known of the outputs.
+    """A reference and its tolerances. Without a reference (None) outputs are not compared.
 
     Of the outputs in ``reductions`` only the sum, the smallest or the largest element is compared.
     """
@@ -40,10 +40,13 @@ class Checks:
         """The names of the arguments that the reference reads."""
         return argument_names(self.reference, "reference") if callable(self.reference) else ()
 
-    def settle(self, outputs: Sequence[Array], known: Sequence[str]) -> None:
-        """Raise for what is wrong with the reference or the tolerances, as far as that shows without calling it."""
+    def check(self, outputs: Sequence[Array], known: Sequence[str]) -> None:
+        """Raise ArgumentError or UnknownNameError for mistakes in reference, tolerances and reductions that show without a call.
+
+        ``known``: the names that a callable reference may read.
+        """
         names = [array.name for array in outputs]
-        self._settle_reductions({array.name: array for array in outputs})
+        self._check_reductions({array.name: array for array in outputs})
         for kind, tolerance in (("rtol", self.rtol), ("atol", self.atol)):
             for name, value in tolerance.items() if isinstance(tolerance, Mapping) else ((None, tolerance),):
                 if name is not None and name not in names:
@@ -57,7 +60,7 @@ class Checks:
         elif self.reference is not None:
             self._by_name(self.reference, outputs)
 
-    def _settle_reductions(self, outputs: Mapping[str, Array]) -> None:
+    def _check_reductions(self, outputs: Mapping[str, Array]) -> None:
         for name, reduction in self.reductions.items():
             if name not in outputs:
                 raise UnknownNameError("output in reductions", name, outputs)
@@ -69,7 +72,7 @@ class Checks:
     def expected(self, outputs: Sequence[Array], values: Mapping[str, Any]) -> dict[str, Expected]:
         """The expected content of each output; ``values`` are copies of the arguments, which the reference may overwrite.
 
-        Raises ArgumentError for a reference that does not give what the outputs need.
+        Raises ArgumentError for a reference that returns something else than the outputs need.
         """
         if self.reference is None:
             return {}
@@ -97,7 +100,7 @@ class Checks:
                 if name not in names:
                     raise UnknownNameError("output in the reference", str(name), names)
             if missing := [name for name in names if name not in result]:
-                raise ArgumentError(f"the reference says nothing of {', '.join(missing)}; None leaves an output unchecked")
+                raise ArgumentError(f"the reference has no value for {', '.join(missing)}; None leaves an output unchecked")
             expected = dict(result)
         elif isinstance(result, tuple) or (isinstance(result, list) and len(names) > 1):
             if len(result) != len(names):

@@ -24,7 +24,7 @@ from portatile.user_warnings import warn
 from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
 
 PREFIX = "kernel:"
-"""The prefix of the workload names of users' kernels, so that none is mistaken for one of portatile's own."""
+"""The prefix of the workload names of users' kernels, which distinguishes them from portatile's own."""
 
 
 class Definition(Workload):
@@ -68,11 +68,11 @@ class Definition(Workload):
         self.cases = KernelCases(self.arguments, awkward, name)
         if awkward and self.verified and not callable(reference):
             raise ArgumentError("awkward arguments need a callable as the reference: arrays are the expected outputs of one call")
-        self._settle()
+        self._check_names()
         self.operands = tuple(Operand(array.name, array.role, array.form) for array in self.arguments.arrays)
         self.sizes = dict.fromkeys(self.arguments.integers(self.arguments.scalars), "scalar argument")
         self.dtypes = (self.arguments.outputs[0].dtype,)
-        self.cases.settle(self._problem)
+        self.cases.make_problems(self._problem)
 
     @property
     def verified(self) -> bool:
@@ -162,7 +162,7 @@ class Definition(Workload):
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """The expected outputs, with the tolerance as their scale; empty for a kernel without a reference."""
         expected = self.expected(problem)
-        if names := self.cases.foregone(problem, expected):
+        if names := self.cases.already_right(problem, expected):
             warn(
                 f"{names} held the expected values before {self.entry} ran, so that a kernel that does nothing would pass: "
                 f"clear the array, or say roles={{'{names.split(',')[0]}': 'out'}}",
@@ -211,10 +211,8 @@ class Definition(Workload):
         arguments = self.arguments.args(values, None if runtime else scalars)
         return Plan((Launch(source, self.entry, global_size, local_size, arguments),))
 
-    # Inside
-
-    def _settle(self) -> None:
-        """Raise for unknown names in expressions, constraints and the reference, before a device is opened."""
+    def _check_names(self) -> None:
+        """Raise for unknown names in expressions, constraints and the reference; warn of parameters that nothing reads."""
         scalars = self.arguments.scalars
         nominal = self._facts({}, dict.fromkeys(texts.DEVICE_FACTS, 1))
         known = [*self._parameters, *nominal]
@@ -229,7 +227,7 @@ class Definition(Workload):
             self._flops.check([*self._constants, *scalars], "flops")
         if read := [name for name in self._checks.reads if name in self._parameters]:
             raise ArgumentError(f"the reference reads the parameter {read[0]!r}; expected results may not depend on tunable parameters")
-        self._checks.settle(self.arguments.outputs, [*self._constants, *self.arguments.called])
+        self._checks.check(self.arguments.outputs, [*self._constants, *self.arguments.called])
         sizes = (*self._geometry.reads, *(name for local in self.arguments.locals for name in local.elements.reads))
         if unused := [name for name in self._parameters if name not in sizes and not self._text.mentions(name, self._constants.values())]:
             which = f"parameter{'s' * (len(unused) != 1)} {', '.join(unused)}"

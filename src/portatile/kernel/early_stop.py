@@ -1,4 +1,4 @@
-"""An early stop for a text that does not compile at all, so that its message is not lost among those of a whole search."""
+"""An early stop for a text that never compiles, so that the compiler's message is not lost among those of a whole search."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from portatile.errors import CompileError
 from portatile.tuning.search import tuner
 
-_HOPELESS = 10  # trials, all of which did not compile: then it is the text
+_HOPELESS = 10  # trials of which none compiled: then the text is wrong, not a configuration
 
 
 @dataclass

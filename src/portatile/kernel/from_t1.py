@@ -1,4 +1,4 @@
-"""The arguments of ``Kernel`` from a T1 specification, whose arguments have places instead of names."""
+"""The constructor arguments of ``Kernel`` from a T1 specification, which identifies the kernel's arguments by place instead of name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portatile.formats.t1 import Specification
 from portatile.kernel.text import KernelText, corners
 
 
-def terms(specification: Specification) -> dict[str, Any]:
+def constructor_arguments(specification: Specification) -> dict[str, Any]:
     """The keyword arguments of ``Kernel``; raises ArgumentError where the file does not match the kernel's signature."""
     head = KernelText.of(
         specification.kernel_file, specification.kernel, specification.options, {}, corners(specification.parameters, specification.default)

@@ -26,7 +26,7 @@ class Geometry:
 
     @classmethod
     def of(cls, global_size: Given, local_size: Given | None, text: KernelText) -> Geometry:
-        """Raises ArgumentError where nothing says the work-group."""
+        """Parse both sizes; raises ArgumentError where neither ``local_size`` nor the text gives the work-group."""
         if local_size is None and not text.requires_group:
             raise ArgumentError(f"local_size is missing: give it, or write reqd_work_group_size into {text.entry}")
         group = None if local_size is None else Expression.of(local_size, "local_size")
@@ -69,7 +69,7 @@ class Geometry:
 
 
 class _WithinLimits:
-    """The constraint that the device supports a work-group; it reads what the expression reads."""
+    """The constraint that the device supports the work-group. Its signature names what the expression reads, and the device's limits."""
 
     def __init__(self, group: Expression) -> None:
         self.group = group

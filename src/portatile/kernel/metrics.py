@@ -14,7 +14,7 @@ from portatile.trials import Trial
 
 @dataclass(frozen=True)
 class Metrics:
-    """Expressions by name, in the order in which they are told."""
+    """Expressions by name, in the order in which they are printed."""
 
     expressions: Mapping[str, Expression] = field(default_factory=dict)
 

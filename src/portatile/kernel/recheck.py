@@ -27,29 +27,28 @@ class Recheck:
 
     def choose(self, problem: Problem, device: Device, results: Sequence[Trial]) -> Choice:
         """The best configuration known for a problem if it may be used on the device; else the default, with a warning."""
-        return self.settle(problem, device, select.choose(self._kernel, problem, device.info, results))
+        return self.checked(problem, device, select.choose(self._kernel, problem, device.info, results))
 
-    def settle(self, problem: Problem, device: Device, choice: Choice) -> Choice:
+    def checked(self, problem: Problem, device: Device, choice: Choice) -> Choice:
         """``choice`` if it may be used on the device; else the default, with a warning.
 
-        It may where its trial was checked with the driver, the text and the definition of now, or where it passes the kernel's own
-        checks now.
+        It may be used if its trial was checked with the present driver, text and definition, or if it passes the kernel's checks now.
         """
         if choice.trial is None:
             return choice
         certifier = self._certifiers.get(device)
         if certifier is None:
-            certifier = self._certifiers[device] = _Own(self._kernel, device)
+            certifier = self._certifiers[device] = _KernelCertifier(self._kernel, device)
         return certifier.settle(self._kernel, problem, choice, self._kernel.plan(problem, choice.config, device.info))
 
     def forget(self) -> None:
-        """Forget what a device refused to run, so that it is tried again."""
+        """Forget the configurations that a device refused to run, so that they are tried again."""
         for certifier in self._certifiers.values():
             certifier.forget()
 
 
-class _Own(Certifier):
-    """Checks a user's kernel on the arguments of its definition and its edge cases: others have no reference."""
+class _KernelCertifier(Certifier):
+    """Checks a user's kernel on the arguments of its definition and its edge cases, the only ones that have a reference."""
 
     advice = "Tune it again, or mend the text."
 
@@ -75,8 +74,8 @@ class _Own(Certifier):
         """The reference's values. Raises LaunchError where it fails, or where the outputs hold these values already."""
         try:
             outputs = self.kernel.expected(problem)
-        except Exception as error:  # any code of a user's
+        except Exception as error:  # a user's code may raise anything
             raise LaunchError(f"its reference failed: {type(error).__name__}: {error}") from error
-        if foregone := self.kernel.cases.foregone(problem, outputs):
-            raise LaunchError(f"{foregone} held the expected values before it ran, so that nothing can check it; clear the array")
+        if names := self.kernel.cases.already_right(problem, outputs):
+            raise LaunchError(f"{names} held the expected values before it ran, so that nothing can check it; clear the array")
         return outputs

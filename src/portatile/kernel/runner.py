@@ -24,12 +24,12 @@ from portatile.runtime.deferred import waiting
 
 Planner = Callable[[Mapping[str, int | float]], Plan]
 
-_SHARED_ALIGNMENT = 128  # what device memory guarantees, and wide vector loads of the kernel may rely on
-_MAX_REMEMBERED = 256  # launches
+_SHARED_ALIGNMENT = 128  # bytes; the alignment of device memory, on which wide vector loads of a kernel may rely
+_MAX_REMEMBERED = 256  # launches, and sets of scalars
 
 
 class Runner:
-    """Thread-safe: calls are serialised. ``plan`` makes the launch for the scalars of a call."""
+    """Runs the launch that ``plan`` makes for the scalars of a call. Thread-safe: calls are serialised."""
 
     def __init__(self, device: Device, declared: Arguments, plan: Planner) -> None:
         self.device = device
@@ -52,7 +52,7 @@ class Runner:
         scalars = {name: arguments.scalar(values[name], name, _dtype(self._declared, name)) for name in self._declared.scalars}
         written = [values[array.name] for array in self._declared.outputs]
         with self._lock, ExitStack() as stack:
-            if self._generation != self.device.generation:  # what is loaded went with the device's release
+            if self._generation != self.device.generation:  # the device was released, with everything that was loaded
                 for known in (self._modules, self._executables, self._of_scalars, self._streams):
                     known.clear()
                 self._generation = self.device.generation

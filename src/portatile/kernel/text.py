@@ -109,7 +109,7 @@ def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, 
 
 
 def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -> tuple[Config, ...]:
-    """The first and the last configuration, for parsing: one of them may be illegal, and the text may refuse it by ``#error``."""
+    """The first and the last configuration, for parsing. Two, because one may be illegal, and the text may refuse it by ``#error``."""
     first = {name: choices[0] for name, choices in parameters.items()} | dict(default or {})
     return first, {name: choices[-1] for name, choices in parameters.items()}
 

@@ -17,7 +17,7 @@ from portatile import flat_plans
 from portatile.records import DeviceInfo, Launch, Plan, Source
 
 RELAXED = "-cl-fast-relaxed-math"
-"""What the documents compare with: it gives accuracy up, so it is no part of the difference that is explained."""
+"""The option of the builds that the papers compare with. It gives up accuracy, so it is no part of the difference that is explained."""
 
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b.*$", re.MULTILINE)
 _LOOP = re.compile(r"^(?P<blank>[ \t]*)for(?=\s*\()|\bfor(?=\s*\()", re.MULTILINE)

@@ -14,7 +14,7 @@ _HASH = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{10,}\b")
 
 
 def moment(time: str) -> str:
-    """``2026-11-22 05:36 UTC`` of a time in ISO 8601, of which seconds say nothing to people; another text as it is."""
+    """``2026-11-22 05:36 UTC`` for a time in ISO 8601, without seconds; any other text as it is."""
     try:
         return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:
@@ -54,7 +54,7 @@ def brief_options(problem: Problem, workload: Workload | None) -> str:
 
 
 def _usual(problem: Problem) -> dict[str, Value]:
-    """The options of a user's own kernel that go without saying: a reference, and arrays where sizes are told."""
+    """The options of a user's own kernel that need not be shown: that it has a reference, and its arrays where sizes are shown."""
     if not problem.workload.startswith(PREFIX):
         return {}
     arrays = {"arrays": problem.options["arrays"]} if problem.sizes and "arrays" in problem.options else {}

@@ -128,7 +128,7 @@ class Group:
         return "" if speed is None else f"{quantities.digits(speed[0])}{quantities.NBSP}{speed[1]}"
 
     def rate(self, trial: Trial) -> float:
-        """The same as a number by which speeds of one unit can be sorted; 0 where it is not known."""
+        """The speed as a number, for sorting; 0 where it is not known."""
         speed = self._speed(trial)
         return 0.0 if speed is None else speed[0] * 1e9
 

@@ -56,7 +56,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class Live:
-    """A page that follows a search: how it stands, what is told at its head, and a version that changes with every trial."""
+    """The state of a page that follows a search, the facts at its head, and a version that changes with every trial."""
 
     state: str
     facts: tuple[tuple[str, str], ...]
@@ -97,7 +97,7 @@ _WORDS: dict[str, object] = {
 
 
 def _head(groups: Sequence[Group], live: Live | None) -> dict[str, object]:
-    """What the head and the foot of the page say: a summary, versions and the time."""
+    """The values for the head and the foot of the page: a summary, versions and the time."""
     return {
         "version": _version("portatile"),
         "python": platform.python_version(),
@@ -158,7 +158,7 @@ def _downloads(groups: Sequence[Group]) -> dict[str, object]:
 
 
 def _state(place: Placed, concerns: Sequence[Concern]) -> dict[str, object]:
-    """Whether a problem is fine, needs attention or has nothing valid, and what is to be said of that in its section."""
+    """Whether a problem is fine, needs attention or has no valid trial, with sentences for its section."""
     concerning = [(concern, detail) for concern in concerns for anchor, _, detail in concern.places if anchor == place.anchor]
     sentences = [f"{concern.heading}: {detail}. {concern.advice}" for concern, detail in concerning]
     return {"status": "failed" if place.group.best is None else "attention" if concerning else "ok", "concerns": sentences}

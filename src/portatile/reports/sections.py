@@ -20,7 +20,7 @@ from portatile.tuning.final import ranking
 _ROWS = 10  # of the table of the best configurations
 _TEXTS = 5  # configurations whose kernel text is shown
 _STRIPS = 6  # parameters whose distribution is shown at once; the others are folded
-_TOLD = 0.005  # the least share of the variance that is drawn
+_DRAWN = 0.005  # the least share of the variance that is drawn
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _winner(group: Group) -> dict[str, object]:
 
 
 def _convention(group: Group, best: Trial) -> str:
-    """What a speed counts."""
+    """The operations or bytes that a speed counts, in words."""
     if group.speed(best).endswith("flop/s"):
         return "of the plain algorithm"
     return "of the least traffic" if group.traffic else "each array read or written once"
@@ -164,7 +164,7 @@ def _convergence(anchor: str, stem: str, group: Group) -> list[ReportFigure]:
 
 def _importance(anchor: str, stem: str, measured_effects: Sequence[Effect]) -> ReportFigure | None:
     known = [(effect.name, effect.share) for effect in measured_effects if effect.share is not None]
-    shown = [(name, share) for name, share in known if share >= _TOLD]
+    shown = [(name, share) for name, share in known if share >= _DRAWN]
     if not shown:
         return None
     title = "What each parameter explains"
@@ -185,7 +185,7 @@ def _strips(anchor: str, measured_effects: Sequence[Effect]) -> list[ReportFigur
         description = f"Time for each value of {effect.name}; {lowest}."
         caption = Caption(f"{anchor}-p-{_slug(effect.name)}", f"{effect.name}: time for each value", description)
         share = "" if effect.share is None else "explains no more than chance"
-        if effect.share is not None and effect.share >= _TOLD:
+        if effect.share is not None and effect.share >= _DRAWN:
             share = f"explains {quantities.percent(effect.share)}"
         strips.append(ReportFigure(effect.name, share, charts.distribution(effect, x, caption)))
     return strips

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
 from portatile.records import to_json
-from portatile.reports.following import Following, View
+from portatile.reports.live_view import LiveView, Snapshot
 
 _HOST = "127.0.0.1"
 _LAST = 10.0  # seconds after the end in which an open page fetches its last state
@@ -24,11 +24,11 @@ _HEADERS = {
 
 
 class LivePage:
-    """Serves what ``Following`` sees. A context manager; ``address`` is where."""
+    """Serves what ``LiveView`` shows. A context manager; ``address`` is where."""
 
-    def __init__(self, following: Following, port: int = 0) -> None:
+    def __init__(self, live: LiveView, port: int = 0) -> None:
         """Listen on ``port``, or a free one. Raises OSError where it is taken."""
-        self._following, self._lock, self._last_seen = following, threading.Lock(), ""
+        self._live, self._lock, self._last_seen = live, threading.Lock(), ""
         self._token = secrets.token_urlsafe(24)
         self._server = ThreadingHTTPServer((_HOST, port), _handler(self))
         self._server.daemon_threads = True
@@ -50,7 +50,7 @@ class LivePage:
         """
         began = time.monotonic()
         while not (view := self.view()).live.ended:
-            if not self._following.begun and patience is not None and time.monotonic() - began > patience:
+            if not self._live.begun and patience is not None and time.monotonic() - began > patience:
                 return False
             time.sleep(tick)
         until = time.monotonic() + _LAST
@@ -58,10 +58,10 @@ class LivePage:
             time.sleep(tick)
         return True
 
-    def view(self) -> View:
+    def view(self) -> Snapshot:
         """The present view, for one thread at a time."""
         with self._lock:
-            return self._following.poll()
+            return self._live.poll()
 
     def answer(self, path: str, host: str) -> tuple[int, str, bytes]:
         """Status, content type and content for a request. ``host`` must be this server's: another site's page has another name."""

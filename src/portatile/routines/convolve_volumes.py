@@ -75,7 +75,7 @@ class SeparableFilter(NamedTuple):
         return filter_lines(array, LineFilter(taps, lower, boundary, self.bank), True, device, into)
 
     def volume(self, array: Any) -> separable.Volume | None:
-        """What the passes read and write in a packed array, or in each of a batch; None where no kernel takes it, or it would be empty."""
+        """The shapes that the passes read and write in a packed array, or in each of a batch; None for empty arrays or without a kernel."""
         dtype = checks.NAMES.get(array.dtype)
         if dtype is None or not all(_is_number(axis.lower) for axis in self.axes):
             return None

@@ -96,7 +96,7 @@ class _Product(NamedTuple):
         return _Product(self.b.flipped(), self.a.flipped(), self.c.flipped(), vectors, along, False)
 
     def operands(self, alpha: complex, beta: complex) -> tuple[Matrix, ...]:
-        """What the workload's kernels take, in its order; where there is no vector, A stands unread."""
+        """The operands of the workload's kernels, in its order; in place of a missing vector A is passed, and not read."""
         vectors = (self.vectors.get(name, self.a.read_if(False)) for name in epilogue.VECTORS)
         return (self.a.read_if(alpha != 0), self.b.read_if(alpha != 0), *vectors, self.c.read_if(beta != 0))
 

@@ -26,14 +26,14 @@ from portatile.runtime.tasks import Task, nbytes, part, prepared, whole_periods
 from portatile.workload import Cut
 
 _SHORT = 0.03  # seconds
-_LITTLE = 1 << 27  # bytes of a part: of more, copies and kernels are worth running beside each other
-_SMALL = 1 << 18  # bytes of an operand that is sent without further ado
-_ROWS = 8  # at most that are copied one by one where they lie apart
-_AGAIN = 16  # calls that are computed in the same parts
+_LITTLE = 1 << 27  # bytes of a part; larger ones gain by copies that run beside kernels
+_SMALL = 1 << 18  # bytes of an operand that is sent directly
+_ROWS = 8  # the most rows that are copied one by one where there are gaps between them
+_AGAIN = 16  # calls that are computed in the same parts before the split is decided again
 _MOST = 1024  # kinds of calls that are remembered
-_FINE = 32  # parts are of whole ones in so many, so that what was made ready for a share suits others
-_UNEVEN = 1.04  # times longer that the last part may take than all would in parts that end together
-_TWICE = 2  # calls whose ends are looked at before parts change: one may be disturbed
+_FINE = 32  # parts are multiples of this fraction of the whole, so that prepared problems can be used again
+_UNEVEN = 1.04  # the factor by which the last part may end later than parts of equal duration would
+_TWICE = 2  # calls that are measured before parts change: one may be disturbed
 
 
 class Taking(NamedTuple):
@@ -55,9 +55,9 @@ class PartTime(NamedTuple):
 
 
 Devices = Sequence[tuple[Engine, Task, Cut]]
-"""Who computes a whole task, and how it is cut there."""
+"""The device that computes a whole task, and how the task is cut there."""
 Observer = Callable[[Sequence[Taking], Sequence[PartTime], float], None]
-"""Is told who did what of a call, and the seconds of all."""
+"""A callback that receives the parts of a call with their devices, and the seconds of the whole call."""
 
 
 def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> list[Taking]:
@@ -79,7 +79,7 @@ def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> li
 
 
 def _bounds(devices: Devices, rates: Sequence[float]) -> list[int]:
-    """Where the part of each device ends."""
+    """The end of each device's part."""
     size, total, done = devices[0][1].problem.sizes[devices[0][2].size], sum(rates), 0.0
     highs: list[int] = []
     for (*_, cut), rate in zip(devices, rates, strict=True):
@@ -117,14 +117,14 @@ def remember(key: Hashable, devices: Devices, parts: Sequence[Taking], observer:
 
 
 def _without_arrays(task: Task) -> Task:
-    """What is remembered keeps nobody's arrays."""
+    """A copy to remember, without references to the caller's arrays."""
     return replace(task, matrices={}, scalars={}, common=None)
 
 
 def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
-    """Compute a call in the parts of an earlier one of its kind; False, with nothing done that counts, where it has to be thought over.
+    """Compute a call in the parts of an earlier one of its kind; False, without a result, where the split has to be decided again.
 
-    Each of so many calls is, because another way may be faster now, and one on a device that fails.
+    That is after ``_AGAIN`` calls, because another way may be faster now, and after a failure of a device.
     """
     known = _known.get(key)
     if known is None or not known.calls:
@@ -144,12 +144,12 @@ def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float
 
 
 def forget() -> None:
-    """Think every call over."""
+    """Forget all splits, so that every call is decided again."""
     _known.clear()
 
 
 def run(parts: Sequence[Taking]) -> list[PartTime]:
-    """Compute all parts, and say what each took. Raises what a device raises, after all have ended."""
+    """Compute all parts; returns the time of each. Raises the exception of a device after all parts have ended."""
     began = time.perf_counter()
     with ExitStack() as stack:
         for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
@@ -158,7 +158,7 @@ def run(parts: Sequence[Taking]) -> list[PartTime]:
         for one in begun:
             one.compute()
         waiting = list(begun)
-        while waiting:  # in the order in which they end: who is waited for too late seems slower than it is
+        while waiting:  # in the order in which they end: a device that is waited for too late seems slower than it is
             for one in [one for one in waiting if one.end.done]:
                 one.finish()
                 waiting.remove(one)
@@ -168,7 +168,7 @@ def run(parts: Sequence[Taking]) -> list[PartTime]:
 
 @dataclass
 class _Known:
-    """How calls of a kind are computed: the ``wholes`` and the ``parts``, without arrays, and how many calls before it is thought over."""
+    """How calls of a kind are computed: ``wholes`` and ``parts``, without arrays, and the calls left until that is decided again."""
 
     names: Sequence[str]
     wholes: Devices
@@ -178,7 +178,7 @@ class _Known:
     ends: list[Sequence[float]] = field(default_factory=list)  # of the calls in these parts
 
     def balance(self, took: Sequence[PartTime], matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
-        """Move steps from who ends late to who ends early, for the calls that come, where that is worth it."""
+        """Move steps from devices that end late to devices that end early, for later calls, if the gain is worth it."""
         self.ends.append([one.end for one in took])
         if len(self.ends) < _TWICE:
             return
@@ -225,7 +225,7 @@ class _Begun:
             staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
 
     def compute(self) -> None:
-        """Queue what is left, when the large operands of all parts are under way."""
+        """Queue the rest of the work, after the large operands of all parts were queued."""
         for memory, array in self._small:
             self._queue.send(memory, array)
         self._taking.ready.run(self._queue, self._memories, self._task.scalars)

@@ -44,13 +44,13 @@ class _Common:
                 self.changed.wait()
 
     def arrived(self, first: int, memory: Memory) -> None:
-        """A chunk has come to a device."""
+        """Record that a chunk has arrived on a device."""
         with self.changed:
             self.there[first] = memory
             self.changed.notify_all()
 
     def back(self, chunks: set[int]) -> None:
-        """Chunks that a device took and did not bring."""
+        """Return chunks that a device took and did not bring."""
         with self.changed:
             self.free.extend(chunks)
             self.changed.notify_all()
@@ -91,7 +91,7 @@ class _Arrival:
         self._flying: deque[tuple[int, Event]] = deque()
 
     def run(self) -> None:
-        """Bring chunks until all are here or queued."""
+        """Bring chunks until all have arrived or are queued."""
         try:
             while self._missing or self._flying:
                 first, ready = self._common.take(self._missing, bool(self._flying))
@@ -117,7 +117,7 @@ class _Arrival:
         return event
 
     def _land(self) -> None:
-        """Wait for the chunk that was sent first, and let others have it."""
+        """Wait for the chunk that was sent first, and offer it to the other devices."""
         first, event = self._flying[0]
         event.wait()
         self._flying.popleft()

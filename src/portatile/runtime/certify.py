@@ -25,8 +25,8 @@ from portatile.verify import Verdict
 from portatile.workload import Expected, Inputs, Workload
 
 _FORMAT = "certificate 2"
-_ALL = 1e8  # operations of a problem of which every result is compared; of a larger one some are
-_LARGEST = 1e10  # operations of a problem that is still a small one
+_ALL = 1e8  # operations; every result of a smaller problem is compared, a sample of the results of a larger one
+_LARGEST = 1e10  # operations of the largest problem for a check
 
 
 class Certifier:
@@ -45,14 +45,14 @@ class Certifier:
         self._known: dict[str, Certificate] = {}
 
     def forget(self) -> None:
-        """Look at the cache again, and try again what the device refused to run."""
+        """Forget all answers: the cache is read again, and configurations that the device refused to run are tried again."""
         self._known.clear()
 
     def settle(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Choice:
         """``choice``, of which ``plan`` is the flat plan, where it may be used; else the workload's default, with a warning.
 
-        It may where it was tuned with the driver, compiler and kernel text of now, or where it computes a small problem that nothing
-        divides correctly: result within its bound, all canaries alive, inputs untouched.
+        It may be used if it was tuned with the present driver, compiler and kernel text, or if it now computes a small problem correctly,
+        whose sizes no tile divides: result within its bound, all canaries alive, inputs untouched.
         """
         trial = choice.trial
         if trial is None or self._holds(trial, problem, choice, plan):
@@ -81,7 +81,7 @@ class Certifier:
         return workload.reference(problem, inputs, rng if workload.flops(problem) > _ALL else None)
 
     def _then(self, trial: Trial) -> str:
-        """The differences from the conditions under which a configuration was tuned."""
+        """How the present driver, compiler or text differ from those of the tuning, in words."""
         then, info = trial.device, self._device.info
         for what, old, new in (("driver", then.driver, info.driver), ("compiler", then.compiler, info.compiler)):
             if old != new:
@@ -89,7 +89,7 @@ class Certifier:
         return "with another kernel text fails with this one" if trial.fully_checked else "without all of its checks fails one"
 
     def _holds(self, trial: Trial, problem: Problem, choice: Choice, plan: Plan) -> bool:
-        """Whether the trial was verified with what is here now."""
+        """Whether the trial was verified with the present driver, compiler and kernel text."""
         info = self._device.info
         if (trial.device.driver, trial.device.compiler) != (info.driver, info.compiler) or device_key(trial.device) != device_key(info):
             return False
@@ -126,7 +126,7 @@ class Certifier:
     def _small(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
         """A problem to check the configuration on, and its plan: small, legal for it, and preferably with the kernels of ``plan``.
 
-        They are what will run, and are built anyway. So the first of: the largest small problem with these kernels, the problem made as
+        They will run, and are built anyway. So it is the first of: the largest small problem with these kernels, the problem made as
         small as they allow, the largest small problem, the problem made as small as stays legal.
         """
 

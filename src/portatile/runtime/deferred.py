@@ -16,8 +16,8 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.records import Binary, Source
 
-_MOST = 8  # that wait, so that a process does not take long to end
-_REST = 2.0  # seconds without a call: one that comes while the driver compiles has to wait for it
+_MOST = 8  # binaries that wait at once, so that a process does not take long to end
+_REST = 2.0  # seconds without a call before a binary is made: a call during that has to wait for the driver
 
 
 _Name = tuple[str, int, Path, str]  # device, its generation, folder of the cache, key there
@@ -25,7 +25,7 @@ _Name = tuple[str, int, Path, str]  # device, its generation, folder of the cach
 
 @dataclass(frozen=True)
 class _Draft:
-    """A Binary that this process alone can load, and what puts the one for others into the cache."""
+    """A Binary that only this process can load, and the function that puts the one for other processes into the cache."""
 
     binary: Binary
     keep: Callable[[], None]
@@ -59,15 +59,15 @@ class Deferred:
         return program.build(source, target, cache, lambda binary, keep: self._add(name, _Draft(binary, keep)))
 
     def flush(self) -> None:
-        """Make all that waits now."""
+        """Make all waiting binaries now."""
         try:
             while self._make_one():
                 pass
-        except KeyboardInterrupt:  # at the end of a process: who cannot wait for the cache compiles again
+        except KeyboardInterrupt:  # at the end of a process: the next process compiles again
             self._drafts.clear()
 
     def abandon(self) -> None:
-        """Forget everything in a forked child, and keep the objects: to release them would ask a driver that did not come along."""
+        """Forget everything in a forked child, but keep the objects: releasing them would call a driver that does not work there."""
         self._abandoned.append(self._drafts)
         self._drafts = {}
         self._open()
@@ -83,7 +83,7 @@ class Deferred:
             self._make_one()
 
     def _make_one(self) -> bool:
-        """Make what has waited longest; whether there was anything."""
+        """Make the binary that has waited longest; returns whether there was one."""
         with self._one:
             with self._lock:
                 first = next(iter(self._drafts.items()), None)
@@ -111,7 +111,7 @@ class Deferred:
 
 
 waiting = Deferred()
-"""The process's own."""
+"""The deferred work of this process."""
 
 atexit.register(waiting.flush)
 if hasattr(os, "register_at_fork"):

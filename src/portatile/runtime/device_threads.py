@@ -14,7 +14,7 @@ from portatile.user_warnings import warn
 
 
 class Part(NamedTuple):
-    """What one device does of something shared: ``run`` takes pieces until there are none, and hands back what it does not finish."""
+    """One device's part of a shared problem: ``run`` takes pieces until there are none, and hands back those that it does not finish."""
 
     share: Share
     run: Callable[[Pieces], None]
@@ -34,7 +34,7 @@ def together(workers: Sequence[Part], pieces: Pieces) -> None:
             worker.share.failure = str(error)
             errors.append(error)
             pieces.drop(worker.share.device)
-            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a mistake, not a device's failure
+            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a programming error, not a failure of a device
                 pieces.stop()
 
     threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]

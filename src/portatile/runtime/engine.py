@@ -42,7 +42,7 @@ class Assembled:
 
 @dataclass(frozen=True)
 class Prepared(Assembled):
-    """A problem that is compiled and loaded on its device. ``waits``: if it comes again, other configurations are timed beside its own."""
+    """A problem that is compiled and loaded on its device. ``waits``: if it comes again, other configurations are timed beside it."""
 
     problem: Problem
     choice: Choice
@@ -50,7 +50,7 @@ class Prepared(Assembled):
 
 
 class Bound(NamedTuple):
-    """Something prepared, and the names of its operands in the order of a request."""
+    """A prepared problem, and the names of its operands in the order of a request."""
 
     engine: Engine
     prepared: Assembled
@@ -99,8 +99,8 @@ class Engine:
     ) -> Prepared:
         """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it.
 
-        Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls. ``instead`` has the same operands and
-        is computed where there is no memory for the workspace.
+        With ``whole``, of which this problem is a part, called problems get the configurations that those of ``whole`` have. ``instead`` is
+        a problem with the same operands, which is computed where there is no memory for the workspace.
         """
         key = self._key(problem, choice, whole, instead)
         prepared = self._prepared.get(key)
@@ -202,7 +202,7 @@ class Engine:
         return best if settled.config == best.config else settled
 
     def fits(self, device: Device) -> bool:
-        """Whether it was made for this device since its last release."""
+        """Whether it was prepared on this device since the device's last release."""
         return self.device is device and self.generation == device.generation
 
     def free_workspaces(self) -> None:
@@ -211,7 +211,7 @@ class Engine:
             self._workspaces.release()
 
     def spare(self) -> bool:
-        """As ``free_workspaces``, for somebody who is refused memory; False where none is kept, or another thread computes."""
+        """``free_workspaces`` after an allocation failed; False where no workspace is kept, or another thread computes."""
         if isinstance(self.lock, _Closing) or not self.lock.acquire(blocking=False):
             return False
         try:
@@ -278,7 +278,7 @@ class Engine:
 
 
 def _remember(memo: dict[Key, Kept], key: Key, value: Kept) -> Kept:
-    """Keep a value, which is given back; a memo that holds too many begins anew."""
+    """Keep a value in a memo and return it; a memo that holds too many is emptied first."""
     if len(memo) >= _MAX_PREPARED:
         memo.clear()
     memo[key] = value

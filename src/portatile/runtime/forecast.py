@@ -27,7 +27,7 @@ _STARTING = 1e-4
 _SHORT = 1.0  # seconds, below which trying a device alone costs little, and copies for other devices hide much of its rate
 _HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # times faster that a device may be alone than its pieces of long and of short problems show
 _NEAR = 1.25  # times slower that a device is taken to be at most beside others to which operands travel
-_LITTLE = 0.03  # of the work: who would do less together than this is left out, and nothing is cut
+_LITTLE = 0.03  # of the work: devices that would do less than this together are left out
 _MAKING = 0.05  # of a split's seconds, up to which making pieces of new shapes ready does not count
 _LONG = 10.0  # seconds, beside which compiling and allocating take little
 _TINY = 1e6
@@ -38,7 +38,7 @@ LOCKED = "locked"
 """Where operands lie that a device copies from their place on the host, and to it."""
 _COLD = 8  # runs of a kind that may be passed over because they made something ready
 _runs: dict[tuple[str, ...], int] = {}
-"""How often what ran in this process: a first run compiles, checks and allocates, and its time says nothing of the next."""
+"""How often each kind of problem ran in this process. The time of a first run, which compiles, checks and allocates, is no prediction."""
 _FIRST = 2  # pieces of a workload on a device, which are slow: as many as are under way at once
 _begun: dict[tuple[object, ...], int] = {}
 """How many pieces of a workload each device computed in this process, as far as they are first ones."""
@@ -161,7 +161,7 @@ def together_of(devices: Sequence[Device], lie: Sequence[Device | None], in_plac
 
 
 def of(devices: Sequence[Device], task: Shared) -> Forecast:
-    """What to expect of these devices."""
+    """The forecast for these devices."""
     if task.tiny:
         return _of_tiny(devices, task)
     measured = rates.seconds(devices[0].info, task.problem, task.all)
@@ -216,7 +216,7 @@ def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, Expected]
 def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str]:
     """The devices that do enough of it to take part, where those are several of more, and a line of the others; else all of them.
 
-    Who does but little costs the others more: its threads take the cores that feed them, and everybody waits for its last piece.
+    A device that does little costs the others more: its threads take the cores that feed them, and all wait for its last piece.
     """
     if task.tiny or len(devices) <= FEWEST:
         return devices, ""
@@ -265,7 +265,7 @@ def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
 
 
 def _quickest(together: Expected, alone: Mapping[str, Expected]) -> str:
-    """Who should compute it alone; "" for nobody. ``together`` is what all of them take at best."""
+    """The device that should compute the problem alone; "" for none. ``together``: the seconds that all of them take at best."""
     best = min(alone, key=lambda name: _at_best(alone[name]), default="")
     return best if best and _at_best(alone[best]) <= together.seconds else ""
 
@@ -281,7 +281,7 @@ def _nearby(task: Shared, alone: Mapping[str, Expected]) -> Mapping[str, Expecte
 
 
 def _at_best(alone: Expected) -> float:
-    """Seconds that a device takes alone at least: small pieces may hide how fast it is."""
+    """The least seconds that a device may take alone: small pieces may hide how fast it is."""
     if alone.measured:
         return alone.seconds
     return alone.seconds / (_HIDDEN_SHORT if alone.seconds < _SHORT else _HIDDEN)
@@ -361,7 +361,7 @@ def known(engine: Engine, problem: Problem, place: str = "", least: bool = False
 
 
 def where(matrices: Places | None, device: Device) -> str:
-    """What of the operands' place a rate depends on: all ``local`` to the device, some ``remote``, or on the host and perhaps locked."""
+    """The operands' place, as far as a rate depends on it: all ``local`` to the device, some ``remote``, or on the host, perhaps locked."""
     if matrices is None:
         return ""
     if not any(stored.on_device for stored in matrices.values()):

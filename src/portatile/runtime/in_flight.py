@@ -11,7 +11,7 @@ from types import TracebackType
 from portatile.device.base import Queue
 from portatile.errors import PortatileError
 
-_INTERRUPTS = 1000  # of one wait at most: a queue that cannot be asked at all is not asked for ever
+_INTERRUPTS = 1000  # the most of one wait, which ends even if the queue never answers
 
 
 def drain(queue: Queue) -> None:
@@ -27,7 +27,7 @@ def drain(queue: Queue) -> None:
 
 
 class InFlight:
-    """While this lasts the arrays given to it may be in use. ``held`` is the device's list of them; the caller holds the engine's lock."""
+    """A context manager: arrays given to it may be in use. ``held`` is the device's list of them; the caller holds the engine's lock."""
 
     __slots__ = ("_arrays", "_held", "_queue")
 

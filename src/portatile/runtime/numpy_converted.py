@@ -16,7 +16,7 @@ from portatile.dtypes import ELEMENTS, RESULTS, name_of
 from portatile.runtime import numpy_products
 
 HOST = frozenset((np.ndarray, list, tuple))
-"""The types of operands that are looked at here."""
+"""The types of operands that are handled here."""
 _MOST = 256  # pairs of dtypes that are remembered; entries along a dimension of lists
 _CONVERTING = 8  # multiply-adds that take as long as converting an element
 _LAUNCHES = 2  # launches in whose time a device does no better: it converts too, or its kernels for these types are slower than BLAS

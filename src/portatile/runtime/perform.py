@@ -29,7 +29,7 @@ _MAX_REMEMBERED = 4096
 _LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # the fields of a Matrix that say how it lies in memory
 _remembered: dict[tuple[object, ...], Bound] = {}
 forgetting: list[Callable[[], None]] = []
-"""Callbacks of other modules that remember something; ``forget`` calls them."""
+"""Functions of other modules with memos, which ``forget`` calls."""
 forgetting.append(at_once.forget)
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
 
@@ -123,7 +123,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
 
 
 def _kind(request: Request, chosen: Sequence[Device]) -> tuple[object, ...] | None:
-    """What a call on host arrays by these devices has in common with others that are shared alike; None for one to be looked at each time.
+    """A key of calls on host arrays that these devices share in the same way; None for a call that has to be decided each time.
 
     Operands are packed on their way, so it does not matter how those on the host are aligned.
     """

@@ -14,9 +14,9 @@ from portatile.runtime.tasks import GRAIN
 
 _PROBE = 32  # the first piece of a device whose rate nobody knows is one part of so many of what it would take with equal rates
 _LEAST_SECONDS = 2e-3  # what a piece takes at least, so that starting and ending it costs little
-_CRUMB = 1e-4  # seconds, below which what a piece leaves goes with it
-_KEPT = 0.8  # of what earlier pieces count in a rate, at each further one
-_FRACTION = 0.5  # of what is left, in proportion to the rate: the rest evens out what was misjudged
+_CRUMB = 1e-4  # seconds; a smaller rest is added to the piece before it
+_KEPT = 0.8  # the weight of earlier pieces in a rate, at each further one
+_FRACTION = 0.5  # of the device's share of what is left; the rest corrects wrong rates
 FEWEST = 2  # pieces, below which a problem is not worth cutting
 _FINE = 8  # rates for each octave that ``about_in_time`` tells from others
 _STEPS = 8  # wide pieces are of so many widths between a power of two and the next, so that what was made ready for one suits another
@@ -89,7 +89,7 @@ class Pieces:
             self._changed.notify_all()
 
     def back(self, low: int, high: int) -> None:
-        """A piece that its device did not finish."""
+        """Return a piece that its device did not finish."""
         with self._changed:
             self._under_way -= 1
             if not self.stopped:
@@ -97,7 +97,7 @@ class Pieces:
             self._changed.notify_all()
 
     def drop(self, device: str) -> None:
-        """A device takes no more."""
+        """Record that a device takes no more pieces."""
         with self._changed:
             self._rates.pop(device, None)
             self._held.pop(device, None)

@@ -106,7 +106,7 @@ def _about(problem: Problem, what: str) -> str:
 
 
 def _times(where: str) -> str:
-    """In place of ``where``: how often the rate there was shown."""
+    """The key, in place of ``where``, under which the number of times is kept that a rate was shown."""
     return f"times {where}".rstrip()
 
 
@@ -123,7 +123,7 @@ def _rates(device: DeviceInfo) -> _Rates:
     key = device.id, path
     if key not in _known:
         _known[key] = {}
-        with suppress(OSError, msgspec.MsgspecError, ValueError):  # none yet, or damaged: they are shown again soon
+        with suppress(OSError, msgspec.MsgspecError, ValueError):  # there is none yet, or it is damaged: devices show their rates again
             _known[key] = from_json(path.read_bytes(), _Rates)
     return _known[key]
 

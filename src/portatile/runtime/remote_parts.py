@@ -27,7 +27,7 @@ from portatile.runtime.pieces import Pieces
 from portatile.workload import Cut
 
 Collected = Callable[[int, int, float], None]
-"""Told of each part whose result is where it belongs: its steps, and seconds since the one before it."""
+"""A callback for each part whose result has arrived: its steps, and the seconds since the part before it."""
 
 
 def best_cut(task: tasks.Task) -> Cut | None:
@@ -157,7 +157,7 @@ class RemoteParts:
         return self._engine.prepare(workload.problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout))
 
     def _collect(self, lane: _Lane, collected: Collected) -> None:
-        """Wait for a part, and bring its result to where it belongs."""
+        """Wait for a part, and copy its result to its place."""
         assert lane.pending is not None
         (part, result), lane.pending = lane.pending, None
         target = part.matrices[part.output]

@@ -83,5 +83,5 @@ def scratch(device: Device) -> Scratch:
 
 
 def forget() -> None:
-    """Give everything back."""
+    """Release everything."""
     _kept.clear()

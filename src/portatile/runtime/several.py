@@ -33,7 +33,7 @@ from portatile.runtime.triangles import TriangleParts
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
-"""Computes a prepared problem on host arrays; returns when the output is there."""
+"""A function that computes a prepared problem on host arrays and returns when the output is complete."""
 
 
 @dataclass
@@ -49,11 +49,11 @@ class _Worker:
 
     @property
     def where(self) -> str:
-        """What of the operands' place a rate depends on."""
+        """The place of the operands, as far as a rate depends on it."""
         return forecast.where(self.task.matrices, self.engine.device)
 
     def run(self, pieces: Pieces, start: Start) -> None:
-        """Take piece after piece until nothing is left. Raises what the device raises, after handing back what is not finished."""
+        """Take piece after piece until nothing is left. Raises the device's exception, after handing back unfinished pieces."""
         if self.task.matrices[self.task.output].on_device:
             with RemoteParts(self.engine, self.task, self.cut) as parts:
                 parts.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
@@ -66,7 +66,7 @@ class _Worker:
             self._through_slabs(pieces)
 
     def _in_place(self, pieces: Pieces, start: Start) -> None:
-        """Pieces that lie where the device reaches them."""
+        """Compute pieces whose operands the device reaches in place."""
         while (piece := pieces.take(self.share.device, self.most)) is not None:
             try:
                 part = tasks.part(self.task, self.cut, *piece)
@@ -87,7 +87,7 @@ class _Worker:
             self._count(pieces, piece, time.perf_counter() - began)
 
     def _through_slabs(self, pieces: Pieces) -> None:
-        """Pieces that cross the link, two at a time."""
+        """Compute pieces whose operands are copied over the link, two at a time."""
         taken: list[tuple[int, int]] = []
 
         def ranges(first: tuple[int, int]) -> Iterator[tuple[int, int] | None]:
@@ -183,7 +183,7 @@ Taking = tuple[Sequence[Device], str]
 
 
 def taking(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Taking:
-    """Who takes part of several devices."""
+    """The devices of several that take part."""
     return (named, "") if len(named) <= FEWEST else forecast.worthwhile(named, forecast.shared(named, problem, matrices))
 
 
@@ -283,7 +283,7 @@ def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, f
 
 
 def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Observer:
-    """Keeps the split of each call that is computed in parts of an earlier one."""
+    """A callback that keeps the split of each call that is computed in the parts of an earlier one."""
     place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
 
     def tell(parts: Sequence[at_once.Taking], took: Sequence[at_once.PartTime], seconds: float) -> None:
@@ -359,7 +359,7 @@ def _most(engine: Engine, task: tasks.Task, cut: Cut, devices: int) -> int:
 
 
 def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
-    """Who computes what is not shared: the device where the output lies, else the first that was named."""
+    """The device for a problem that is not shared: the one where the output lies, else the first that was named."""
     *_, output = matrices.values()
     return output.array.memory.device if output.on_device else devices[0]
 

@@ -58,7 +58,7 @@ class _Lane:
 
 
 def _lines(nbytes: int) -> int:
-    """Bytes of so many, up to where the next operand begins."""
+    """``nbytes`` rounded up to the beginning of the next operand in pinned memory."""
     return _LINE * -(-nbytes // _LINE)
 
 

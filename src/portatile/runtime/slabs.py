@@ -15,7 +15,7 @@ from portatile.runtime.slab_pipeline import pipeline
 from portatile.runtime.tasks import Task, left_whole, nbytes, part, prepared, whole_periods
 from portatile.workload import Cut
 
-LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
+LEAST_SLABS = 4  # if there is more than one, so that most transfers run beside computation
 _CROSSING = 1 << 26  # bytes of a slab that cross the link: they lie in pinned memory, which takes the system long to make
 BESIDE = 1 << 29  # bytes of what is cut, from which on slabs are used where none are needed: they cross in 10 ms
 _REUSED = 1024  # steps of a product's slab all the same, each of which reads, and may convert, what stays on the device once more

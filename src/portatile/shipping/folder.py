@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +41,7 @@ class ShippedItem:
     trial: Trial | None = None
 
     def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
-        """Its entry in the table; its kernels are added to ``programs``. Raises UsageError or CompileError for what cannot be shipped."""
+        """The entry in the table; adds the kernels to ``programs``. Raises UsageError or CompileError for what cannot be exported."""
         workload = workloads.get(self.problem.workload)
         reason = workload.space(self.problem, self.info).violated(self.config)
         if reason is not None:
@@ -50,16 +49,16 @@ class ShippedItem:
         kinds = {workload.element(self.problem, operand.name) for operand in workload.operands_of(self.problem.options)}
         if foreign := sorted(kinds - set(table.DTYPES)):
             raise UsageError(f"NumPy has no {' and no '.join(foreign)}: programs without portatile could not pass such arrays")
-        info, shipped = _elsewhere(self.info), self
+        info, shipped = _portable(self.info), self
         if info is not self.info and workload.space(self.problem, info).violated(self.config) is not None:
             shipped = replace(self, config=workload.default(self.problem, info), why="the default for any such device")
         plan = flat_plans.flatten(workload.plan(self.problem, shipped.config, info), resolver(info, known_results()))
-        return described(shipped, plan, _operands(workload, self.problem), workload.scalars, programs)
+        return table_entry(shipped, plan, _operands(workload, self.problem), workload.scalars, programs)
 
 
 @dataclass
 class Shipped:
-    """The result of an export; ``left_out`` says why an item was not written."""
+    """The result of an export; ``left_out`` has the reason for each item that was not written."""
 
     items: list[ShippedItem] = field(default_factory=list)
     programs: int = 0
@@ -67,9 +66,9 @@ class Shipped:
     left_out: list[str] = field(default_factory=list)
 
 
-def untuned(problem: Problem, info: DeviceInfo) -> ShippedItem:
+def best_known(problem: Problem, info: DeviceInfo) -> ShippedItem:
     """A problem with the configuration that the routines would use on the device: tuned, of a near problem, or the default."""
-    choice = choose(workloads.get(problem.workload), problem, _elsewhere(info), known_results()(problem.workload))
+    choice = choose(workloads.get(problem.workload), problem, _portable(info), known_results()(problem.workload))
     return ShippedItem(problem, choice.config, info, choice.explanation, choice.trial if choice.reason == "tuned" else None)
 
 
@@ -107,9 +106,11 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
     return shipped
 
 
-def _elsewhere(info: DeviceInfo) -> DeviceInfo:
-    """The device without instructions that a processor like it may lack: another one's would end the process that runs them; and through
-    OpenCL without warp groups, of which a driver does not build the text as it stands.
+def _portable(info: DeviceInfo) -> DeviceInfo:
+    """The device as kernels may assume it on another machine.
+
+    Without instructions that a similar processor may lack, because they would end its process; and through OpenCL without warp groups,
+    because drivers cannot build such a text without portatile.
     """
     can = info.can
     bare = replace(can, dot_types=(), half_vectors=False, warp_groups=can.warp_groups and can.language != "OpenCL C")
@@ -145,7 +146,7 @@ class ShippedPrograms:
         if not device.backends()[info.backend].offline:
             defines = "".join(f"#define {macro} {value}\n" for macro, value in source.defines)
             entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
-            text = defines + _Absent().lower(source)[0].text
+            text = defines + _AbsentTarget().lower(source)[0].text
         else:
             lowered, _ = targets[0][0].lower(source)
             entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
@@ -155,7 +156,7 @@ class ShippedPrograms:
             entry["binaries"].append(self._binary(name, source, target, loaded_by, entry["symbols"]))
         data = text.encode()
         (self.folder / entry["text"]).write_bytes(data)
-        entry["digest"] = hashlib.blake2b(data, digest_size=16).hexdigest()
+        entry["digest"] = table.content_digest(data)
         self.table[name] = entry
         return name
 
@@ -169,7 +170,7 @@ class ShippedPrograms:
         product = device.backends()[target.backend].product(binary.kind)
         path = f"{PROGRAMS}/{name}{product.ending if product else '.bin'}"
         (self.folder / path).write_bytes(data)
-        return {**about, "file": path, "digest": hashlib.blake2b(data, digest_size=16).hexdigest()}
+        return {**about, "file": path, "digest": table.content_digest(data)}
 
     def _of(self, info: DeviceInfo) -> tuple[tuple[Target, Device | None], ...]:
         """The compiler of binaries for a device; with the device itself where it is an OpenCL one."""
@@ -185,8 +186,8 @@ class ShippedPrograms:
         return self._targets[key]
 
 
-class _Absent(Target):
-    """OpenCL C for a device that is not here: its text depends on no device, its binary does."""
+class _AbsentTarget(Target):
+    """The target of an OpenCL device that this machine lacks: its text can be written, its binary cannot."""
 
     backend = architecture = compiler = ""
 
@@ -194,10 +195,10 @@ class _Absent(Target):
         raise CompileError(f"{source.file}: the device is not here")
 
 
-def described(
+def table_entry(
     item: ShippedItem, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: ShippedPrograms
 ) -> dict[str, Any]:
-    """An item's entry in the table, with a flat plan of what it launches."""
+    """An item's entry in the table; ``plan`` is flat."""
     problem, info = item.problem, item.info
     return {
         "workload": problem.workload,

@@ -10,13 +10,11 @@ from pathlib import Path
 from portatile import workloads
 from portatile.device import backends
 from portatile.errors import ArgumentError, UsageError
-from portatile.formats import kernel_tuner, limits, portatile_json, t4
+from portatile.formats import bounded_reading, kernel_tuner, portatile_json, t4
 from portatile.records import DeviceInfo, Problem, canonical
 from portatile.shipping.folder import TABLE, TRIALS
-from portatile.store import Query, ResultStore, device_key
+from portatile.store import Query, ResultStore, device_key, sqlite
 from portatile.trials import Trial
-
-_SQLITE = b"SQLite format 3"
 
 
 @dataclass(frozen=True)
@@ -40,10 +38,10 @@ def read(path: Path) -> list[Trial]:
             raise UsageError(f"{path} is no folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
         path = path / TRIALS
     try:
-        data = limits.raw(path)
-        if data.startswith(_SQLITE):
+        data = bounded_reading.content(path)
+        if data.startswith(sqlite.MAGIC):
             raise UsageError(f"{path} is a result store: list its trials with `portatile results --store {path} --json` first")
-        document = limits.decoded(data)
+        document = bounded_reading.json_document(data)
     except ValueError as error:
         raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is no JSON: {error}") from None
     try:
@@ -84,7 +82,7 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
 
 
 def _identity(trial: Trial) -> str:
-    """The fields by which two records of one evaluation agree, whatever a later version of portatile adds to them."""
+    """A key that is equal for two records of one evaluation, even if a later version of portatile added fields to one."""
     evaluated = (trial.device.driver, trial.source, trial.status, trial.samples, trial.time, trial.message)
     return canonical([trial.problem.key, dict(trial.config), *evaluated])
 
@@ -114,9 +112,9 @@ def _checked(trials: list[Trial], where: str) -> list[Trial]:
 
 
 def _whole(problem: Problem, at: str) -> Problem:
-    """The problem with the defaults of what it does not say, if its workload is here and says that it is one.
+    """The problem with defaults for missing options, checked by its workload; raises ArgumentError where that refuses it.
 
-    A problem of a workload that is not here is kept as it is, for the installation that has it.
+    A problem of a workload that is not installed is kept as it is, for an installation that has it.
     """
     if problem.workload not in workloads.names():
         return problem

@@ -18,8 +18,8 @@ from portatile.workload import packed_layout
 
 
 @dataclass(frozen=True)
-class Own(ShippedItem):
-    """A configuration of a kernel that no installation knows by its name."""
+class OwnKernelItem(ShippedItem):
+    """A configuration of a user's own kernel."""
 
     kernel: Kernel = field(kw_only=True)
 
@@ -43,7 +43,7 @@ class Own(ShippedItem):
             place = {"strides": list(packed_layout(shape).strides), "offset": 0, "elements": math.prod(shape)}
             operands.append({"name": array.name, "role": array.role, "dtype": dtype, "shape": list(shape), **place})
         step = Launch(launch.source, launch.kernel, launch.global_size, launch.local_size, args)
-        return folders.described(self, Plan((step,)), operands, free, programs)
+        return folders.table_entry(self, Plan((step,)), operands, free, programs)
 
 
 def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | None = None) -> Path:
@@ -72,14 +72,14 @@ def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | Non
     return Path(folder)
 
 
-def _item(kernel: Kernel | TunedKernel, device: str | None) -> Own:
+def _item(kernel: Kernel | TunedKernel, device: str | None) -> OwnKernelItem:
     if isinstance(kernel, TunedKernel):
         opened, best = devices.get(kernel.device.id), kernel.best
-        own, problem, choice = kernel.kernel, best.problem, kernel.kernel.settled(best, opened)
+        own, problem, choice = kernel.kernel, best.problem, kernel.kernel.checked_choice(best, opened)
     elif not isinstance(kernel, Kernel):
         raise ArgumentError(f"a {type(kernel).__name__} cannot be exported; pass a portatile.Kernel, or what tuning it returned")
     else:
         opened = devices.get(device)
         own, problem, choice = kernel, kernel.problem(), kernel.explain(device)
     tuned = choice.trial if choice.reason == "tuned" else None
-    return Own(problem, choice.config, opened.info, choice.explanation, tuned, kernel=own)
+    return OwnKernelItem(problem, choice.config, opened.info, choice.explanation, tuned, kernel=own)

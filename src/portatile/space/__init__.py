@@ -18,7 +18,7 @@ from portatile.space.deadline import Steps
 from portatile.space.effort import Effort
 from portatile.space.rules import Place, Rules
 
-_USUAL = 0.8  # of the tries take the value that a later parameter has in earlier configurations
+_USUAL = 0.8  # the share of random descents in which a later parameter keeps the value that earlier configurations imply
 
 
 class ParameterSpace:
@@ -180,9 +180,9 @@ class ParameterSpace:
     def sample(self, rng: np.random.Generator) -> dict[str, Value]:
         """One legal configuration; raises SpaceError when there is none.
 
-        Uniformly where legal combinations are common or can be counted. Elsewhere one of some random descents through the
-        parameters is kept, by the number of choices that each had: this leans to where dead ends are few. Where all of them end dead,
-        a search in random order goes back at dead ends, and leaves out what the bounds of the parameters rule out.
+        The draw is uniform where legal combinations are common or can be counted. Elsewhere one of several random descents through the
+        parameters is chosen, weighted by the number of choices that each had, which favours regions with few dead ends. Where all of
+        them fail, a search in random order backtracks at dead ends, and skips what the bounds of the parameters exclude.
         """
         if self._configs is not None:
             return dict(self._configs[int(rng.integers(len(self._configs)))])
@@ -305,7 +305,7 @@ class ParameterSpace:
                     open_ways.append((value, after))
             if not open_ways:
                 return None
-            usual = self.later.get(name)  # what came later is seldom worth as many tries as what was there before
+            usual = self.later.get(name)  # a parameter that was added later seldom deserves as many tries as the others
             place = next((place for place, (value, _) in enumerate(open_ways) if value == usual), None)
             if place is None or len(open_ways) == 1:
                 place, odds = int(rng.integers(len(open_ways))), 1 / len(open_ways)
@@ -331,7 +331,7 @@ class ParameterSpace:
 
 
 class _Walk:
-    """A walk through partial configurations: in the order of the values, or in a random one; ``fruitless``: how many since a legal one."""
+    """A walk through partial configurations, in the order of the values or at random; ``fruitless``: how many since the last legal one."""
 
     def __init__(self, rng: np.random.Generator | None = None) -> None:
         self.rng, self.steps, self.fruitless = rng, Steps(), 0

@@ -10,11 +10,11 @@ from portatile.records import Value
 from portatile.space.deadline import Steps
 from portatile.space.rules import Place, Rules
 
-_TRIES = 8  # values of parameters that may be looked at for each state that there may be
+_TRIES = 8  # values of parameters that may be examined for each allowed state
 
 
 class TooManyStatesError(Exception):
-    """Counting takes too long."""
+    """Counting would take too many states."""
 
 
 class Counting:

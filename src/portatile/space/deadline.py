@@ -14,7 +14,7 @@ _EVERY = 1024  # steps between two looks at the clock
 
 
 class OverdueError(SpaceError):
-    """The time that a search may take is over, and it was still looking for a legal configuration."""
+    """The deadline of a search passed while it was looking for a legal configuration."""
 
 
 @contextmanager

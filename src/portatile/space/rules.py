@@ -16,7 +16,7 @@ from portatile.space.residue import Reader, parts, reader
 from portatile.space.settling import BUILTINS, OPEN, Settler
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
-_ASKED, _WORTH = 60, 0.2  # questions whether a partial configuration is infeasible, and the share of them that must be answered
+_FIRST_CHECKS, _WORTH = 60, 0.2  # after so many checks of partial configurations this share of them must have found something
 _WORTH_COMPILING = 50  # uses of a place after which its constraints are compiled for the names that are bound there
 
 
@@ -47,7 +47,7 @@ class Place:
     def settle(self, values: dict[str, Value]) -> Place | None:
         """The place after this one, now that ``name`` is bound; None where a constraint is violated.
 
-        What the first parameter settles, which is much in a space of several forms, is remembered.
+        The results for the first parameter are remembered: it settles much in a space of several forms.
         """
         if self.depth:
             return self._settle(values)
@@ -89,13 +89,13 @@ class Rules:
     def __init__(self, parameters: Mapping[str, tuple[Value, ...]], facts: Mapping[str, Value], constraints: Sequence[Constraint]) -> None:
         self.parameters, self.facts, self.constraints = parameters, facts, constraints
         self.names = tuple(parameters)
-        self._asked = self._told = 0
+        self._checks = self._rejections = 0
         self._parts: dict[tuple[int, int], tuple[str, ...]] = {}
         self._places: dict[tuple[int, int], Place] = {}
 
     @cached_property
     def start(self) -> Place | None:
-        """Where no parameter is bound yet, with the constraints that the facts do not settle; None where the facts violate one."""
+        """The place with no parameter bound and the constraints that the facts leave open; None if the facts violate one."""
         values, pending = dict(self.facts), 0
         for number, rule in enumerate(self.constraints):
             settled = rule.settle(values)
@@ -106,7 +106,7 @@ class Rules:
         return self.place(0, pending)
 
     def place(self, depth: int, pending: int) -> Place:
-        """Where ``depth`` parameters are bound and the constraints of ``pending`` are open."""
+        """The place where ``depth`` parameters are bound and the constraints in the bit set ``pending`` are open."""
         if (depth, pending) not in self._places:
             self._places[depth, pending] = Place(self, depth, pending)
         return self._places[depth, pending]
@@ -132,9 +132,9 @@ class Rules:
     def infeasible(self, values: Mapping[str, Value], place: Place) -> bool:
         """Whether a constraint that is open there fails whatever numbers the parameters that follow take between their extremes.
 
-        This costs more than settling constraints does. In a space where it seldom tells anything it is given up.
+        This costs more than settling constraints does, so it is given up in a space where it seldom finds anything.
         """
-        if self._asked >= _ASKED and self._told < _WORTH * self._asked:
+        if self._checks >= _FIRST_CHECKS and self._rejections < _WORTH * self._checks:
             return False
         known: dict[str, Interval] = dict(self._ranges)
         for name in self.names[: place.depth]:
@@ -145,7 +145,7 @@ class Rules:
                 known.pop(name, None)
         trees = (tree for number, tree in self._trees.items() if tree is not None and place.pending >> number & 1)
         violated = any(not possible(tree, known) for tree in trees)
-        self._asked, self._told = self._asked + 1, self._told + violated
+        self._checks, self._rejections = self._checks + 1, self._rejections + violated
         return violated
 
     @cached_property
@@ -160,7 +160,7 @@ class Rules:
         return {place: rule.tree if self._agrees(rule) else None for place, rule in enumerate(self.constraints)}
 
     def _agrees(self, rule: Constraint) -> bool:
-        """Whether the expression made of a callable gives what it gives: one that asks for types may branch otherwise."""
+        """Whether the expression made from a callable agrees with it on random combinations: one that tests types may branch otherwise."""
         if rule.code is not None or rule.tree is None:
             return True
         rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from portatile.records import Value
 Settler = Callable[[Mapping[str, Value]], Any]
 
 OPEN = object()
-"""What a function gives while the expression depends on names that are not bound."""
+"""The result while the expression depends on names that are not bound."""
 
 BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
 BUILTINS |= {"True": True, "False": False, "all": all, "any": any, "ceil": math.ceil, "floor": math.floor, "list": list, "range": range}
@@ -45,7 +45,7 @@ def settler(expression: str, names: frozenset[str], unbound: frozenset[str]) -> 
 
 
 class _Open(ast.NodeTransformer):
-    """Names become look-ups; where an operand may be open, the expression is open with it."""
+    """A transformer of expressions: names become look-ups, and an expression is open where an operand that decides it is open."""
 
     def __init__(self, names: frozenset[str], unbound: frozenset[str]) -> None:
         self._names, self._unbound = names, unbound

@@ -18,12 +18,11 @@ from portatile.user_warnings import warn
 
 
 def known_results() -> Callable[[str], Sequence[Trial]]:
-    """All tuned results, by name of the workload: the leaders of the user's store and the results that come with the package.
+    """A function that returns all tuned results of a workload: the leaders of the user's store, and the results in the package.
 
-    Times of two machines are not comparable, even if their devices have one name. So the package's results for a problem do not count
-    once the problem was tuned here, which begins with them.
-
-    Read once per workload, whichever thread asks. A store that cannot be used warns and counts as empty: it must not stop a computation.
+    Times from two machines are not comparable, even for devices of the same name. So the package's results for a problem are left out
+    once the problem was tuned here; that tuning started from them. The store is read once for each workload, by any thread. A store
+    that cannot be used warns and counts as empty: it must not stop a computation.
     """
     memo: dict[str, Sequence[Trial]] = {}
     lock = threading.Lock()
@@ -33,7 +32,7 @@ def known_results() -> Callable[[str], Sequence[Trial]]:
         with lock:
             if workload not in memo:
                 own = list(leaders_of(place, workload))
-                tried = Counter(map(_place, own))  # one alone is the default's
+                tried = Counter(map(_place, own))  # a single trial is the default's, and no tuning
                 memo[workload] = [*own, *(trial for trial in shipped(workload) if tried[_place(trial)] <= 1)]
             return memo[workload]
 
@@ -63,7 +62,7 @@ def leaders_of(place: Path | str, workload: str, count: int = 5) -> Iterable[Tri
         return []
     try:
         with ResultStore.reader(place, lenient=True) as store:
-            return store.crossed(workload, count)
+            return store.for_prediction(workload, count)
     except PortatileError as error:
         warn(f"{error}; going on without it")
         return []

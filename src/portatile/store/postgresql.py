@@ -1,8 +1,8 @@
 """A PostgreSQL server as a connection that speaks like sqlite3's: the same statements, the same table, the same errors.
 
-Every statement is committed by itself. A connection that breaks is made again, for some seconds; then what sqlite3 raises for a file that
-cannot be written is raised. A row is known by the digest of its record, so one that is sent twice, because its first answer was lost,
-is there once.
+Every statement is committed by itself. A connection that breaks is made again for ``PATIENCE`` seconds; then sqlite3.OperationalError is
+raised, as for a file that cannot be written. A row that is sent twice, because the answer to the first was lost, is stored once: the
+digest of its record is unique.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from portatile.store.rows import COLUMNS
 SCHEMES = ("postgresql://", "postgres://")
 PATIENCE = 10.0
 """Seconds that a statement waits for a server that does not answer."""
-_PAUSE = 0.25
+_PAUSE = 0.25  # seconds between two attempts
 _CONNECT_SECONDS = 5
-_LOCK = 0x706F7274  # of whoever makes the tables
+_LOCK = 0x706F7274  # key of the advisory lock under which tables are made: "port" in ASCII
 _TABLES = """
 CREATE TABLE IF NOT EXISTS portatile_format (version INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS trials (

@@ -22,8 +22,8 @@ from portatile.user_warnings import warn
 
 Connection = sqlite3.Connection | Server
 
-# Of every configuration its newest trial counts, unless that failed: then the configuration does not. Warm and cold apart. Only keys are
-# sorted; records are fetched in the end.
+# The newest trial of every configuration, if it is valid, with its place among those of its problem and device. Trials with warm and with
+# cold caches have places of their own. Only keys are sorted; the caller fetches the records of the few that it wants.
 _PLACED = """
 SELECT id, problem, device, config, late, seconds,
     row_number() OVER (PARTITION BY problem, device ORDER BY late, seconds, id) AS place
@@ -34,13 +34,14 @@ FROM (
 ) AS timed
 """
 
-_CROSSED = """
+# The leaders; what the winner of one problem took on the device's other problems; and the first trial of each problem, its default.
+_FOR_PREDICTION = """
 place <= ? OR (device, config) IN (SELECT device, config FROM placed WHERE place = 1)
 OR (problem, device, config) IN
     (SELECT problem, device, config FROM trials WHERE id IN (SELECT min(id) FROM trials WHERE {where} GROUP BY problem, device))
 """
 
-_RETRY = 5.0  # seconds between two looks whether a server is back
+_RETRY = 5.0  # seconds between two attempts to reach a server that did not answer
 REPAIR = "`portatile doctor --repair` keeps all that can be read"
 
 
@@ -48,17 +49,17 @@ class ResultStore:
     """Trials in a file or on a server, each committed as it is added, so that a killed process loses none.
 
     Several processes may read and write one place at once. Where the file cannot be written (no permission, disk full, locked
-    for too long) the store warns once and keeps what is added from then on in memory; what the file holds stays readable. A server that
-    is gone is tried again: when it is back, it receives what was kept.
-    A store that is only read neither makes a file nor changes one, and says nothing where it may not be written. Raises StoreError
-    for a file that a newer version wrote, that is damaged, or that is something else.
+    for too long) the store warns once and keeps later trials in memory; those in the file stay readable. A server that does not answer
+    is tried again, and then receives the trials that were kept. A store that is opened for reading neither makes nor changes a file.
+
+    Raises StoreError for a file that a newer version wrote, that is damaged, or that is something else.
     """
 
     def __init__(self, place: Path | str | None, read_only: bool = False, lenient: bool = False) -> None:
-        """Open or create the store at a path or a server's URL; ``None`` keeps everything in memory. With ``read_only`` no file is an
-        empty store.
+        """Open or create the store at a path or a server's URL; ``None`` keeps everything in memory.
 
-        ``lenient``: records that cannot be read are left out, and the first of them is warned of once.
+        ``read_only``: a file that does not exist is an empty store. ``lenient``: records that cannot be read are left out, with one
+        warning.
         """
         url = place if isinstance(place, str) and postgresql.is_url(place) else None
         self.path = None if place is None or url is not None else Path(place)
@@ -68,7 +69,7 @@ class ResultStore:
         self._read_only = read_only
         self._memory: sqlite3.Connection | None = None
         self._file: Connection | None = None
-        self._asked = time.monotonic()  # when a server that is gone was asked last
+        self._last_attempt = time.monotonic()  # to reach a server that did not answer
         if url is not None:
             self._file = self._connect(url)
         elif self.path is None:
@@ -94,15 +95,15 @@ class ResultStore:
             raise StoreError(f"the result store {self.place} was opened for reading only")
         row = row_of(trial)
         if self._file is not None and self._memory is None and self.path is not None and not self.path.exists():
-            self._file.close()  # somebody removed it: what is added goes to a new one, not into nothing
+            self._file.close()  # somebody removed the file; without a new one the trial would be lost
             self._file = self._open(self.path)
-        self._return()
+        self._resend()
         if self._memory is None and self._file is not None:
             try:
                 _insert(self._file, row)
                 return
             except sqlite3.OperationalError as error:
-                self._forget(error)
+                self._fall_back_to_memory(error)
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise self._unusable(error) from error
         assert self._memory is not None
@@ -136,13 +137,15 @@ class ResultStore:
         """
         return self._leaders(Query(workload=workload), count)
 
-    def crossed(self, workload: str, count: int = 5) -> list[Trial]:
-        """The ``leaders``, each problem's first trial (its default), and what its fastest took on the device's other problems."""
-        return self._leaders(Query(workload=workload), count, _CROSSED)
+    def for_prediction(self, workload: str, count: int = 5) -> list[Trial]:
+        """The trials from which ``predict`` works: ``leaders``, the first trial of each problem (its default), and the trials of each
+        problem's winner on other problems of the same device.
+        """
+        return self._leaders(Query(workload=workload), count, _FOR_PREDICTION)
 
     def close(self) -> None:
         """Close the file or the connection; a second call does nothing."""
-        self._return(at_once=True)
+        self._resend(last=True)
         for connection in (self._file, self._memory):
             if connection is not None:
                 connection.close()
@@ -157,8 +160,9 @@ class ResultStore:
         where, values = query.where()
         leaders: list[Trial] = []
         for connection in self._readable():
-            there = self._columns(connection)  # a file that cannot be written keeps the columns it had; GROUP BY 0 would be an error
+            there = self._columns(connection)  # a file of an earlier version that cannot be written lacks some
             columns = {name: name if name in there else default for name, default in (("rank", "NULL"), ("cold", "(0 + 0)"))}
+            # (0 + 0), because GROUP BY 0 would be the number of a column
             placed = _PLACED.format(where=where, unraced=UNRACED, **columns)
             chosen = f"SELECT id, late, seconds FROM placed WHERE {condition.format(where=where)}"
             ranked = (
@@ -176,18 +180,18 @@ class ResultStore:
             raise self._unusable(error) from error
 
     def _open(self, path: Path) -> sqlite3.Connection | None:
-        """A connection that can write; else one that can read, or none, and what is added goes to memory."""
+        """A connection that can write; where there is none, one that can read, or None, and later trials are kept in memory."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             return sqlite.create(str(path))
         except (OSError, sqlite3.OperationalError) as error:
-            self._forget(error)
+            self._fall_back_to_memory(error)
         except (sqlite3.DatabaseError, UnicodeDecodeError, StoreError) as error:
             raise self._unusable(error) from error
         return self._read_file(path)
 
     def _read_file(self, path: Path) -> sqlite3.Connection | None:
-        """A connection that can only read, or none where there is no file, or none that can be read."""
+        """A connection that can only read; None where there is no file, or none that can be read."""
         with contextlib.suppress(OSError):
             if not path.is_file():
                 return None
@@ -195,7 +199,7 @@ class ResultStore:
             try:
                 connection = sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
                 sqlite.check_version(connection)
-                if sqlite.version_of(connection) == 0:  # it was made, and nothing came into it: the disk is full
+                if sqlite.version_of(connection) == 0:  # an empty file: the disk was full when it was made
                     connection.close()
                     return sqlite.create(":memory:")
             except sqlite3.OperationalError:
@@ -212,30 +216,34 @@ class ResultStore:
             raise self._unusable(error) from error
 
     def _readable(self) -> list[Connection]:
-        """The store to read from: not a server that is gone, whose return is waited for."""
+        """The connections to read from, without a server that does not answer."""
         file = None if isinstance(self._file, Server) and self._memory is not None else self._file
         return [connection for connection in (file, self._memory) if connection is not None]
 
-    def _forget(self, error: Exception) -> None:
+    def _fall_back_to_memory(self, error: Exception) -> None:
+        """Keep later trials in memory, with a warning."""
         self._memory = sqlite.create(":memory:")
-        self._asked = time.monotonic()
+        self._last_attempt = time.monotonic()
         if isinstance(self._file, Server):
             advice = "results are kept in memory, and go there when it is back"
         else:
             advice = "results are kept until this process ends. Set PORTATILE_DATA_DIR"
         warn(f"the result store {self.place} cannot be written ({error}); {advice}")
 
-    def _return(self, at_once: bool = False) -> None:
-        """Send what was kept in memory to a server that is back; looks at most every ``_RETRY`` seconds."""
+    def _resend(self, *, last: bool = False) -> None:
+        """Send the trials in memory to a server that answers again; tries at most every ``_RETRY`` seconds.
+
+        ``last``: try now, and warn of the trials that are lost if it fails.
+        """
         server, buffered = self._file, self._memory
-        if not isinstance(server, Server) or buffered is None or (not at_once and time.monotonic() < self._asked + _RETRY):
+        if not isinstance(server, Server) or buffered is None or (not last and time.monotonic() < self._last_attempt + _RETRY):
             return
-        self._asked = time.monotonic()
+        self._last_attempt = time.monotonic()
         try:
             for row in buffered.execute(f"SELECT {', '.join(COLUMNS)} FROM trials ORDER BY id").fetchall():
                 server.insert(row)
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            if at_once:
+            if last:
                 count = buffered.execute("SELECT count(*) FROM trials").fetchone()[0]
                 warn(f"the result store {self.place} is gone ({error}): {count} results are lost")
             return

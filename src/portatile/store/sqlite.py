@@ -8,6 +8,8 @@ import sqlite3
 from portatile.errors import StoreError
 from portatile.store.rows import COLUMNS
 
+MAGIC = b"SQLite format 3\0"
+"""The first bytes of every SQLite file."""
 VERSION = 1
 BUSY_SECONDS = 30.0
 FOREIGN = "it is an SQLite file of another program"

@@ -52,7 +52,7 @@ class Finished(Protocol):
         """Seconds per run, or another measure to minimise; infinite for a failure."""
 
 
-_TRIED = 2  # suggestions of others that are tried whatever they give
+_TRIED = 2  # suggestions that are tried in any case
 
 Search = Generator[Sequence[Config], Sequence[Finished], None]
 Strategy = Callable[[ParameterSpace, np.random.Generator, Sequence[Config]], Search]
@@ -115,9 +115,9 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
 def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
     """Serve a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
 
-    Two are tried; each later one only while a suggestion is the fastest of all that was evaluated. The search is told of one only when it
-    asks for it: suggestions lie near to each other, and a model of little else looks for the best among them. So those that do not
-    fit cost their own evaluations and nothing more.
+    Two are tried; each later one only while a suggestion is the fastest of all evaluated configurations. The search is sent the result
+    of a suggestion only if it requests that configuration itself. Otherwise a model would look for the best near the suggestions, which
+    lie close together. So unsuitable suggestions cost their own evaluations and nothing more.
     """
     waiting, own_turn, untold = {canonical(config): config for config in suggested}, False, dict[str, Finished]()
     names, best, leads = frozenset(waiting), math.inf, False

@@ -23,7 +23,7 @@ class Encoding:
 
     A numeric parameter becomes the mean of its logarithm and its rank, each scaled to 0..1: sizes act by their ratio, but lists of
     values are chosen so that each step matters. If divisibility varies over its values apart from their size, the
-    number of factors of two is a second coordinate: vector widths, banks and work-groups care for it.
+    number of factors of two is a second coordinate, because vector widths, banks and work-groups depend on it.
     A text becomes one coordinate per value, with distance 1 between two values.
     """
 

@@ -153,7 +153,7 @@ def revision() -> str:
 
 
 def timings_file(device: DeviceInfo, folder: Path) -> Path:
-    """Where the timings of a device lie, beside its model."""
+    """The file with the timings of a device, beside that of its model."""
     own = costs.own_file(device.name, device.can.language, folder)
     return own.with_name(re.sub(r"^gemm-", "gemm-timings-", own.name))
 

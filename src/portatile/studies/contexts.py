@@ -34,9 +34,9 @@ IN_ORDER, TWO, OUT_OF_ORDER = "one in order", "two in order", "one out of order"
 _QUEUES = {IN_ORDER: "one queue in order", TWO: "two queues in order", OUT_OF_ORDER: "one queue out of order"}
 PAGEABLE, PINNED = "pageable", "pinned"
 
-_LENGTH = 1024  # of a row; a power of two, which the kernel counts on
+_LENGTH = 1024  # of a row; a power of two, as the kernel's mask needs
 _TAPS = 16
-_CHECKED = 16  # rows of a chunk
+_CHECKED = 16  # rows of a chunk that are compared with NumPy
 _FILTER = Source(
     "filter.cl",
     """
@@ -93,7 +93,7 @@ class ContextsOptions:
 
 
 def measure(run: Run) -> Iterator[ContextsRow]:
-    """Every way for the devices of each platform, by turns: who ends the study early has some of each."""
+    """Every way on the devices of each platform, by turns, so that a study that is ended early has rows of each platform."""
     asked: ContextsOptions = run.options
     platforms: dict[str, list[Device]] = {}
     for device in run.devices:
@@ -176,7 +176,7 @@ class _Chunk:
 
     @property
     def rows(self) -> int:
-        """Its rows."""
+        """The number of rows in the chunk."""
         return self.host[0].size // _LENGTH
 
 
@@ -235,7 +235,7 @@ def _alone(device: Device) -> Device:
 
 
 def _queues(device: Device, kind: str, stack: ExitStack) -> tuple[Queue, Queue]:
-    """For copies and for kernels."""
+    """The queues for copies and for kernels, which are the same one unless ``kind`` is TWO."""
     first = stack.enter_context(device.queue(out_of_order=kind == OUT_OF_ORDER))
     return first, stack.enter_context(device.queue()) if kind == TWO else first
 
@@ -246,7 +246,7 @@ def _chunks(row: ContextsRow, workers: Sequence[_Member], stack: ExitStack) -> t
     sizes = (row.chunks, rows, _LENGTH)
     given, between, result = (_host(workers[0].device, sizes, row.memory) for _ in range(3))
     drawn = np.random.default_rng(0)
-    for at in range(row.chunks):  # a chunk's values are another's and a number: fewer have to be drawn, and none is like another
+    for at in range(row.chunks):  # drawing one chunk is enough: the others are the first plus their number, so that all differ
         given[at] = drawn.random(sizes[1:], np.float32) if at == 0 else given[0] + at
     made = []
     for number in range(row.chunks):

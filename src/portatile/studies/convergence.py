@@ -122,7 +122,7 @@ def compare(request: StrategiesRequest, done: Callable[[], None] | None = None) 
 
 
 def to_share(request: StrategiesRequest, share: float) -> list[int | None]:
-    """Of each repetition with the first strategy the evaluations until that share of the optimum; None where it is not reached."""
+    """The evaluations that each repetition of the first strategy takes to that share of the optimum; None where it does not reach it."""
     space = Landscape.of(request.recording)
     budget = request.budget or Budget(evaluations=space.budget())
     limit = min(budget.evaluations or space.size, space.size)

@@ -33,7 +33,7 @@ _COLUMNS = ("name", "price", "currency", "date", "source")
 _LOAD = 1.0  # seconds for which power is measured: counters move some ten times a second
 _LENGTH = Length(samples=5, seconds=0.5, burst=0.02)
 _HOST = "host"
-_SCATTER = 1.2  # a median this many times the fastest run is told: something else used the processor or the device
+_SCATTER = 1.2  # a median this many times the fastest run is reported: something else used the processor or the device
 
 
 @dataclass(frozen=True)

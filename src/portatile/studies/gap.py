@@ -85,7 +85,7 @@ def measure(run: Run) -> Iterator[GapRow]:
 
 @dataclass
 class _Bench:
-    """What the builds of a study share: the sides' operands, kept in ``stack``, and how long builds took."""
+    """The state that the builds of a study share: the sides' operands, kept in ``stack``, and how long builds took."""
 
     run: Run
     sides: Sequence[Side]
@@ -103,7 +103,7 @@ class _Bench:
         return Build(row, self.prepared[side.label], side, other, _length(side, self.run))
 
     def measured(self, wanted: Sequence[tuple[int, GapRow]]) -> Iterator[GapRow]:
-        """One row after another; what would take longer than is left says so."""
+        """One row after another. The row of a build that would take longer than is left has a status that says so."""
         run, ahead = self.run, 0  # the rows before ``ahead`` were compiled ahead, those of processors apart
         for number, (place, row) in enumerate(wanted):
             if not run.fits(expected := self.durations.expected(row)):

@@ -24,7 +24,7 @@ _TURNS = 3  # of the builds that are compared directly: clocks drift
 
 @dataclass(frozen=True)
 class Side:
-    """One of what is compared: ``label`` as the user names it, the flat plan of ``config`` on the device."""
+    """One side of the comparison: ``label`` as the user names it, the flat plan of ``config`` on the device."""
 
     label: str
     device: Device

@@ -6,7 +6,7 @@ from portatile.studies.gap_rows import GapRow
 
 
 class Durations:
-    """What the builds of each side took, compiling and checking included, and what another is expected to take."""
+    """The seconds that the builds of each side took, compiling and checking included, and that another one is expected to take."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[frozenset[str], float]] = {}
@@ -17,7 +17,7 @@ class Durations:
             self._known.setdefault(row.side, {})[row.set] = seconds
 
     def expected(self, row: GapRow) -> float:
-        """As long as the longest of its side that differs in one optimisation, or has more of them; 0 where none is known."""
+        """The time of the longest known build of its side that differs in one optimisation, or has more of them; 0 where none is known."""
         wanted, known = row.set, self._known.get(row.side, {})
         if wanted is None:
             return 0.0

@@ -27,7 +27,7 @@ from portatile.studies.gap_rows import (
 )
 
 _FAMILIES = 9  # that are drawn
-_CHANGES = 4  # of a step that are told
+_CHANGES = 4  # of a step that are listed
 _DIFFERENCES = (
     (BY_CODE, "Who makes the difference"),
     (LEVELLED, "What is taken from both until they are equal"),
@@ -36,7 +36,7 @@ _DIFFERENCES = (
 _ANSWERS = ("THE DIFFERENCE", "explained", "no optimisation", "what remains", "there is no")
 _EXPLAINED = 0.8
 _FAR = 2.0  # times the difference
-_WORTH = 0.005  # a share that is told
+_WORTH = 0.005  # the least share that is mentioned
 
 
 def figures(rows: Sequence[GapRow]) -> list[Figure]:

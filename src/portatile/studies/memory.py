@@ -132,14 +132,14 @@ def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
 
 
 class Timed:
-    """Products in the time of a study: one that would take longer than is left, by a smaller one of its kernel, is a row that says so."""
+    """Measures products while the study's time lasts. How long one takes is extrapolated from a smaller one of the same kernel."""
 
     def __init__(self, run: Run, repeat: int) -> None:
         self._run, self._repeat = run, repeat
         self._known: dict[tuple[str, ...], float] = {}  # seconds of a multiplication, by device and kernel
 
     def product(self, device: Device, problem: Problem, config: Config) -> MemoryRow:
-        """As ``product`` says, with the repetitions of the study."""
+        """The row of the function ``product``, with the study's repetitions; one without times if it would take longer than is left."""
         kind, count = (device.info.id, str(config["ALGORITHM"]), str(config["BLOCK"])), prod(problem.sizes.values())
         once = self._known.get(kind, 0.0) * count
         expected = once + min(once * self._repeat, once + phases.ENOUGH)

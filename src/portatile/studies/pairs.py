@@ -74,7 +74,7 @@ class PairsRequest:
 
 @dataclass(frozen=True)
 class MapOptions:
-    """The same as a command line says it."""
+    """The options of the study, as a command line gives them."""
 
     down: str = option("", Option("The parameter of the lines: TRR, or TRR=1,2,4 for some values.", metavar="NAME[=VALUES]"))
     across: str = option("", Option("The parameter of the columns, in the same way.", metavar="NAME[=VALUES]"))

@@ -47,7 +47,7 @@ class PortabilityRequest:
 
 @dataclass(frozen=True)
 class PortabilityOptions:
-    """The same as a command line says it."""
+    """The options of the study, as a command line gives them."""
 
     recorded: tuple[str, ...] = option(
         (), Option("A device that is not here, by its recorded results, such as 'h200 cuda'; repeat.", names=("--recorded", "--guest"))

@@ -41,7 +41,7 @@ class Portable:
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for: a problem's configuration for ``devices``, from ``winners`` on, within ``budget`` (evaluations: candidates)."""
+    """The input of a search: a problem, ``devices``, the ``winners`` from which it starts, and a ``budget`` (evaluations: candidates)."""
 
     problem: Problem
     devices: tuple[DeviceInfo, ...]

@@ -49,7 +49,7 @@ def measure(run: Run) -> Iterator[PortabilityRow]:
 
 
 def together(recordings: Sequence[Recording]) -> list[list[Recording]]:
-    """Those of one problem, timed in one manner, where there are two devices or more; of a device's the largest.
+    """The recordings of one problem that were timed in one manner, where there are two devices or more; the largest of each device.
 
     Of problems that are no workload here the layouts are not compared: other tuners do not record them.
     """

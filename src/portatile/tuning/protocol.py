@@ -78,7 +78,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def parted(scalars: Mapping[str, Any]) -> dict[str, float | tuple[float, float]]:
-    """Scalars as messages have them."""
+    """Scalars in the form of ``Case.factors``: complex ones as pairs of real and imaginary part."""
     return {name: (value.real, value.imag) if isinstance(value, complex) else value for name, value in scalars.items()}
 
 

@@ -1,4 +1,4 @@
-"""Sums of filters along each axis of a volume, such as the kinetic operator, of NumPy arrays and Buffers."""
+"""The sum of filters along each axis of a volume, such as the kinetic operator, for NumPy arrays and Buffers."""
 
 from __future__ import annotations
 
@@ -39,21 +39,20 @@ def sum_over_axes(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[s
         psi = np.ascontiguousarray(psi)
     elif not matrices.is_packed(psi):
         raise ArgumentError("psi is a Buffer that is not C-contiguous; copy it, for example with portatile.Buffer.from_numpy(psi.numpy())")
-    return _call(psi, filters, lower, boundary, device)
+    return by_one_call(psi, filters, lower, boundary, device)
 
 
-def on_device(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
-    """``sum_over_axes`` of an array on a device, or of each volume of a batch; None where it has to be looked at."""
-    return _call(psi, filters, lower, boundary, device)
+def by_one_call(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
+    """``sum_over_axes`` of a packed array, or of each volume of a batch, by one recorded call; None where there is no single call for it.
 
-
-def _call(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
+    No call takes arrays of one dimension, empty ones, Buffers with strides, and unknown dtypes.
+    """
     options = (filters.tobytes(), filters.shape, lower, boundary)
     return _RECORDER.call(partial(_plan, filters, lower, boundary), (psi,), (), options, None, device)
 
 
 def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: Call) -> Planned:
-    """A request for each volume; no result for what is neither a contiguous array on the host nor a packed one on a device."""
+    """A request for each volume; no result for arrays that ``by_one_call`` does not take."""
     (given,) = call.arrays
     axes = len(boundary)
     psi = given if isinstance(given, np.ndarray) else Buffer.wrap(given)
@@ -77,13 +76,13 @@ def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: Ca
 
 
 def _lines(array: Any) -> Any:
-    """A C-contiguous array as a matrix of its rows."""
+    """A C-contiguous array as a matrix, whose rows lie along the last axis."""
     shape = prod(array.shape[:-1]), array.shape[-1]
     return array.reshape(shape) if isinstance(array, np.ndarray) else Buffer(array.memory, shape, array.dtype, None, array.offset)
 
 
 def _by_passes(psi: NDArray[Any], filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
-    """Axis by axis, for a volume that is too large for the device: each axis in turn comes first, and the others follow in order."""
+    """Axis by axis, for a volume that is too large for the device: the axes are rotated so that each one comes first once."""
     total: Any = None
     for taps, kind in zip(filters, boundary, strict=True):
         part: Any = convolve1d(psi, taps, lower=lower, boundary=kind, transposed=True, device=device)  # type: ignore[arg-type]

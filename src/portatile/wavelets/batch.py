@@ -1,4 +1,4 @@
-"""Operations on one orbital or on each of a batch, in a device's own memory where that is faster."""
+"""Applying an operation to one orbital or to each of a batch, in a device's own memory where it has one."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from portatile.errors import ArgumentError
 from portatile.runtime import memory_limit
 from portatile.wavelets.flow import Flow, Into, Place
 
-_FREE = 16  # points by which an axis grows at most
-_AT_ONCE = 6  # orbitals that a device processes at once
-_ARRAYS = 3  # of an orbital that it holds then: what was sent, what lies between the passes, the result
-_FLYING = 2 * _ARRAYS  # such arrays that it must hold, or nothing is sent there as a whole
+_FREE = 16  # bound of the points by which a free axis grows
+_AT_ONCE = 6  # groups of orbitals that a device processes at once
+_ARRAYS = 3  # arrays of an orbital on the device: the input, the intermediate one between passes, the result
+_FLYING = 2 * _ARRAYS  # arrays that must fit the device for a batch to be processed in its memory
 _SMALL = 1 << 20  # bytes of orbitals for which a second thread does not pay
-_TOGETHER = 1 << 25  # bytes of orbitals that travel together: a step takes Python 0.3 ms, the link twice as long for these
-_STAGED = 1 << 23  # of those that a thread copies to pinned memory first
+_TOGETHER = 1 << 25  # bytes of a group in page-locked memory: a step takes Python 0.3 ms, and the link twice as long for so many bytes
+_STAGED = 1 << 23  # bytes of a group that a thread copies to page-locked memory first
 
 
-def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
-    """Whether to process NumPy arrays in the device's memory: it has its own, and they fit."""
+def in_device_memory(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
+    """Whether ``psi`` is a NumPy array to be processed in the device's memory: the device has its own, and the arrays fit."""
     if not isinstance(psi, np.ndarray):
         return False
     chosen = devices.get(device)
@@ -46,13 +46,13 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
 
 
 def _largest(psi: NDArray[Any]) -> int:
-    """Bytes of an orbital, or of what a transform makes of it, at most."""
+    """An upper bound of the bytes of an orbital and of its transform."""
     shape = psi.shape[-AXES:]
     return int(psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape)))
 
 
-def stays(orbitals: Any, device: str | None) -> bool:
-    """Whether the orbitals lie on a device, the requested one if one is named: a Buffer, or another library's CUDA array."""
+def is_resident(orbitals: Any, device: str | None) -> bool:
+    """Whether the orbitals (a Buffer or another library's CUDA array) are on the requested device, or on any if none is named."""
     lies = isinstance(orbitals, Buffer) or foreign.is_foreign(orbitals)
     return lies and (device is None or devices.get(device) is Buffer.wrap(orbitals).device)
 
@@ -68,28 +68,28 @@ def one_device(device: Selector | None) -> str | None:
 
 
 Batched = Callable[[Buffer], Any]
-"""Computes a batch of orbitals that lies on a device at once; None where it does not."""
+"""Computes a batch of orbitals on a device in a single call; gives None for batches that it does not take."""
 
 
-def at(array: Any, device: str) -> Any:
-    """A Buffer on the device that one of several is, copied if it lies elsewhere; other arrays as they are."""
+def moved_to(array: Any, device: str) -> Any:
+    """A Buffer on ``device``, copied if it is elsewhere; any other array unchanged."""
     return array.to_device(devices.get(device)) if isinstance(array, Buffer) else array
 
 
-def back(result: Any, model: Any) -> Any:
-    """A result on the device of ``model``, there to be read, if that is a Buffer."""
+def moved_back(result: Any, model: Any) -> Any:
+    """A result on the device of ``model`` after waiting for it, if ``model`` is a Buffer; otherwise the result unchanged."""
     if not isinstance(model, Buffer):
         return result
     result.device.default_queue().finish()
     return result.to_device(model.device)
 
 
-def some(array: Any, orbitals: slice) -> Any:
-    """These orbitals of a batch; all of them as it is, so that a call with it is found again."""
+def selected(array: Any, orbitals: slice) -> Any:
+    """These orbitals of a batch. For all of them it is the same object, so that its recorded call is found again."""
     return array if orbitals == slice(None) else array[orbitals]
 
 
-def each(
+def for_each(
     psi: Any,
     apply: Callable[[Any, Any], Any],
     others: tuple[Any, ...],
@@ -97,15 +97,16 @@ def each(
     into: Into = locked.empty,
     batched: Batched = lambda orbitals: None,
 ) -> Any:
-    """``apply(orbital, out)`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between.
+    """``apply(orbital, out)`` for one orbital or each of a batch. Intermediate arrays stay on a device that has its own memory.
 
-    ``apply`` may write to ``out``, a NumPy array or None, or give another array. The result of a batch of NumPy arrays lies where
-    ``into`` says. While the device computes some orbitals, ``batched`` where it takes them, others are sent and results are fetched.
+    ``apply`` may write its result to ``out``, a NumPy array or None, or return another array. The result of a batch of NumPy arrays is
+    written to the array that ``into`` makes. ``batched`` computes a group at once where it takes it. While the device computes a group,
+    the next one is sent and earlier results are fetched. Raises ArgumentError for an empty batch.
     """
     if psi.ndim > AXES and not psi.shape[0]:
         raise ArgumentError("a batch of no orbitals has no result")
     if isinstance(psi, np.ndarray):
-        if moves(psi, others, device):
+        if in_device_memory(psi, others, device):
             return _moved(psi, _OnDevice(devices.get(device), apply, batched), into)
         if psi.ndim == AXES:
             return apply(psi, None)
@@ -120,7 +121,7 @@ def each(
 
 
 def _one_by_one(psi: Buffer, apply: Callable[[Any, Any], Any]) -> Buffer:
-    """``apply`` to each orbital of a batch on a device."""
+    """``apply`` for each orbital of a batch on a device, the results in one Buffer."""
     first = apply(psi[0], None)
     whole = Buffer.empty((psi.shape[0], *first.shape), first.dtype, first.device)
     for place in range(psi.shape[0]):
@@ -130,7 +131,7 @@ def _one_by_one(psi: Buffer, apply: Callable[[Any, Any], Any]) -> Buffer:
 
 
 class _OnDevice(NamedTuple):
-    """What is computed of orbitals in a device's memory: of one by ``apply``, of a batch by ``batched`` if that takes it."""
+    """An operation on orbitals in a device's memory: ``apply`` computes one, ``batched`` a batch if it accepts it."""
 
     device: Device
     apply: Callable[[Any, Any], Any]
@@ -143,7 +144,7 @@ class _OnDevice(NamedTuple):
 
 
 def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
-    """NumPy orbitals in the device's memory, some at a time; of a single one the result has its shape."""
+    """The result for NumPy orbitals, processed in the device's memory in groups."""
     if psi.ndim == AXES:
         found: NDArray[Any] = on_device.apply(Buffer.from_numpy(psi, on_device.device), None).numpy()
         return found
@@ -159,9 +160,9 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
 
 
 def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: Flow) -> NDArray[Any]:
-    """Locked orbitals through a flow; the result is there when the flow has come to its end."""
+    """The result for page-locked orbitals by a pipeline; it is complete after ``flow.end()``."""
     whole: NDArray[Any] | None = None
-    count, some = psi.shape[0], _at_a_time(on_device.device, psi, flow.beside)
+    count, most = psi.shape[0], _group_size(on_device.device, psi, flow.beside)
 
     def place(first: int, done: Any) -> NDArray[Any]:
         nonlocal whole
@@ -171,7 +172,7 @@ def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: Flow) ->
 
     first = 0
     while first < count:
-        group = max(min(some, flow.sent, count - first), 1)  # nothing is computed beside the first orbitals
+        group = max(min(most, flow.sent, count - first), 1)  # nothing is computed beside the first orbitals
         flow.through(psi[first : first + group], on_device.of, partial(place, first))
         first += group
     flow.collect()
@@ -180,17 +181,17 @@ def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: Flow) ->
 
 
 def _by_threads(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
-    """Several threads each bring orbitals there, and their results back, so that the link moves some while the host copies others."""
+    """Several threads each bring groups to the device and results back, so that the link moves one group while the host copies another."""
     device = on_device.device
     whole: NDArray[Any] | None = None
-    count, some = psi.shape[0], _at_a_time(device, psi)
+    count, group = psi.shape[0], _group_size(device, psi)
     making, places = threading.Lock(), SimpleQueue[int]()
-    for place in range(0, count, some):
+    for place in range(0, count, group):
         places.put(place)
 
     def move(place: int, back: Queue) -> None:
         nonlocal whole
-        orbitals = np.ascontiguousarray(psi[place : place + some])
+        orbitals = np.ascontiguousarray(psi[place : place + group])
         sent = Buffer.empty(orbitals.shape, orbitals.dtype, device)
         staging.upload(device.default_queue(), sent.memory, orbitals, blocking=False, most=1)
         done = on_device.of(sent)
@@ -213,20 +214,20 @@ def _by_threads(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[
             except Empty:
                 return
             except BaseException:
-                with suppress(Empty):  # nothing is left for the others, who end then
+                with suppress(Empty):  # take what is left from the other threads, so that they end
                     while True:
                         places.get_nowait()
                 raise
 
-    _at_once(work, min(_beside(device, psi, some), -(-count // some)))
+    _at_once(work, min(_thread_count(device, psi, group), -(-count // group)))
     assert whole is not None
     return whole
 
 
-def _at_a_time(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
-    """The number of a batch's orbitals that travel together: enough for each step to cost little, and few enough to travel by turns.
+def _group_size(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
+    """The number of orbitals in a group: enough for each step to cost little, and few enough for several groups to overlap.
 
-    ``beside``: devices that share a batch, whose threads take turns in Python.
+    ``beside``: the devices that share a batch; their threads take turns in Python, so their groups are larger.
     """
     together = _TOGETHER * beside if locked.holds(psi) else _STAGED
     count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] * beside // _AT_ONCE), 1)
@@ -235,18 +236,18 @@ def _at_a_time(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
     return int(count)
 
 
-def _beside(device: Device, psi: NDArray[Any], some: int) -> int:
-    """How many times so many orbitals a device processes at once: as often as pays, and as it has the memory for."""
-    if some * psi[0].nbytes < _SMALL:
+def _thread_count(device: Device, psi: NDArray[Any], group: int) -> int:
+    """How many threads bring groups of so many orbitals to a device: as many as pay, and as it has memory for their groups."""
+    if group * psi[0].nbytes < _SMALL:
         return 1
-    count = min(threads(), _AT_ONCE if staging.pays(device, psi[:some]) else 2)
-    while count > 2 and memory_limit.too_large(device, (some * _largest(psi),) * (_ARRAYS * count)):
+    count = min(threads(), _AT_ONCE if staging.pays(device, psi[:group]) else 2)
+    while count > 2 and memory_limit.too_large(device, (group * _largest(psi),) * (_ARRAYS * count)):
         count -= 1
     return count
 
 
 def _at_once(work: Callable[[], None], count: int) -> None:
-    """``work`` in so many threads, this one counted; raises what one of them did, when all have ended."""
+    """Run ``work`` in ``count`` threads, this one included; an exception of one of them is raised when all have ended."""
     if count == 1:
         work()
         return

@@ -116,7 +116,7 @@ ANALYSIS = np.array([SCALING.taps, WAVELET.taps])
 SYNTHESIS = np.array([[half(e + 8 - 2 * pair) for pair in range(9) for half in (SCALING, WAVELET)] for e in (0, 1)])
 """The inverse of the bank, for the even outputs and the odd ones."""
 SYNTHESIS_LOWER = -8
-"""In c_0 d_0 c_1 d_1 ...: the first pair that an output needs lies four before its own."""
+"""The first pair of c_0 d_0 c_1 d_1 ... that an output needs, in elements: four pairs before its own."""
 
 # From an odd point on, x(2i - 1) and x(2i) take the same eight pairs, i - 4 and those after it.
 FREE_SYNTHESIS = np.array([[half(7 + e - 2 * pair) for pair in range(8) for half in (SCALING, WAVELET)] for e in (0, 1)])

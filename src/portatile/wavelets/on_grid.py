@@ -1,4 +1,4 @@
-"""Operations on an orbital's values on the grid: one plan from coefficients to result, and little Python for each orbital.
+"""Operations on orbitals' values on the grid as a single plan from coefficients to result, so that Python does little for each orbital.
 
 A filter along three axes gives the values. They are multiplied with a field and filtered back, or their squares are added to a sum.
 """
@@ -39,7 +39,7 @@ class Filtering(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The values by which a call with it is found again."""
+        """Its values as part of a recorded call's key."""
         return self.taps.tobytes(), self.taps.shape, self.lower, self.boundary
 
     def along(self, name: str) -> tuple[Along, ...]:
@@ -48,9 +48,9 @@ class Filtering(NamedTuple):
 
 
 class _OnGrid(NamedTuple):
-    """``there`` gives the values of each orbital, ``back`` takes them back, or is empty: then their squares are added.
+    """The key of a plan. ``there``: the filters to each orbital's values; ``back``: those back, empty where squares are summed.
 
-    ``other`` and ``out`` are the places of the other operands.
+    ``other`` and ``out``: where the field and the result begin, as (offset, alignment).
     """
 
     there: tuple[Volume, ...]
@@ -60,7 +60,7 @@ class _OnGrid(NamedTuple):
 
 
 def times_field(psi: Any, field: Any, there: Filtering, back: Filtering, check: Check) -> Any:
-    """``field`` times the values of one orbital, or of each of a batch, filtered back; None where that takes single steps.
+    """``field`` times the values of one orbital, or of each of a batch, filtered back; None where there is no single plan for it.
 
     Both are Buffers, or other libraries' arrays, and the result is one of them. ``check`` raises for Buffers that do not fit.
     """
@@ -69,12 +69,12 @@ def times_field(psi: Any, field: Any, there: Filtering, back: Filtering, check: 
 
 
 def squares(psi: Any, occupation: Sequence[float], there: Filtering) -> Any:
-    """The sum of the squares of the orbitals' values, each times its ``occupation``; None where that takes single steps."""
+    """The sum of the squares of the orbitals' values, each times its ``occupation``; None where there is no single plan for it."""
     return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.key), None, None)
 
 
 def _plan_times(there: Filtering, back: Filtering, check: Check, call: Call) -> Planned:
-    """The request for orbitals times a field; no result where that takes single steps."""
+    """The request for orbitals times a field; no result where there is no single plan for it."""
     given, potential = call.arrays
     psi, field = Buffer.wrap(given), Buffer.wrap(potential)
     check(psi, field)
@@ -93,7 +93,7 @@ def _plan_times(there: Filtering, back: Filtering, check: Check, call: Call) -> 
 
 
 def _plan_squares(there: Filtering, call: Call) -> Planned:
-    """The request for the sum of the orbitals' squares; no result where that takes single steps."""
+    """The request for the sum of the orbitals' squares; no result where there is no single plan for it."""
     (given,), occupation = call.arrays, call.options[0]
     psi = Buffer.wrap(given)
     check_orbitals(psi, AXES)
@@ -124,7 +124,7 @@ def _request(bound: Bound, operands: Mapping[str, Buffer], result: Any, scalars:
 
 
 def _orbitals(psi: Buffer, there: Filtering) -> tuple[Volume, ...] | None:
-    """One orbital, or those of a batch; None where they do not lie packed, no kernel takes them, or memory is too scarce to keep some."""
+    """The volumes of one orbital or of a batch; None where they are not packed, no kernel takes them, or memory is too scarce."""
     options, name = workloads.get("convolution").options, NAMES.get(psi.dtype)
     if name is None or psi.size == 0 or not matrices.is_packed(psi):
         return None
@@ -138,7 +138,7 @@ def _orbitals(psi: Buffer, there: Filtering) -> tuple[Volume, ...] | None:
 
 @lru_cache(maxsize=1024)
 def _volumes(shape: tuple[int, ...], dtype: str, along: tuple[Along, ...], beginning: tuple[int, int]) -> tuple[tuple[Volume, ...], int]:
-    """Each orbital of a batch that begins there in its memory, and the bytes of the largest array between its filters."""
+    """A volume for each orbital of a batch that begins at ``beginning``, and the bytes of the largest array between its filters."""
     start, alignment = beginning
     one = shape[-AXES:]
     points = prod(one)
@@ -151,7 +151,7 @@ def _weights(psi: Buffer, one: Filtering, result: Any) -> Buffer:
 
 
 def _times(engine: Engine, key: _OnGrid) -> Plan:
-    """From each psi to values, to values times the field, to its part of out."""
+    """For each orbital: psi to values, values times the field, and these filtered back into its part of out."""
     plans = []
     for at, orbital in enumerate(key.there):
         there = separable.plan(engine, orbital, ("psi", "values"))
@@ -166,7 +166,7 @@ def _times(engine: Engine, key: _OnGrid) -> Plan:
 
 
 def _squared(engine: Engine, key: _OnGrid) -> Plan:
-    """From each psi to values, and to a sum with their squares in it: in ``out`` and ``sum`` by turns, the last in ``out``."""
+    """For each orbital: psi to values, and their squares added to a sum. Sums alternate between ``sum`` and ``out``, where the last is."""
     plans = []
     for at, orbital in enumerate(key.there):
         after, before = ("out", "sum") if (len(key.there) - at) % 2 else ("sum", "out")
@@ -175,8 +175,8 @@ def _squared(engine: Engine, key: _OnGrid) -> Plan:
         if at:
             names = {"x": "values", "y": before, "out": after, "scalar": f"occupation{at}"}
             sums = _elements(engine, orbital, "square", names, places)
-        else:  # nothing to add to
-            squared = {"x": "values", "y": "values", "out": before, "scalar": "occupation0"}  # which a product does not use
+        else:  # the first orbital: no sum yet
+            squared = {"x": "values", "y": "values", "out": before, "scalar": "occupation0"}  # "product" ignores the scalar
             sums = _elements(engine, orbital, "product", squared, places)
             sums += _elements(engine, orbital, "mul", {"x": before, "y": before, "out": after, "scalar": "occupation0"}, places)
         grid = orbital.nbytes[-1]
@@ -187,7 +187,7 @@ def _squared(engine: Engine, key: _OnGrid) -> Plan:
 def _elements(
     engine: Engine, orbital: Volume, operation: str, names: dict[str, str], places: Mapping[str, tuple[int, int]]
 ) -> list[Launch]:
-    """The grid's points, one by one; ``places`` of the operands that are no temporaries."""
+    """Launches of an elementwise operation on the grid's points; ``places``: where operands begin that are no temporaries."""
     size = ITEMSIZE[orbital.dtype]
     where = {name: places.get(names[name], ELSEWHERE) for name in ("x", "y", "out")}
     layout = {name: Layout((1,), offset, max(size, alignment)) for name, (offset, alignment) in where.items()}
@@ -197,7 +197,7 @@ def _elements(
 
 
 def _together(plans: Sequence[Plan]) -> Plan:
-    """Plans one after another, which share their temporaries."""
+    """One plan with the steps of all, in order; they share temporaries."""
     return Plan(tuple(step for one in plans for step in one.steps), separable.together(*plans))
 
 

@@ -51,15 +51,15 @@ def apply_potential(
 
     others = foreign.is_foreign(psi), foreign.is_foreign(potential)
     if any(others):
-        done = on_grid.times_field(psi, potential, there, back_again, check) if all(others) and batch.stays(psi, device) else None
+        done = on_grid.times_field(psi, potential, there, back_again, check) if all(others) and batch.is_resident(psi, device) else None
         if done is None:
             done = foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential)
         return cast(Array, done)
     check(psi, potential)
-    field: Any = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
+    field: Any = batch.on_device(potential, device) if batch.in_device_memory(psi, (potential,), device) else potential
 
     def at_once(orbitals: Any) -> Any:
-        return on_grid.times_field(orbitals, field, there, back_again, check) if batch.stays(orbitals, device) else None
+        return on_grid.times_field(orbitals, field, there, back_again, check) if batch.is_resident(orbitals, device) else None
 
     def apply(orbital: Any, out: Any) -> Any:
         if (done := at_once(orbital)) is not None:
@@ -68,7 +68,7 @@ def apply_potential(
         return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
 
     done = at_once(psi)
-    return cast(Array, batch.each(psi, apply, (potential,), device, batched=at_once) if done is None else done)
+    return cast(Array, batch.for_each(psi, apply, (potential,), device, batched=at_once) if done is None else done)
 
 
 def _potential_shared(psi: Array, potential: Array, boundary: Boundary | Sequence[Boundary], device: Selector) -> Array:
@@ -78,8 +78,8 @@ def _potential_shared(psi: Array, potential: Array, boundary: Boundary | Sequenc
     given: Any = psi
 
     def part(orbitals: slice, one: str, into: Into) -> Any:
-        field: Any = batch.at(potential, one)
-        return apply_potential(batch.at(batch.some(given, orbitals), one), field, boundary=boundary, device=one)
+        field: Any = batch.moved_to(potential, one)
+        return apply_potential(batch.moved_to(batch.selected(given, orbitals), one), field, boundary=boundary, device=one)
 
     return cast(Array, over_devices(given, device, part, "orbitals apply_potential"))
 
@@ -138,17 +138,17 @@ def density(
 
         def part(orbitals: slice, one: str, into: Into) -> Any:
             own = weights if given.ndim == AXES else weights[orbitals]
-            return density(batch.at(batch.some(given, orbitals), one), occupation=own, boundary=boundary, device=one)
+            return density(batch.moved_to(batch.selected(given, orbitals), one), occupation=own, boundary=boundary, device=one)
 
         return cast(Array, over_devices(given, device, part, "orbitals density", add=True))
     device = batch.one_device(device)
     if others:
-        done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if batch.stays(psi, device) else None
+        done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if batch.is_resident(psi, device) else None
         if done is None:
             done = foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi)
         return cast(Array, done)
-    there, moved = _filtering(MAGICFILTER, kinds(boundary)), batch.moves(psi, (), device)
-    if batch.stays(given, device) and (done := on_grid.squares(given, weights, there)) is not None:
+    there, moved = _filtering(MAGICFILTER, kinds(boundary)), batch.in_device_memory(psi, (), device)
+    if batch.is_resident(given, device) and (done := on_grid.squares(given, weights, there)) is not None:
         return cast(Array, done)
     total: Any = None
     orbitals = [given] if given.ndim == AXES else [given[place] for place in range(len(weights))]
@@ -202,13 +202,13 @@ def kinetic(
             return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
 
         def part(orbitals: slice, on: str, into: Into) -> Any:
-            return kinetic(batch.at(batch.some(given, orbitals), on), spacing=spacing, boundary=boundary, device=on)
+            return kinetic(batch.moved_to(batch.selected(given, orbitals), on), spacing=spacing, boundary=boundary, device=on)
 
         return cast(Array, over_devices(given, device, part, "orbitals kinetic"))
     device = batch.one_device(device)
     filters = _second_derivatives(_steps(spacing, len(along)))
     if others or isinstance(psi, Buffer):
-        done = axis_sums.on_device(psi, filters, KINETIC.lower, along, device)
+        done = axis_sums.by_one_call(psi, filters, KINETIC.lower, along, device)
         if done is not None:
             return cast(Array, done)
     if others:
@@ -221,12 +221,12 @@ def kinetic(
         return cast(Array, one(psi, None))
     checks.check_orbitals(psi, AXES)
     return cast(
-        Array, batch.each(psi, one, (), device, batched=lambda there: axis_sums.on_device(there, filters, KINETIC.lower, along, None))
+        Array, batch.for_each(psi, one, (), device, batched=lambda there: axis_sums.by_one_call(there, filters, KINETIC.lower, along, None))
     )
 
 
 def _kinetic_boundaries(psi: Any, others: bool, boundary: Boundary | Sequence[Boundary]) -> tuple[str, ...]:
-    """That of each axis; raises ArgumentError for a ``psi`` that has none, and for one with which the size would change."""
+    """The boundary of each axis. Raises ArgumentError for a boundary that would change the size of ``psi``, and for a wrong ``psi``."""
     if not (others or isinstance(psi, (np.ndarray, Buffer))) or not 0 < len(psi.shape) <= AXES + 1:
         have = described(psi)
         raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")

@@ -1,4 +1,4 @@
-"""A batch of orbitals over several devices: who takes which orbitals, and where the results come together."""
+"""A batch of orbitals on several devices: which device takes which orbitals, and where the results are put together."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from portatile.runtime.device_threads import Part, together
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.splits import Share, Split, keep
-from portatile.wavelets.batch import back
+from portatile.wavelets.batch import moved_back
 from portatile.wavelets.flow import Flow, Into, Place
 
 _MOST = 4096
 _settled: dict[tuple[object, ...], str] = {}
-"""The device that computes a batch alone from now on, by the devices that were named, what is computed, and where the batch lies."""
+"""The device that computes such batches alone from now on, by selector, what is computed, the batch's shape and dtype, and its place."""
 perform.forgetting.append(_settled.clear)
 
 Compute = Callable[[slice, str, Into], Any]
-"""Computes these orbitals on a device; the result may lie where ``Into`` says."""
+"""Computes these orbitals of the batch on the device of that id; the result may be in the array that ``Into`` makes, or in another one."""
 
 
 def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str, add: bool = False) -> Any:
-    """``compute(orbitals, device, into)`` for parts of a batch of orbitals, on several devices at once; their results one after another.
+    """The results of ``compute(orbitals, device, into)`` for parts of a batch of orbitals, computed on several devices at once.
 
-    ``add``: the results are sums over orbitals, and are added up. A single orbital is computed by the first device. Each device takes as
-    many orbitals as its rate allows; one that fails leaves them to the others. Where one device alone was measured to be faster, or the
-    others would do too little, it computes all; rates and times are kept under the name ``what``. ``psi`` is a NumPy array or a Buffer,
-    beside which the result lies.
+    The results are concatenated, or with ``add``, for sums over orbitals, added up. A single orbital is computed by the first device. Each
+    device takes as many orbitals as its rate allows; those of a device that fails are left to the others. One device computes all where it
+    was measured to be faster alone, or where the others would do too little. Rates and times are kept under the name ``what``. ``psi`` is a
+    NumPy array or a Buffer; the result is on the host or on its device.
     """
     assert device is not None
     selector = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
@@ -52,7 +52,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
         return compute(slice(None), alone, locked.empty)
     named = devices.several(device)
     if len(named) == 1 or psi.ndim <= AXES or psi.shape[0] < len(named):
-        return back(compute(slice(None), named[0].info.id, locked.empty), psi)
+        return moved_back(compute(slice(None), named[0].info.id, locked.empty), psi)
     asked = _asked(psi, named, what)
     if asked.told.settled and asked.task.places[asked.told.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
@@ -65,7 +65,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
     if not asked.told.quickest:
         return _shared(psi, asked, compute, add)
     began = time.perf_counter()
-    found = back(compute(slice(None), asked.told.quickest, locked.empty), psi)
+    found = moved_back(compute(slice(None), asked.told.quickest, locked.empty), psi)
     seconds = time.perf_counter() - began
     forecast.learn_alone(next(one for one in named if one.info.id == asked.told.quickest), asked.task, seconds)
     keep(named, asked.by_one(seconds))
@@ -87,13 +87,13 @@ class _Asked(NamedTuple):
         return self.task.problem.sizes[batches.ORBITALS]
 
     def by_one(self, seconds: float, expected: bool = False) -> Split:
-        """The split that is none: the quickest device computes all."""
+        """The record of a call that the quickest device computes alone."""
         share = Share(self.told.quickest, self.orbitals, 1, seconds)
         return Split(self.task.problem, "", seconds, (share,), self.told.why, expected, forecast=self.told)
 
 
 def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
-    """What is expected of the devices."""
+    """The devices that should take part, and the forecast of their time."""
     problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
     in_place = own is None and locked.holds(psi)
     taking, left_out = forecast.worthwhile(named, batches.task(problem, named, own, in_place))
@@ -102,7 +102,7 @@ def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
 
 
 def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
-    """All devices that take part, each in a thread of its own."""
+    """The result, computed by all devices that take part, each in a thread of its own."""
     began, result, task = time.perf_counter(), _Result(psi, add), asked.task
     by_id = {one.info.id: one for one in asked.devices}
 
@@ -130,7 +130,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
 
 
 class _Member:
-    """One device at work on orbitals of a batch: on one piece after another, or on two at a time where they flow."""
+    """The work of one device: one piece after another, or two at a time where it has a pipeline."""
 
     def __init__(self, device: Device, task: forecast.Shared, share: Share, flow: Flow | None) -> None:
         self._device, self._task, self._share, self._flow = device, task, share, flow
@@ -139,7 +139,7 @@ class _Member:
         self._since = 0.0
 
     def run(self, pieces: Pieces, most: int, compute: Compute, result: _Result) -> None:
-        """Take pieces until there are none; hands back those that are not finished when it raises."""
+        """Take pieces until there are none; after an exception hand back those that are not finished."""
         name, flow = self._share.device, self._flow
         try:
             while True:
@@ -175,7 +175,7 @@ class _Member:
 
 
 class _Result:
-    """What the parts of a batch give, beside ``psi``: one after another in one array, or added up."""
+    """Collects the results of the parts, on the host or on the device of ``psi``: concatenated, or added up."""
 
     def __init__(self, psi: Any, add: bool) -> None:
         self._psi, self._add, self._lock = psi, add, threading.Lock()
@@ -183,7 +183,7 @@ class _Result:
         self._sums: dict[int, Any] = {}  # by first orbital: added in that order
 
     def into(self, first: int, flow: Flow | None = None) -> Into:
-        """Gives a part of an array on the host its place in the whole, to which it may come by a flow."""
+        """An ``Into`` that gives a part on the host its place in the whole array; ``flow``: the pipeline by which it may come."""
 
         def made(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
             if self._add or isinstance(self._psi, Buffer):
@@ -194,7 +194,7 @@ class _Result:
         return Place(made, flow)
 
     def _made(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """The whole, for orbitals of this shape."""
+        """The whole array, made at the first call, for orbitals with results of this shape."""
         with self._lock:
             if self._whole is None:
                 shape = (self._psi.shape[0], *shape)
@@ -203,7 +203,7 @@ class _Result:
             return self._whole
 
     def take(self, first: int, part: Any) -> None:
-        """Put a part where it belongs; returns when it is there."""
+        """Put a part in its place, or keep it for the sum; returns when that is done."""
         if isinstance(part, Buffer):
             part.device.default_queue().finish()
         if self._add:

@@ -15,7 +15,7 @@ from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
-from portatile.wavelets.batch import at, each, one_device, some
+from portatile.wavelets.batch import for_each, moved_to, one_device, selected
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
 from portatile.wavelets.flow import Into
 from portatile.wavelets.over_devices import over_devices
@@ -166,7 +166,7 @@ def _one_or_each(
             return foreign.through(lambda there: _one_or_each(there, filters, lower, bank, boundary, None, device), array)
 
         def part(orbitals: slice, on: str, into: Into) -> Any:
-            return _one_or_each(at(some(array, orbitals), on), filters, lower, bank, boundary, None, on, into)
+            return _one_or_each(moved_to(selected(array, orbitals), on), filters, lower, bank, boundary, None, on, into)
 
         return over_devices(array, device, part, f"orbitals by {bank} filters")
     device = one_device(device)
@@ -176,8 +176,8 @@ def _one_or_each(
         if done is not None:
             return done
     if others:
-        return foreign.through(lambda there: each(there, one, (), device), array)
-    return each(array, one, (), device, into, lambda there: convolve.batch3d(there, filters, lower, bank, boundary, None))
+        return foreign.through(lambda there: for_each(there, one, (), device), array)
+    return for_each(array, one, (), device, into, lambda there: convolve.batch3d(there, filters, lower, bank, boundary, None))
 
 
 def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:

@@ -82,11 +82,11 @@ class Batched(Workload):
         return {output: Expected(values.ravel(), scale.ravel(), places.ravel())}
 
     def flops(self, problem: Problem) -> float:
-        """Those of each problem."""
+        """The operations of all problems."""
         return problem.sizes["batch"] * self.single.flops(problem)
 
     def traffic(self, problem: Problem) -> float:
-        """Those of each problem, as if none shared a matrix."""
+        """The traffic of all problems, as if none shared a matrix."""
         return problem.sizes["batch"] * self.single.traffic(problem)
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:

@@ -1,4 +1,4 @@
-"""Which workload computes a product that is asked for in another precision than its type's own, and what is said where none does."""
+"""The workload that computes a product in another precision than its type's own, and the note where there is none."""
 
 from __future__ import annotations
 

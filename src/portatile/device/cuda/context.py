@@ -15,13 +15,13 @@ from portatile.device.module import PageLock
 from portatile.device.pool import Pool
 from portatile.errors import DeviceError
 
-_POOL_KEEPS = 8  # one part of the memory in so many that the pool keeps, once it is freed: to map a gigabyte anew takes 4 ms
-_RECYCLED = 1 << 28  # bytes at most that are handed out again without asking the driver
-_KEPT_EVENTS = 256
+_POOL_KEEPS = 8  # the driver's pool keeps freed memory up to this part of the device's (1/8): to map a gigabyte anew takes 4 ms
+_RECYCLED = 1 << 28  # the most bytes that are handed out again without a call of the driver
+_KEPT_EVENTS = 256  # of each kind, for later use
 
 
 class Stream(Protocol):
-    """A queue, as far as memory depends on it: its stream, and of another library's stream the event behind our last command there."""
+    """What memory needs to know of a queue: its stream and, for another library's stream, ``last``, the event after our last command."""
 
     stream: Any
     last: Any
@@ -46,15 +46,15 @@ class CudaContext(Device):
         self._stream: Any = None
         self._fence_event: Any = None
         self._ready_event: Any = None
-        # of these three an object of its own stands for each event, so that no thread's is lost
-        self.claimed = object()  # the latest claim of memory
-        self.lent = object()  # the latest use of memory of ours by another library's stream
-        self._followed = self.lent  # the one up to which the default queue waited for such streams
+        # these three are compared by identity: each claim or use replaces an object, so that no thread misses another's
+        self.claimed = object()  # identifies the latest claim of memory
+        self.lent = object()  # identifies the latest use of this device's memory by another library's stream
+        self._followed = self.lent  # the latest such use for which the default queue has waited
         self.recycled = self._pool_of_freed()
         self._rows = LinearTextures(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
-        self.of_graphs: list[tuple[Any, Any]] = []  # memory that other libraries' graphs keep, and what tells that they are gone
+        self.of_graphs: list[tuple[Any, Any]] = []  # memory of other libraries' graphs, each with the signal that the graph is gone
         self._open_to: WeakSet[CudaContext] = WeakSet()
         self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[Stream] = WeakSet()
@@ -78,7 +78,7 @@ class CudaContext(Device):
         return Current(*(self._context or self.context))
 
     def claim(self, nbytes: int) -> int:
-        """The address of memory, which every queue of ours waits for; raises DeviceError when there is not enough."""
+        """The address of new memory; every queue of ours waits until it is there. Raises DeviceError when there is not enough."""
         kept = self.recycled.take(nbytes)
         if kept is not None:
             if self.lent is not self._followed:
@@ -105,7 +105,7 @@ class CudaContext(Device):
             return int(pointers[0])
 
     def await_allocations(self) -> None:
-        """Block until all memory that was allocated so far is there; allowed while a stream is captured."""
+        """Block until all memory that was allocated so far is there; allowed while a stream is being captured."""
         if self._pool is not None:
             self._await(self._stream)
 
@@ -114,9 +114,9 @@ class CudaContext(Device):
             call(driver.cuStreamSynchronize, stream)
 
     def follow_default(self, queue: Stream) -> None:
-        """Before another queue uses memory that was handed on: it waits for what the default queue holds.
+        """Make another queue wait for the commands of the default queue, before it uses memory that was handed out again.
 
-        A graph cannot wait for that: then this blocks.
+        A graph that is being captured cannot wait for them, so then this call blocks.
         """
         if not self.recycled.handed:
             return
@@ -129,7 +129,7 @@ class CudaContext(Device):
                 call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
 
     def _follow_others(self) -> None:
-        """Before memory is handed on: the default queue waits for what other libraries' streams did with memory of ours."""
+        """Make the default queue wait for other libraries' streams that used this device's memory, before it is handed out again."""
         default: Any = self.default_queue()
         with self._lock, self.current():
             lent = self.lent
@@ -138,12 +138,12 @@ class CudaContext(Device):
             self._followed = lent
 
     def _pool_of_freed(self) -> Pool:
-        """Memory that was given back, for the next that asks for as much."""
+        """An empty pool of released memory, for the context of the present generation."""
         generation = self.generation
         return Pool(self.info.global_memory, _RECYCLED, self._lock, lambda pointer: self.free(pointer, generation))
 
     def free(self, pointer: int, generation: int) -> None:
-        """Give memory back once everything queued so far is done; does not wait."""
+        """Free memory after all commands that are queued so far; does not wait."""
         if generation != self.generation or self._context is None:
             return
         with self.current(), self._lock:
@@ -178,10 +178,10 @@ class CudaContext(Device):
         return attribute(self._handle, name)
 
     def register(self, queue: Stream) -> None:
-        """Take note of a queue, which from now on waits for memory to be there before it is used.
+        """Register a queue, which from now on waits for newly allocated memory.
 
-        A stream of another library is touched only while that library's caller is here: its queue calls ``admit`` itself, and
-        marks with its event ``last`` how far memory is in use.
+        Another library's stream may be used only during that library's calls: its queue calls ``admit`` itself, and records the event
+        ``last`` after each of its commands.
         """
         with self._lock:
             (self._queues if queue.last is None else self._foreign).add(queue)
@@ -194,7 +194,7 @@ class CudaContext(Device):
             call(driver.cuStreamWaitEvent, stream, self._ready_event, 0)
 
     def retire(self, queue: Stream, stream: Any) -> None:
-        """Forget a queue; memory that it used is reused only after the work it has queued."""
+        """Unregister a queue; memory that it used is reused only after the work it has queued."""
         with self._lock, self.current():
             self._queues.discard(queue)
             self._foreign.discard(queue)
@@ -207,7 +207,7 @@ class CudaContext(Device):
                 driver.cuEventDestroy(queue.last)
 
     def take_event(self, timing: bool) -> Any:
-        """A ``CUevent``, one that was given back where there is one: making one takes longer than recording it."""
+        """A ``CUevent``, a used one if possible: making one takes longer than recording it."""
         try:
             return self._events[timing].pop()
         except IndexError:
@@ -215,7 +215,7 @@ class CudaContext(Device):
             return call(driver.cuEventCreate, int(flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING))
 
     def give_event(self, event: Any, timing: bool) -> None:
-        """Keep an event for the next ``take_event``; what was asked to wait for it waits for the point it had."""
+        """Keep an event for the next ``take_event``. Commands that wait for it go on waiting for the point where it was recorded."""
         if len(self._events[timing]) < _KEPT_EVENTS:
             self._events[timing].append(event)
         else:
@@ -227,7 +227,7 @@ class CudaContext(Device):
                 return
             for queue in [*self._queues, *self._foreign]:
                 queue.release()
-            for lock in list(self.page_locks):  # another library may hold the context, and the pages with it
+            for lock in list(self.page_locks):  # they would stay locked if another library holds the context
                 lock.release()
             self._open_to.clear()
             self.recycled.close()
@@ -251,7 +251,7 @@ class CudaContext(Device):
         super().abandon()
         self._context = None
         self.page_locks = set()
-        self._lock = threading.RLock()  # a thread that did not come along may have held the other
+        self._lock = threading.RLock()  # the old one may be held by a thread that the forked process lacks
         self.recycled = self._pool_of_freed()
 
     def _open(self, context: Any) -> None:

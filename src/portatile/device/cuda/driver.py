@@ -1,4 +1,4 @@
-"""The CUDA driver's functions, with exceptions for its error codes and its current context put right."""
+"""The CUDA driver's functions: exceptions for its error codes, and the current context of a thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ except (ImportError, OSError, RuntimeError) as error:
     import_error = str(error)
 
 running = [True]
-"""Empty once the interpreter ends: what is dropped after that is left to the driver, whose functions may be gone already."""
+"""Empty once the interpreter ends. Objects that are destroyed later do not call the driver, whose functions may be gone already."""
 atexit.register(running.clear)
 
 _LAUNCH_ERRORS = ("INVALID_VALUE", "LAUNCH_OUT_OF_RESOURCES", "INVALID_IMAGE", "LAUNCH_INCOMPATIBLE_TEXTURING")
@@ -46,7 +46,7 @@ def attribute(handle: Any, name: str) -> int:
 
 
 class Current:
-    """While this lasts a device's context is the thread's; another library's context is put back after it."""
+    """A context manager: makes a device's context current in the thread, and restores another library's context at the end."""
 
     __slots__ = ("_context", "_number", "_previous")
 
@@ -69,7 +69,7 @@ class Current:
 
 @contextmanager
 def relaxed() -> Iterator[None]:
-    """While this lasts the thread may do what the driver forbids while any stream is captured; nothing of it goes into the graph."""
+    """A context manager: the thread may call functions that are forbidden during a capture. Their work does not enter the graph."""
     usual = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
     try:
         yield

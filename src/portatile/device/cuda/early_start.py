@@ -1,6 +1,6 @@
-"""Launches that may start before what was queued before them has ended: programmatic dependent launch, from compute capability 9.0 on.
+"""Launches that may start before earlier commands have ended: programmatic dependent launch, from compute capability 9.0 on.
 
-The kernel itself waits for it, at AFTER_PREVIOUS of the dialect. Until then groups find their multiprocessors and prepare.
+The kernel itself waits for the earlier commands, at AFTER_PREVIOUS of the dialect. Until then its groups are scheduled and prepare.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from portatile.device.cuda.driver import driver
 
-_GENERATION = 90
-_LEAST = 12030  # of the driver: from CUDA 12.3 on such launches may be captured
+_GENERATION = 90  # the first architecture, sm_90
+_LEAST = 12030  # the first version of the driver, CUDA 12.3, with which such launches may be captured
 
 Start = Callable[[Any, int, int], Any]
 
@@ -26,8 +26,10 @@ def supported(architecture: str) -> bool:
 
 
 def launching(function: Any, grid: tuple[int, ...], dynamic: int) -> Start:
-    """As ``cuLaunchKernel`` of a grid of ``function`` with so many bytes of dynamic local memory: a function of a stream, the address of
-    pointers to parameters, and 0. Its record of the launch is one, so calls of it do not overlap.
+    """A function that launches a grid of ``function`` with ``dynamic`` bytes of dynamic local memory.
+
+    Like ``cuLaunchKernel`` it takes a stream, the address of the pointers to the parameters, and 0. It reuses one launch record, so calls
+    must not overlap.
     """
     attribute = driver.CUlaunchAttribute()
     attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION

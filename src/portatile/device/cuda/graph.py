@@ -1,4 +1,4 @@
-"""Launches as a CUDA graph: the driver is given them once, and runs all of them for one call."""
+"""Launches as a CUDA graph: the driver receives them once and runs all of them for one call."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Node(NamedTuple):
 
 
 def may_keep_another(device: CudaContext) -> bool:
-    """Whether a device may have one more graph. Where it has as many as it may, the oldest makes way.
+    """Whether a device may have one more graph. Where it has ``_MOST``, the oldest is released if it is no longer used.
 
-    One that was launched since it was last asked to stays, and becomes the newest: where more graphs come by turns than there may be,
-    those that there are stay, instead of making way just before they come again.
+    A graph that was launched since the last such call stays, counts as the newest from then on, and the answer is no. So where more graphs
+    than ``_MOST`` are used by turns, the existing ones stay, instead of being released just before their next use.
     """
     graphs = device.graphs
     while len(graphs) >= _MOST:
@@ -49,11 +49,11 @@ def may_keep_another(device: CudaContext) -> bool:
 
 
 class LaunchGraph:
-    """Launches one after another, each with the arguments that its parameters had when it was made.
+    """Launches one after another, with the arguments that their parameters had when the graph was made.
 
-    A graph never runs twice at a time: the driver puts its runs one after the other,
-    on whatever streams. ``executable`` is what the driver launches, None once it was released. Whoever launches it says so in ``launched``,
-    for ``may_keep_another``, which is asked before one is made. Not safe between threads.
+    A graph never runs twice at a time: the driver orders its runs, on whatever streams. ``executable`` is what the driver launches, None
+    after ``release``. Callers ask ``may_keep_another`` before they make a graph, and set ``launched`` when they launch it. Not safe
+    between threads.
     """
 
     def __init__(self, device: CudaContext, nodes: Sequence[Node]) -> None:
@@ -71,7 +71,7 @@ class LaunchGraph:
         device.graphs.append(ref(self))
 
     def release(self) -> None:
-        """Give it back; what of it runs goes on to its end."""
+        """Release the graph; a run that has begun goes on to its end."""
         executable, graph, self.executable, self._graph = self.executable, self._graph, None, None
         if graph is not None and self._generation == self._device.generation:
             with self._device.current(), relaxed():

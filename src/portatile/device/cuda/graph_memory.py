@@ -1,7 +1,7 @@
-"""Memory of graphs that other libraries capture: a graph keeps it as long as the graph, or what was instantiated of it, exists.
+"""Memory for graphs that other libraries capture: it lives as long as the graph and what was instantiated from it.
 
-A graph could allocate memory in each of its runs, too. Then nodes stand between its kernels that allocate and free, and that clear the
-counters of groups which share a sum: short kernels wait for them as long as they run.
+A graph could also allocate memory in each run. But then it has nodes between its kernels that allocate, free, and clear the counters of
+groups that share a sum, and these take as long as short kernels do.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, relaxed
 from portatile.device.cuda.memory import CudaMemory
 
-_SEMAPHORE_BYTES = 64  # at least those of a sem_t
+_SEMAPHORE_BYTES = 64  # at least sizeof(sem_t)
 
 
 class CapturedMemory:
-    """Memory for what is captured on one stream. Calls of one capture run in order there, so one's memory is the next one's."""
+    """Memory for graphs that are captured on one stream. Calls within a capture run in order, so they can all use the same memory."""
 
     def __init__(self, device: CudaContext, stream: Any) -> None:
         self._device, self._stream = device, stream
@@ -37,12 +37,12 @@ class CapturedMemory:
                 queue = self._device.default_queue()
                 if zeroed:
                     queue.fill(block, bytes(4), 0, nbytes)
-                queue.finish()  # a graph waits for nothing outside of it: the memory must be there, and used by nobody
+                queue.finish()  # a graph cannot wait for anything outside of it: the memory must be there, and unused
                 self._device.await_allocations()
             return block
 
     def forget(self) -> None:
-        """Give the next call other memory: a capture was broken off."""
+        """Let the next call have new memory, after a capture was broken off."""
         self._capture = -1
 
     def _kept(self, graph: Any, nbytes: int) -> CudaMemory:
@@ -60,17 +60,17 @@ class CapturedMemory:
 
 
 class Gone:
-    """Whether the last graph is gone: a semaphore of the C library, which the driver raises.
+    """A signal that the last graph which uses some memory is gone: a semaphore of the C library, which the driver posts.
 
-    The driver calls a function for that from a thread of its own, also while Python ends, so the function must not be Python's.
+    The driver calls ``sem_post`` from a thread of its own, also while Python ends, so it must not be a Python function.
     """
 
     def __init__(self) -> None:
         self.address = int(_libc.malloc(_SEMAPHORE_BYTES))  # not Python's memory either
         _libc.sem_init(self.address, 0, 0)
 
-    def told(self) -> bool:
-        """Whether the driver said so; then the semaphore is gone, too."""
+    def received(self) -> bool:
+        """Whether the driver has posted it; then the semaphore is freed, and this must not be called again."""
         if _libc.sem_trywait(self.address):
             return False
         _libc.free(self.address)
@@ -78,10 +78,10 @@ class Gone:
 
 
 def sweep(device: CudaContext) -> bool:
-    """Give back the memory of graphs that are gone; whether there was any."""
+    """Release the memory of graphs that are gone; returns whether there was any."""
     left = []
     for gone, memory in device.of_graphs:
-        if gone.told():
+        if gone.received():
             memory.release()
         else:
             left.append((gone, memory))

@@ -1,4 +1,4 @@
-"""Textures of the CUDA driver: over rows that lie apart, for images of two dimensions, and over one row of memory."""
+"""Textures of the CUDA driver: pitched ones for images of two dimensions, and linear ones over a row of memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from portatile.device.cuda.driver import attribute, call, driver
 from portatile.errors import DeviceError, LaunchError
 from portatile.images import ImageForm
 
-PITCH = 512  # bytes; a multiple of what textures ask of rows that lie one after the other
-_KEPT = 256
+PITCH = 512  # bytes; a multiple of the alignment that textures require of their rows
+_KEPT = 256  # linear textures
 
 
 def texture(pointer: int, form: ImageForm, pitch: int) -> tuple[Any, Any]:
@@ -28,16 +28,16 @@ def texture(pointer: int, form: ImageForm, pitch: int) -> tuple[Any, Any]:
 
 
 def longest_row(form: ImageForm, device: Any) -> int:
-    """Pixels of an image over a row of memory, at most, on a ``CUdevice``: what textures have, less what may lie ahead of the first."""
+    """The most pixels of an image over a row of memory on a ``CUdevice``: a texture's limit, less the pixels that may lie before them."""
     try:
         most = call(driver.cuDeviceGetTexture1DLinearMaxWidth, _format(form), form.channels, device)
-    except (DeviceError, RuntimeError):  # the driver is older than the question
+    except (DeviceError, RuntimeError):  # the driver is older than this function
         most = attribute(device, "MAXIMUM_TEXTURE1D_LINEAR_WIDTH")
     return int(most) - PITCH // form.pixel
 
 
 class LinearTexture:
-    """A texture over a row of memory: ``ahead`` pixels, then those of an image. ``users`` images have it."""
+    """A texture over a row of memory: ``ahead`` pixels before those of the image. ``users`` counts the images that use it."""
 
     __slots__ = ("ahead", "handle", "users")
 
@@ -46,9 +46,10 @@ class LinearTexture:
 
 
 class LinearTextures:
-    """The linear textures of a device. A texture says no more than where its row lies, so it stays for the next image there, whoever has
-    the memory then, and a kernel that still runs may use it: the older half are destroyed, of those that no image has, when they have
-    become many.
+    """The linear textures of a device.
+
+    A texture describes only where its row lies, so it is kept for the next image at that address, whoever owns the memory then. When there
+    are ``_KEPT``, the older half of the unused ones is destroyed, after all kernels that may still read through them.
     """
 
     def __init__(self, device: Any) -> None:
@@ -60,9 +61,9 @@ class LinearTextures:
         return len(self._rows)
 
     def take(self, pointer: int, form: ImageForm) -> LinearTexture:
-        """The row of an image over the memory at ``pointer``, for one user more; in the device's context.
+        """The texture of an image over the memory at ``pointer``, for one more user. The device's context must be current.
 
-        Raises LaunchError where that memory begins at no whole pixel.
+        Raises LaunchError for memory that does not begin at a multiple of the pixel's size.
         """
         row = self._rows.pop((pointer, form), None)
         if row is None:
@@ -79,7 +80,7 @@ class LinearTextures:
         return row
 
     def release(self) -> None:
-        """Destroy them all, with their context."""
+        """Destroy all textures, before their context is released."""
         for row in self._rows.values():
             driver.cuTexObjectDestroy(row.handle)
         self._rows.clear()
@@ -93,7 +94,7 @@ class LinearTextures:
 
 
 def _row(pointer: int, form: ImageForm, ahead: int) -> tuple[Any, Any]:
-    """The descriptions of ``ahead`` pixels and those of the form in one row, and of reading them by their number."""
+    """The driver's descriptions of a row with ``ahead`` more pixels before those of the form, and of unfiltered reads from it."""
     resource = driver.CUDA_RESOURCE_DESC()
     resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
     place = resource.res.linear

@@ -61,7 +61,7 @@ def _is_memory(kind: type) -> bool:
 
 
 def parameter_block(formats: Sequence[str], order: Sequence[int]) -> tuple[struct.Struct, ctypes.Array[ctypes.c_char], Any]:
-    """Memory for parameters of these formats, laid out in ``order``: how to pack it, the block, and where each parameter lies in it."""
+    """Memory for parameters of these ``struct`` formats, laid out in ``order``: the packing, the block, and a pointer to each parameter."""
     packing = struct.Struct("".join(formats[i] for i in order))
     block = ctypes.create_string_buffer(packing.size + 1)
     offsets, ahead = {}, ""
@@ -73,7 +73,7 @@ def parameter_block(formats: Sequence[str], order: Sequence[int]) -> tuple[struc
 
 
 def _first(piece: str) -> str:
-    """The first member of a parameter, which decides where it begins; a structure is one member."""
+    """The format of a parameter's first member, whose alignment decides where the parameter begins; a structure counts as one member."""
     return piece if piece[0].isdigit() else piece[0]
 
 
@@ -116,15 +116,16 @@ class CudaKernel(Kernel):
         return grid
 
     def prepared(self, grid: tuple[int, ...], dynamic: int) -> early_start.Start:
-        """``start``, made once for each grid; the caller holds the lock."""
+        """The cached result of ``start`` for a grid; the caller holds the lock."""
         found = self._starts.get((grid, dynamic))
         if found is None:
             found = self._starts[grid, dynamic] = self.start(grid, dynamic)
         return found
 
     def start(self, grid: tuple[int, ...], dynamic: int) -> early_start.Start:
-        """What launches a grid with so many bytes of dynamic local memory, of a stream, the address of pointers to parameters, and 0. Of
-        one that starts early it is one at a time: the caller holds a lock.
+        """A function that launches a grid with ``dynamic`` bytes of dynamic local memory; see ``early_start.launching`` for its arguments.
+
+        Calls of one that starts early must not overlap: the caller holds a lock.
         """
         if not self.early:
             return partial(driver.cuLaunchKernel, self.function, *grid, dynamic)
@@ -145,13 +146,16 @@ class CudaKernel(Kernel):
         self._opted = dynamic
 
     def pack(self, args: Sequence[Argument]) -> tuple[int, int]:
-        """Write the arguments; the address of their pointers and the bytes of dynamic local memory. The caller holds the lock."""
+        """Write the arguments into the parameter block; the caller holds the lock.
+
+        Returns the address of the pointers to the parameters, and the bytes of dynamic local memory.
+        """
         device = self.device
         types = tuple(map(type, args))
         layout = self.layouts.get(types)
         if layout is None:
             layout = self.layouts[types] = self._layout(args, types)
-        # what lies on another device is left out, so that the block does not fill and the error says which it is
+        # memory of another device is left out: then packing fails, and the error below names the argument
         values: list[Any] = [memory.handle for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
         values += [args[i] for i in layout.scalars]
         dynamic = 0

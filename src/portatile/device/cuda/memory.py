@@ -21,7 +21,7 @@ from portatile.errors import PortatileError
 from portatile.images import ImageForm
 
 _PAGE = 4096  # bytes
-_TOUCHED = 1 << 22  # bytes of pinned memory from which on its pages are the system's
+_TOUCHED = 1 << 22  # bytes from which on pinned memory is allocated by the system and then locked
 
 
 class CudaMemory(Memory):
@@ -38,12 +38,12 @@ class CudaMemory(Memory):
 
     @property
     def ours(self) -> bool:
-        """Whether the device allocated it, or what it shows or is part of: other queues may be using that."""
+        """Whether this device allocated it, or the memory of which it is a part or view; other queues may be using that."""
         return self.owner is None or isinstance(self.owner, CudaMemory)
 
     def release(self) -> None:
         if self.views is not None:
-            self.blind()
+            self.release_views()
         pointer, self.handle = self.handle, None
         if pointer is not None and self.owner is None:
             if type(self) is CudaMemory and self.generation == self.device.generation:
@@ -112,7 +112,7 @@ class CudaImage(CudaMemory, Image):
 class CudaPinned:
     """Page-locked host memory, freed when the last array on it is gone.
 
-    The driver makes 2 GB of it a second. Pages of the system's own, touched by several threads and locked then, take a fifth of that.
+    The driver allocates 2 GB of it a second. Ordinary pages that several threads touch and the driver then locks take a fifth of the time.
     """
 
     def __init__(self, device: CudaContext, nbytes: int) -> None:
@@ -144,7 +144,7 @@ class CudaPinned:
 
 
 def _pages(nbytes: int) -> NDArray[np.uint8]:
-    """Pages of the process alone, large ones where the system has them: a process that forks would have others once it wrote to them."""
+    """Private pages, large ones where the system has them, which a fork does not copy: copy-on-write would replace locked pages."""
     pages = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for advice in (mmap.MADV_DONTFORK, mmap.MADV_HUGEPAGE):
         with suppress(OSError):

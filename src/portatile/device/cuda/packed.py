@@ -1,8 +1,8 @@
-"""Launches whose parameter blocks lie ready: a run writes addresses and numbers in place and calls the driver once for each.
+"""Launches with parameter blocks that are laid out once: a run writes addresses and numbers in place and calls the driver for each launch.
 
-That takes the host half as long as a launch whose arguments are looked at one by one. Launches that run again with the same values become
-a graph: many of them take the host little more than one, and one takes it less than `cuLaunchKernel`, which copies the parameters each
-time. With values that always change they go one by one: to tell a graph of new arguments takes as long.
+That takes the host half as long as a launch that examines its arguments one by one. Launches that run again with the same values become a
+graph. Many launches in a graph take the host little longer than one, and even one takes less time than `cuLaunchKernel`, which copies
+the parameters each time. Launches whose values always change are queued one by one: to update a graph takes as long.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PackedLaunches(Ready):
         self._replays: dict[int, _Replays] = {}
 
     def run(self, queue: Any, values: Sequence[float], borrows: bool) -> None:  # a CudaQueue; to assert that would cost every launch
-        borrows = borrows and queue.last is not None  # on a stream of our own memory of ours is there
+        borrows = borrows and queue.last is not None  # a stream of our own has already waited for our memory
         if borrows:
             queue.enter()
         stream = queue.stream
@@ -72,11 +72,11 @@ class PackedLaunches(Ready):
         return None
 
     def _elsewhere(self) -> bool:
-        """Whether the thread's context is another one. The driver says no to a launch then, which costs less than to ask before each."""
+        """Whether the thread's current context is another one. Launches then fail, and to ask after that costs less than before each."""
         return int(driver.cuCtxGetCurrent()[1]) != self._number
 
     def _again(self, bits: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
-        """Run the launches as a graph, if they ran with these values before; false, and nothing queued, where they go one by one."""
+        """Run the launches as a graph if they ran with these values before; else returns False, with nothing queued."""
         replays = self._replays.get(queue.number)
         if replays is None:
             if len(self._replays) >= _STREAMS:
@@ -89,13 +89,13 @@ class PackedLaunches(Ready):
             return False
         if queue.last is not None and queue.capturing:
             return False
-        if self._elsewhere():  # as where several devices are used by turns; a driver may take launches then, and so many cost more
+        if self._elsewhere():  # several devices are used by turns; a driver may accept a graph even then, at a higher cost
             with self._device.current():
                 return self._replay(graph, replays, bits, values, queue)
         return self._replay(graph, replays, bits, values, queue)
 
     def _replay(self, graph: LaunchGraph | None, replays: _Replays, bits: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
-        """Launch a graph, which is made if there is none; false where none can be."""
+        """Launch a graph, which is made if there is none; returns False where none can be made."""
         if graph is None:
             graph = self._graph(replays, bits, values) if may_keep_another(self._device) else None
             if graph is None:
@@ -126,7 +126,7 @@ class _Replays:
 
     def __init__(self) -> None:
         self.graphs: dict[bytes, LaunchGraph] = {}
-        self.refused = False  # by the driver: no graph again
+        self.refused = False  # whether the driver failed to make a graph; then it is not asked again
         self._counts: dict[bytes, int] = {}
 
     def often(self, bits: bytes) -> bool:
@@ -149,11 +149,11 @@ class _Replays:
 
 
 _Step = tuple[Callable[..., None], Callable[[Sequence[float]], Sequence[Any]], Callable[..., Any], int]
-"""What writes the gaps, what picks their values, what launches on a stream with parameters, and the address of those."""
+"""Functions that write the gaps, that pick the gaps' values, and that launch on a stream; and the address of the parameters."""
 
 
 class _Packed(NamedTuple):
-    """A launch as a run needs it, the memory that holds where its parameters are, and what a graph is told of it."""
+    """A launch as a run needs it; ``pointers`` keeps the addresses of its parameters alive; ``node`` is its description for graphs."""
 
     step: _Step
     pointers: Any

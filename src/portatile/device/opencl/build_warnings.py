@@ -21,7 +21,7 @@ _context = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """No such warning of pyopencl while any thread is in here; all others as before."""
+    """A context manager that suppresses these warnings of pyopencl while any thread is inside; all other warnings appear as usual."""
     global _builds
     with _lock:
         if not _builds:

@@ -12,7 +12,7 @@ _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @cache
 def data_caches(folder: Path = _CORE) -> tuple[int, ...]:
-    """Bytes of each, the nearest first; empty where the system does not say."""
+    """The bytes of each data cache, the nearest first; empty where the system does not report them."""
     caches = {}
     for index in sorted(folder.glob("index*")):
         try:

@@ -101,7 +101,7 @@ class ClTarget(Target):
         return replace(binary, data=data)
 
     def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
-        """PoCL's binaries hold each kernel for any work-group too, and what was launched before they are made."""
+        """Postpone PoCL's binaries, which hold each kernel for any work-group and for the sizes that were launched before."""
         program, binary = self._built(source, entries)
         name = os.urandom(32)
         self._programs.keep(name, program)
@@ -109,7 +109,7 @@ class ClTarget(Target):
         return replace(binary, data=name), lambda: replace(binary, data=self._sealed(program, binary.log, source.file))
 
     def _built(self, source: Source, entries: tuple[Entry, ...]) -> tuple[Any, Binary]:
-        """The driver's program, and all of its Binary but the data."""
+        """The driver's program, and its Binary without the data."""
         device = self._device
         # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
         defines = "".join(f"#define {name} {value}\n" for name, value in source.defines)
@@ -173,20 +173,20 @@ class ClTarget(Target):
         return binary.data[len(_MAGIC) + _DIGEST_BYTES :]
 
     def assembly(self, binary: Binary) -> str:
-        """NVIDIA's driver gives PTX; PoCL, machine code, which is disassembled."""
+        """PTX from NVIDIA's driver; from PoCL machine code, which is disassembled."""
         data = self.payload(binary).rstrip(b"\0")
         if b".version" in data[:4096]:
             return data.decode()
         return disassembled(self.payload(binary)) if self.defers else super().assembly(binary)
 
     def instructions(self, assembly: str) -> Iterable[Instruction]:
-        """None of processors whose machine code nobody here reads."""
+        """The instructions; none for processors whose machine code is not supported here."""
         if ".version" in assembly[:4096]:
             return ptx.instructions(assembly)
         return x86.instructions(assembly) if self.architecture.startswith("x86") else ()
 
     def settle(self, binary: Binary) -> None:
-        """NVIDIA's binaries are PTX: the first to load one waits for its machine code, which the driver's cache has from then on."""
+        """Load the binary: NVIDIA's are PTX, and the first process to load one waits for machine code, which the driver caches."""
         if self._device.nvidia and os.environ.get("CUDA_CACHE_DISABLE", "0") == "0":
             self._programs.program(binary)
 
@@ -207,7 +207,7 @@ def _entry(kernel: Any, device: Any) -> Entry:
 
 
 def _own_name(symbol: str) -> str:
-    """The name in the text: PoCL's headers give what is called like a built-in function, such as ``dot`` or ``sign``, a prefix."""
+    """The name in the text: PoCL's headers add a prefix to functions that are called like built-in ones, such as ``dot`` or ``sign``."""
     return symbol.removeprefix("_cl_")
 
 
@@ -264,7 +264,7 @@ def _relocated(log: str, text: str) -> str:
 def binary_of(program: Any) -> bytes:
     """The binary of a ``pyopencl.Program`` that is built for one device, or several alike. Raises ``pyopencl.Error``.
 
-    A driver may compile when it is asked: PoCL does, at the question for the size, and other threads of Python run meanwhile.
+    A driver may compile at this moment: PoCL does when it is asked for the size, and other threads of Python run during that.
     """
     ask = _question()
     if ask is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 _DRIVER = re.compile(r"\bPoCL 3\.0-rc2\b")
 _GUARD = "_OPENCL_H_"
 OPTION = f"-D{_GUARD}"
-"""What keeps the driver from reading its header."""
+"""The option that keeps the driver from reading its header."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OTHERWISE = re.compile(r"##|%:|\?\?|^[ \t]*#[ \t]*include", re.MULTILINE)
 _CONTINUED = re.compile(r"\\\r?\n")
@@ -23,7 +23,7 @@ _COMMENT = re.compile(r"/\*.*?\*/|//(?:\\\n|[^\n])*", re.DOTALL)
 
 @cache
 def _folder() -> Path | None:
-    """Where the package of the driver keeps its headers."""
+    """The folder with the headers of the driver's package; None without that package."""
     spec = find_spec("pocl_binary_distribution")
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         folder = Path(place) / ".libs" / "share" / "pocl" / "include"
@@ -34,7 +34,7 @@ def _folder() -> Path | None:
 
 @cache
 def _header() -> tuple[tuple[str, str], ...]:
-    """The headers that are left out, a directive or a statement at a time, each with the function that it declares, empty for others."""
+    """The omitted headers as pieces, each a directive or a statement, with the function that it declares ("" for others)."""
     folder = _folder()
     assert folder is not None
     lines = [f'#include "{folder / "opencl-c-base.h"}"']
@@ -66,7 +66,7 @@ def _function(part: str) -> str:
 
 @cache
 def _always() -> frozenset[str]:
-    """What the headers' own macros may stand for."""
+    """The names of built-in functions that the headers' own macros may expand to."""
     folder = _folder()
     assert folder is not None
     parts = [part for part, name in _header() if not name] + (folder / "opencl-c-base.h").read_text().splitlines()

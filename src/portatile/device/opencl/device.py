@@ -193,7 +193,7 @@ class ClDevice(ClContext):
         self._context = self._default = None
 
     def _probe_sharing(self) -> int:
-        """The alignment from which on commands act on a host array itself, 0 for never: told by filling one."""
+        """The least alignment of a host array that commands use in place, 0 if they never do; found out by filling an array."""
         queue = self.default_queue()
         for alignment in (16, 4096):
             raw = np.zeros(16384, np.uint8)

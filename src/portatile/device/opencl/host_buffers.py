@@ -19,16 +19,16 @@ _MOST = 256  # places in the host's memory; a buffer over one takes some hundred
 class Borrowed:
     """Buffers by the place of the array that they were made of: ``share`` makes one.
 
-    They do not keep the array alive. One that outlives it is not used until another array lies in the very same place, which it then is
-    as good for. That is so on a processor, whose driver takes an array's address and never copies. Not safe between threads.
+    They do not keep the array alive. A buffer that outlives its array is not used until another array lies at the same address, for which
+    it is then valid: a processor's driver uses the address and never copies. Not safe between threads.
     """
 
     def __init__(self, share: Callable[[NDArray[Any]], Memory | None]) -> None:
         self._share = share
-        self._known: OrderedDict[object, Memory | None] = OrderedDict()  # None for what came once: most arrays do not come again
+        self._known: OrderedDict[object, Memory | None] = OrderedDict()  # None for an array that was passed once: most are not passed again
 
     def of(self, array: NDArray[Any]) -> Memory | None:
-        """The buffer over an array that was asked for before; None at the first time, and where there can be none."""
+        """The buffer over an array that was passed before; None the first time, and where the driver cannot use the array in place."""
         key = address(array), array.nbytes, array.flags.writeable
         known = self._known
         if key not in known:

@@ -69,7 +69,7 @@ class Machine:
         return [library for find in self.finders for library in find() if library.name not in names]
 
     def describe(self, entry: Registered) -> Finding:
-        """Whether what a file registers is there and loads."""
+        """Whether the library that a file registers exists and can be loaded."""
         if entry.broken:
             remedy = f"install the library again, or write its path into {entry.file}, or remove the file"
             return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not exist", remedy)
@@ -79,7 +79,7 @@ class Machine:
         return Finding("ok", "OpenCL registration", f"{entry.file} names {entry.library}")
 
     def describe_extra(self, library: Path) -> Finding:
-        """Whether a library that nobody registered loads."""
+        """Whether an unregistered library can be loaded."""
         if reason := self.load_error(str(library)):
             return Finding("broken", "OpenCL library", f"{library} does not load: {reason}", _LOAD_REMEDY)
         return Finding("ok", "OpenCL library", f"{library} is not registered; it is used all the same")
@@ -87,7 +87,7 @@ class Machine:
 
 @contextmanager
 def vendors(machine: Machine | None = None) -> Iterator[list[Finding]]:
-    """While this lasts the loader sees every installed library; yields what was found.
+    """A context manager in which the loader sees every installed library; yields the libraries that were found.
 
     A user's own ``OCL_ICD_VENDORS`` is left alone. The loader reads the variable once, at the first
     ``get_platforms()`` of the process, so it is put back afterwards and no child inherits it.
@@ -122,7 +122,7 @@ def _own(folder: Path, machine: Machine) -> list[Finding]:
 
 
 def load_error(library: str) -> str:
-    """Why the dynamic linker refuses a library, which OpenCL's loader would then pass over in silence."""
+    """Why the dynamic linker refuses a library, which OpenCL's loader would silently skip."""
     try:
         ctypes.CDLL(library)
     except OSError as error:
@@ -186,6 +186,6 @@ def _intel() -> list[Path]:
 
 
 def _prefix() -> list[Path]:
-    """Libraries that an environment's own packages registered under its prefix."""
+    """The libraries that packages of this Python environment registered under its prefix."""
     entries = registered(Path(sys.prefix, "etc/OpenCL/vendors"))
     return [Path(entry.library) for entry in entries if "/" in entry.library and not entry.broken]

@@ -114,7 +114,7 @@ def _architecture(device: Any, extensions: set[str]) -> str:
 
 
 def _physical_id(device: Any, extensions: set[str], kind: str, identity: str) -> str:
-    """Equal for one device through two platforms or back ends: the PCI address of a GPU; a host has one CPU."""
+    """An id that is equal for one device through two platforms or back ends: the PCI address of a GPU, the host of a CPU."""
     if kind == "cpu":
         return "cpu:0"
     if "cl_nv_device_attribute_query" in extensions:

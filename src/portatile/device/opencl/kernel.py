@@ -104,7 +104,7 @@ class ClKernel(Kernel):
             self.check_local(dynamic)
 
     def copy(self) -> ClKernel:
-        """The same kernel with arguments of its own."""
+        """Another object for the same kernel, with its own argument values."""
         try:
             handle = cl.Kernel(self.handle.program, self.entry.symbol)
         except cl.Error as error:

@@ -14,7 +14,7 @@ from portatile.records import Size3
 def bare(binding: Any) -> Callable[..., int] | None:
     """The driver's clEnqueueNDRangeKernel, with handles as integers and sizes of ``sizes``; it returns 0 if the launch is queued.
 
-    If not, launching by ``binding``, which is pyopencl, tells why. None where the library behind it cannot be called directly.
+    Where it fails, a launch through ``binding``, pyopencl, raises the reason. None where the library behind that cannot be called directly.
     """
     try:
         enqueue = ctypes.CDLL(binding._cl.__file__).clEnqueueNDRangeKernel  # also finds what that module is linked with

@@ -19,13 +19,13 @@ _serials = count(1)
 
 
 class ClMemory(Memory):
-    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end. ``maps``:
-    tensor maps of a buffer that keeps none itself.
+    """A ``pyopencl.Buffer``. ``array``: the host array whose memory it is, if any; ``pool``: where a released buffer goes; ``maps``: the
+    tensor maps of a buffer that cannot keep them itself.
     """
 
     pool: Pool | None = None
     whole: Memory | None = None
-    """What this is a part of."""
+    """The memory that this is a part of; None for a buffer of its own."""
 
     def __init__(self, device: ClContext, buffer: Any, nbytes: int, array: NDArray[Any] | None = None, pool: Pool | None = None) -> None:
         self.device = device
@@ -45,7 +45,7 @@ class ClMemory(Memory):
     def release(self) -> None:
         buffer, self.buffer = self.buffer, None
         if buffer is not None:
-            self.blind()
+            self.release_views()
             self.array = self.whole = None
             if self.pool is None:
                 buffer.release()

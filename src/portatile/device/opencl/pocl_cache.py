@@ -22,9 +22,9 @@ from portatile.cache import replace_file
 from portatile.device.backend import at_exit
 
 _LIST = "sound.json"
-_DIGEST = 64  # characters of it before the list
-_MOST_BYTES = 96 << 20  # of all programs: PoCL itself forgets nothing, and to look over so much takes 0.1 s
-_KEEPS = 0.75  # of that, after some had to go
+_DIGEST = 64  # characters of the digest that precedes the list
+_MOST_BYTES = 96 << 20  # of all programs: PoCL itself removes none, and to check so many bytes takes 0.1 s
+_KEEPS = 0.75  # the share of that which is kept when programs are removed
 _AT_ONCE = 64  # programs that one process removes because there are too many
 _USERS = "users"  # a file for each process that uses the folder, by its id
 _HEADER = 64  # bytes of a 64-bit ELF file's head
@@ -36,7 +36,7 @@ _Files = dict[str, tuple[int, int]]
 
 
 def prepare() -> None:
-    """Give PoCL a folder below the binary cache's, for this process and its children, and look it over. Before PoCL is loaded."""
+    """Give PoCL a folder below the binary cache's, for this process and its children, and check it. To be called before PoCL is loaded."""
     if sys.platform != "linux" or settings.pocl_cache():
         return
     folder = settings.load().cache_dir / "pocl"
@@ -57,7 +57,7 @@ def prepare() -> None:
 
 
 def _leave(folder: Path, own_folder: Path) -> None:
-    """List what this process has made; it ends in good order."""
+    """List the files of this process, which ends normally."""
     if own_folder.name == str(os.getpid()):
         with contextlib.suppress(OSError):
             look_over(folder)
@@ -65,7 +65,7 @@ def _leave(folder: Path, own_folder: Path) -> None:
 
 
 def _crashed(folder: Path) -> bool:
-    """Whether a process that used the folder has ended without a word, and none uses it now."""
+    """Whether a process that used the folder has crashed, and no process uses it now."""
     users = folder / _USERS
     users.mkdir(exist_ok=True, mode=0o700)
     ended = [path for path in users.iterdir() if not Path("/proc", path.name).exists()]
@@ -77,7 +77,7 @@ def _crashed(folder: Path) -> bool:
 def look_over(folder: Path, crashed: bool = False) -> int:
     """Remove the programs that have a damaged file, and the oldest ones where all take too much; returns how many were damaged.
 
-    ``crashed``: nobody answers for files that are not listed.
+    ``crashed``: a process that crashed may have left files that are not in the list.
     """
     known_list = _listed(folder)
     listed, crashed = known_list or {}, crashed or known_list is None
@@ -157,7 +157,7 @@ def _collect(place: str, below: str, files: _Files) -> float:
 
 
 def _whole(path: Path) -> bool:
-    """Whether a file that is not listed yet is: bitcode begins as such, an ELF file reaches to the end of its table of sections."""
+    """Whether a file that is not in the list is complete: bitcode has its magic number, an ELF file its whole table of sections."""
     try:
         with path.open("rb") as file:
             head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size

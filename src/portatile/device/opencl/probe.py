@@ -71,7 +71,7 @@ PROBES: Mapping[str, Probe] = {
 }
 """By the capability that each stands for."""
 NEEDS: Mapping[str, str] = {"dot_bfloat16": "avx512_bf16", "dot_int8": "avx512_vnni", "half_vectors": "f16c"}
-"""The instruction set that Linux must tell of before a probe is worth a child: where it names none, nothing is tried."""
+"""The instruction set that Linux must report for a probe to be tried; where it reports none, nothing is tried."""
 
 _KERNEL = "__kernel void probe(__global const float16 *x, __global float16 *y) {{ const int i = get_global_id(0); {} }}\n"
 _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
@@ -80,7 +80,7 @@ _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> frozenset[str]:
     """The features of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
 
-    Kept in the user's cache folder for each driver and processor. Where no child can be started, what most drivers survive.
+    Answers are kept in the user's cache folder for each driver and processor. Without child processes, most drivers' answers are used.
     """
     outcomes, key = Cache(settings.drivers_folder(), _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
     raw = outcomes.get(key)
@@ -119,7 +119,7 @@ def _processor(path: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def _probed(platform: int, device: int, names: Sequence[str]) -> frozenset[str]:
-    """Children by turns: each goes on behind the probe that its predecessor did not survive."""
+    """Run the probes in child processes, one after another: each continues after the probe that its predecessor did not survive."""
     left, survived = list(names), set[str]()
     with tempfile.TemporaryDirectory(prefix="portatile-probe-") as folder:
         environment = {**processes.environment(), "POCL_CACHE_DIR": folder}  # a build that was broken off leaves nothing behind
@@ -138,7 +138,7 @@ def _probed(platform: int, device: int, names: Sequence[str]) -> frozenset[str]:
 
 
 def _answers(platform: int, device: int, names: Sequence[str]) -> None:
-    """The child: try each probe and say at once what came of it."""
+    """The child process: try each probe and report its outcome at once."""
     with icd.vendors():
         handle = cl.get_platforms()[platform].get_devices()[device]
     context = cl.Context([handle])

@@ -212,7 +212,7 @@ class ClQueue(Queue):
         return own is not None and own.ctypes.data == array.ctypes.data and own.nbytes >= array.nbytes
 
     def _show(self, memory: Memory, blocking: bool, wait: Sequence[Event]) -> Event:
-        """Make the host see what the device wrote to shared memory: mapping it is what the standard asks for."""
+        """Make the host see what the device wrote to shared memory, by mapping it, as the standard requires."""
         shape, waiting = (memory.nbytes,), [_raw(e) for e in wait]
         with inside:
             mapped, event = cl.enqueue_map_buffer(

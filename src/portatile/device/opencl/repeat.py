@@ -63,7 +63,7 @@ class ClRepeat(Repeat):
             step.kernel.set_args(_filled(step.launch, values))
 
     def _complain(self, queue: ClQueue, step: _Step, values: Sequence[Any]) -> None:
-        """Launch what the driver refused once more, in a way that tells why."""
+        """Launch again what the driver refused, through pyopencl, which raises the reason."""
         self._last = []
         queue.launch(step.kernel, step.launch.global_size, step.launch.local_size, _filled(step.launch, values))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 MARK = "//portatile: "
-"""What the prelude puts before such an instruction."""
+"""The beginning of a comment with such an instruction, as the prelude writes it."""
 
 _TARGET = re.compile(r"^\.target\s+sm_90\b", re.MULTILINE)
 _VERSION = re.compile(r"^\.version\s+(\d+)\.(\d+)", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What PoCL must not do at once: the first launch of its sizes runs alone, and binaries are made while nothing runs.
+"""An order for PoCL: the first launch in new sizes runs alone, and binaries are made while nothing runs.
 
 Before version 6 PoCL has a kernel loaded several times, for wider and wider launches and for the program's binary, and counts who runs it;
 but it gives back, by kernel and work-group size alone, whichever was loaded or looked for last. Where that happens while a queue runs the
@@ -19,7 +19,7 @@ from weakref import WeakSet
 from portatile.device.exit_gate import inside
 from portatile.errors import PortatileError
 
-_RIGHT_SINCE = 6  # the version of PoCL that gives back what it took
+_RIGHT_SINCE = 6  # the first version of PoCL without this fault
 
 
 class Finishing(Protocol):
@@ -37,20 +37,23 @@ class Turns:
         self._several = False
 
     def enter(self, queue: Finishing) -> None:
-        """One more queue: what others run has been loaded before it launches."""
+        """Add a queue. Kernels that other queues run have been loaded before it launches."""
         with self._lock:
             self._finish_others(queue)
             self._queues.add(queue)
             self._several = len(self._queues) > 1
 
     def leave(self, queue: Finishing) -> None:
-        """A queue that is finished and launches no more."""
+        """Remove a queue that is finished and launches no more."""
         with self._lock:
             self._queues.discard(queue)
             self._several = len(self._queues) > 1
 
     def launch(self, queue: Finishing, enqueue: Callable[[], Any], first: bool) -> Any:
-        """What ``enqueue`` gives, an event; ``first``: the kernel has not run in these sizes, and no other queue launches until it has."""
+        """Launch by ``enqueue``; returns its event.
+
+        ``first``: the kernel has not run in these sizes, so no other queue launches until it has.
+        """
         with self._lock:
             if not (first and self._several):
                 return enqueue()
@@ -62,7 +65,7 @@ class Turns:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Nothing runs, and nothing is launched, until this ends."""
+        """A context manager in which nothing runs and nothing is launched."""
         with self._lock:
             self._finish_others(None)
             yield
@@ -75,13 +78,13 @@ class Turns:
 
 
 def turns(compiler: str) -> Turns | None:
-    """Those of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
+    """The turns of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
     version = re.search(r"\bPoCL (\d+)", compiler)
     return _of(compiler) if version is not None and int(version[1]) < _RIGHT_SINCE else None
 
 
 def quiet(compiler: str) -> AbstractContextManager[None]:
-    """Around what has a driver compile for a program's binary."""
+    """A context manager around calls in which the driver compiles for a program's binary."""
     order = turns(compiler)
     return nullcontext() if order is None else order.quiet()
 

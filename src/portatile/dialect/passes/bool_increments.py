@@ -7,7 +7,10 @@ from portatile.dialect.tokens import Tokens
 
 
 def count(tokens: Tokens, i: int, booleans: frozenset[str]) -> None:
-    """Types are not known here: a name that any bool has gets a function that decides by type."""
+    """Rewrite the increment or decrement at ``i`` if its operand has the name of any bool.
+
+    Types are not known here, so the function that replaces it decides by the type.
+    """
     by = "1" if tokens[i].text == "++" else "-1"
     first = operand(tokens, i)
     if first < i and tokens.text_at(i + 1) != "(" and tokens[i + 1].kind != "name":  # if (a) ++b has none before the sign

@@ -139,7 +139,7 @@ def _format(image: dict[str, Any]) -> tuple[int, int]:
 
 
 def _code(image: dict[str, Any]) -> int:
-    """The same as kernels are told: channels, bytes of one, and their kind."""
+    """The type of a pixel in the encoding of kernels: channels, bytes of a channel, and its kind."""
     dtype = np.dtype(image["dtype"])
     return int(image["channels"] | dtype.itemsize << 8 | {"f": 1, "i": 2, "u": 3}[dtype.kind] << 16)
 

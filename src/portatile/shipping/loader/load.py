@@ -19,7 +19,7 @@ from portatile.shipping.loader.opencl_devices import UNREGISTERED, find_opencl
 from portatile.shipping.loader.table import check, is_number, problems
 
 _FOUND_BY: dict[str, Any] = {function.__name__.removeprefix("find_"): function for function in (find_opencl, find_cuda)}
-"""What looks for devices, by the name that the table has for their back end."""
+"""Functions that find devices, by the back end's name in the table."""
 
 
 def load(workload: str, *, dtype: str | None = None, device: str | None = None, **sizes: int | str | bool) -> Loaded:

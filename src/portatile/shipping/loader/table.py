@@ -31,7 +31,7 @@ def problems() -> list[dict[str, Any]]:
 
 
 def table_digest(table: dict[str, Any]) -> str:
-    """What ``digest`` must be in a table with these ``format``, ``problems`` and ``programs``. It tells damage, and no author."""
+    """The right value of ``digest`` for a table with these other fields. It reveals damage; it does not prove an author."""
     parts = {name: part for name, part in table.items() if name != "digest"}
     return content_digest(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode())
 

@@ -1,4 +1,4 @@
-"""Shares of a ratio of times among switches that act on one another: along an order, greedily, and averaged over all orders.
+"""How much each of several switches contributes to a ratio of times: in a given order, greedily, and averaged over all orders.
 
 ``times`` are seconds by the set of switches that are on. Shares are of the logarithm of a ratio, since what switches save multiplies: a
 switch that halves the time gives ``log(2)`` wherever it comes. The average over all orders is Shapley's value; the shares add up exactly.
@@ -16,7 +16,7 @@ Times = Mapping[frozenset[str], float]
 
 @dataclass(frozen=True)
 class Step:
-    """``added`` to what was on before, nothing at first; ``on``: what is on then."""
+    """A switch that was ``added`` ("" in the first step), and the set of switches that are ``on`` then."""
 
     added: str
     on: frozenset[str]
@@ -30,7 +30,7 @@ def subsets(names: Sequence[str]) -> list[frozenset[str]]:
 
 
 def few(names: Sequence[str]) -> list[frozenset[str]]:
-    """Of all sets those along the order of ``names``, and those with two switches off at most; what tells most comes first."""
+    """The sets along the order of ``names``, and those with at most two switches off; the most informative come first."""
     along = {frozenset(names[:count]) for count in range(len(names) + 1)}
     chosen = [subset for subset in subsets(names) if subset in along or len(subset) >= len(names) - 2]
     lacking_one = [subset for subset in chosen if len(subset) == len(names) - 1]
@@ -43,7 +43,7 @@ def in_order(names: Sequence[str]) -> list[Step]:
 
 
 def greedily(times: Times, names: Sequence[str]) -> list[Step]:
-    """The one that saves most first, as far as what it takes was measured."""
+    """The switch that saves most first, as far as the times that this needs were measured."""
     steps = [Step("", frozenset())]
     while len(steps) <= len(names):
         on = steps[-1].on
@@ -55,7 +55,7 @@ def greedily(times: Times, names: Sequence[str]) -> list[Step]:
 
 
 def levelled(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
-    """What is taken from two sides until their times are as near to each other as they get, and what each is worth.
+    """The switches to turn off on two sides to bring their times as near to each other as possible, each with its effect.
 
     ``ratios``: the logarithm of the ratio of their times, by the switches that both have off. What brings them nearest goes first. The
     parts add up to the ratio with nothing off; the last, called "", is what remains. Empty where that ratio is not known.

@@ -1,4 +1,4 @@
-"""Run a study: what was measured before is kept, every new row is on disk at once, and an interruption ends it with what there is."""
+"""Run a study. Rows that were measured before are kept, each new row is written at once, and an interruption keeps what was measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portatile.studies.form.study import LEFT_OUT, Rows, Run, Study, StudyReques
 
 @dataclass(frozen=True)
 class Listener:
-    """An object that hears of a study's progress: how many rows will come, that one came, what is being done."""
+    """Callbacks for a study's progress: ``expect`` the number of rows, ``advance`` after each, ``say`` what is being done."""
 
     expect: Callable[[int], None] = lambda count: None
     advance: Callable[[], None] = lambda: None
@@ -33,10 +33,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """The finished table. ``ended``: complete, interrupted by the user, or at the end of its time; ``before``: rows of an earlier run.
-
-    ``command``: as it was typed, where that is known.
-    """
+    """The finished table. ``ended``: COMPLETE, INTERRUPTED, OUT_OF_TIME; ``before``: rows of earlier runs; ``command``: as typed or ""."""
 
     study: Study
     request: StudyRequest
@@ -67,7 +64,7 @@ def conduct(study: Study, request: StudyRequest, conditions: Conditions | None =
 
 
 def _run(study: Study, request: StudyRequest, journal: Journal, until: float | None, listener: Listener) -> Run:
-    """What the study's ``measure`` is given: the rows that are known already count as progress."""
+    """The argument of the study's ``measure``. Rows that are known already count as progress."""
     before, known = len(journal.rows), {study.known_by(row) for row in journal.rows}
 
     def expect(count: int) -> None:

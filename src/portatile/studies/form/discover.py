@@ -11,22 +11,20 @@ from portatile.errors import UnknownNameError
 from portatile.studies.form.study import Study
 
 _PACKAGE = "portatile.studies"
-
-
-_PLACE = Path(__file__).parents[1]
+_FOLDER = Path(__file__).parents[1]
 
 
 @cache
 def studies() -> dict[str, Study]:
     """All studies by name, in alphabetical order."""
-    listed = [study for module in pkgutil.iter_modules([str(_PLACE)]) if not module.ispkg and (study := _of(module.name)) is not None]
+    listed = [study for module in pkgutil.iter_modules([str(_FOLDER)]) if not module.ispkg and (study := _of(module.name)) is not None]
     return {study.name: study for study in sorted(listed, key=lambda study: study.name)}
 
 
 def get(name: str) -> Study:
-    """The study called ``name``; raises UnknownNameError with the names there are. One in a file of its name needs no other file."""
+    """The study called ``name``; raises UnknownNameError with the known names. If a file has that name, only that file is imported."""
     module = name.replace("-", "_")
-    if module.isidentifier() and (_PLACE / f"{module}.py").is_file() and (study := _of(module)) is not None and study.name == name:
+    if module.isidentifier() and (_FOLDER / f"{module}.py").is_file() and (study := _of(module)) is not None and study.name == name:
         return study
     if name not in studies():
         raise UnknownNameError("study", name, studies())

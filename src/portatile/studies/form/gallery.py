@@ -1,4 +1,4 @@
-"""Every study that the devices at hand can answer, within one budget of time, each with a fair share of what is left."""
+"""Run every study that these devices can answer within one budget of time, each with a share of what is left."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gallery(
 ) -> Gallery:
     """Run the quickest first; a study gets of the time that is left as much as its usual minutes are of those of all that remain.
 
-    A study that fails is told among those that were left out; Ctrl-C ends all of them with what there is.
+    A study that fails is listed among those that were skipped. Ctrl-C ends all of them and keeps what was measured.
     """
     started = time.monotonic()
     waiting = sorted(studies, key=lambda study: study.minutes)

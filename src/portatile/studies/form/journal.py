@@ -1,4 +1,4 @@
-"""The journal of a study: rows on disk as they are measured, so that a study that was killed goes on where it was."""
+"""The journal of a study: rows are written as they are measured, so that a study that was killed can continue."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 
-_TIMES = 8  # that an array travels: by the last ones it is as fast as it will be
+_TIMES = 8  # copies of an array, of which the fastest counts: pages are locked after the first ones
 
 
 def to_each(device: Device, array: NDArray[Any]) -> float:
@@ -56,7 +56,7 @@ def between(devices: Sequence[Device], nbytes: int) -> float:
 
 
 def _sending(device: Device, array: NDArray[Any]) -> Callable[[], None]:
-    """What copies an array to a device, and waits for it."""
+    """A function that copies an array to a device and waits for it."""
 
     def send() -> None:
         with Buffer.from_numpy(array, device):

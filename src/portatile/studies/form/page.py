@@ -1,4 +1,4 @@
-"""Studies as one HTML page that needs nothing but itself: the question, what is timed, the figures, the table and its data."""
+"""Studies as one self-contained HTML page: the question, what is timed, the figures, the table and its data."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from portatile.studies.form.study import EXPERIMENTS
 
 _FOLDER = Path(__file__).parent
 _SPOKEN = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")
-_LONGEST = 240  # letters of a cell: it may have several lines
-_HOW = frozenset({"--device", "--between", "--budget", "--output", "--repeat", "--repeats", "--quick", "--fresh"})  # how, not what
+_LONGEST = 240  # characters of a cell, which may have several lines
+_HOW = frozenset({"--device", "--between", "--budget", "--output", "--repeat", "--repeats", "--quick", "--fresh"})
+"""Options of how a study is run; all others belong to what it asks."""
 _LONG = 4096  # characters of a table that are worth compressing
 
 
@@ -62,7 +63,7 @@ def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) ->
 
 
 def _whole(text: str) -> Markup:
-    """A command, of which no word is broken at its hyphens."""
+    """A command as markup that is not broken at hyphens."""
     return Markup(" ").join(Markup("<span>{}</span>").format(word) if "-" in word else Markup.escape(word) for word in text.split(" "))
 
 
@@ -78,14 +79,14 @@ def _names(outcomes: Sequence[StudyOutcome]) -> list[tuple[str, str]]:
     """An anchor and a title for each chapter: the study, what it is about, and the options by which alike ones differ."""
     typed = [outcome.command.removeprefix("portatile study ").split() or [outcome.study.name] for outcome in outcomes]
     titles = [" ".join(_leading(words)) for words in typed]
-    told: list[tuple[str, str]] = []
+    named: list[tuple[str, str]] = []
     for outcome, words, title in zip(outcomes, typed, titles, strict=True):
         alike = [_options(other) for other, name in zip(typed, titles, strict=True) if name == title]
         apart = [text for text in _options(words) if any(text not in other for other in alike)] if len(alike) > 1 else []
         anchor = re.sub(r"[^a-z0-9]+", "-", outcome.study.name)
-        before = sum(other == anchor or other.startswith(f"{anchor}-") for other, _ in told)
-        told.append((f"{anchor}-{before + 1}" if before else anchor, " ".join([title, *apart])))
-    return told
+        before = sum(other == anchor or other.startswith(f"{anchor}-") for other, _ in named)
+        named.append((f"{anchor}-{before + 1}" if before else anchor, " ".join([title, *apart])))
+    return named
 
 
 def _leading(words: Sequence[str]) -> list[str]:
@@ -94,14 +95,14 @@ def _leading(words: Sequence[str]) -> list[str]:
 
 
 def _options(words: Sequence[str]) -> list[str]:
-    """Long options with their values; without devices, sizes and what else says how it was run rather than what was asked."""
-    told, place = [], 0
+    """The long options with their values, without those in ``_HOW``."""
+    found, place = [], 0
     while place < len(words):
         values = _leading(words[place + 1 :])
         if words[place].startswith("--") and words[place] not in _HOW:
-            told.append(" ".join([words[place], *values]))
+            found.append(" ".join([words[place], *values]))
         place += 1 + len(values) if words[place].startswith("-") else 1
-    return told
+    return found
 
 
 def _chapter(outcome: StudyOutcome, name: str, title: str, apart: bool) -> dict[str, object]:
@@ -134,12 +135,12 @@ def _chapter(outcome: StudyOutcome, name: str, title: str, apart: bool) -> dict[
 
 
 def _picture(drawn: Markup) -> Markup:
-    """A chart as a mere picture, which nobody can focus: without what its marks say."""
+    """A chart as a mere picture: without tooltips, labels and focus."""
     return Markup(_SPOKEN.sub("", drawn))
 
 
 def _download(name: str, text: str) -> dict[str, str]:
-    """The table as a link that needs no other file; compressed where it is long, because a page of many studies is sent and kept as one."""
+    """The table as a data URL, compressed if it is long, so that a page of many studies stays small."""
     if len(text) <= _LONG:
         return {"file": f"{name}.csv", "link": f"data:text/csv;charset=utf-8,{quote(text)}"}
     packed = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()

@@ -16,7 +16,7 @@ RAPL = Path("/sys/class/powercap")
 
 @dataclass(frozen=True)
 class Power:
-    """Watts, and where the figure comes from: ``NVML`` or ``RAPL`` while the work ran, or ``stated``."""
+    """Watts, and their ``source``: ``NVML`` or ``RAPL`` while the work ran, or ``stated`` by the user."""
 
     watts: float
     source: str

@@ -1,4 +1,7 @@
-"""What devices take together, predicted from what each took alone: the simulation of a shared product, with measured rates and links."""
+"""The time that devices take together, predicted from the time that each took alone.
+
+It is the simulation of a shared product, with measured rates and links.
+"""
 
 from __future__ import annotations
 

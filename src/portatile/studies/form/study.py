@@ -66,7 +66,7 @@ class Column:
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """What a study is asked for: the devices, the options, and the problem if it is about one."""
+    """The input of a study: the devices, the options, and the problem if it is about one."""
 
     devices: tuple[Device, ...]
     options: Any

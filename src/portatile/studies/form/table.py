@@ -45,7 +45,7 @@ def as_json(rows: Sequence[Any]) -> str:
 
 
 def legend(shown: Sequence[Column], rows: Sequence[Any]) -> str:
-    """What the column of errors means, where there is one; else empty."""
+    """An explanation of the column of errors, where there is one; else empty."""
     with_errors = any(column.name == "error" and any(getattr(row, "error", None) is not None for row in rows) for column in shown)
     return "error: the result's largest, as a share of the bound that rounding allows; up to 1 is right." if with_errors else ""
 

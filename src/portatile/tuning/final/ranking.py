@@ -16,12 +16,12 @@ FIELD = 5
 NEAR = 1.5
 """A finalist's best sample is at most this many times that of the fastest: one lucky time must not exclude the others."""
 NEAR_DEFAULT = 3.0
-"""The same for the default: it is timed first, when the machine may still be busy, and all others are compared with it."""
+"""The factor for the default, which is larger: it is timed first, while the machine may still be busy, and others are compared with it."""
 LOOKS = (8, 16, 32, 64)
 """The intervals are examined after these rounds. There are few, because each examination may find a difference by chance."""
 LEAST_ROUNDS = 3
 """With fewer rounds nothing is decided."""
-_SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one by which two finalists differ
+_SHOWN, _DECIDED = 0.95, 0.99  # confidence of the interval that is shown, and of the one that decides whether two finalists differ
 _SAME = 0.01  # a relative difference that does not matter
 _NOISE = 0.05  # the largest scatter that counts as noise: if the winner scatters by more, nobody is shown to be equal
 
@@ -65,13 +65,13 @@ def confidence(count: int) -> float:
 def slower(samples: Sequence[float], other: Sequence[float]) -> bool:
     """Whether ``samples`` is certainly slower, by the ratio in each round, so that a disturbance of a whole round does not matter."""
     ratios = _ratios(samples, other)
-    return len(ratios) >= LOOKS[0] and interval(ratios, _TOLD)[0] > 1
+    return len(ratios) >= LOOKS[0] and interval(ratios, _DECIDED)[0] > 1
 
 
 def alike(samples: Sequence[float], other: Sequence[float]) -> bool:
     """Whether the two certainly differ by less than 1 %."""
     ratios = _ratios(samples, other)
-    low, high = interval(ratios, _TOLD)
+    low, high = interval(ratios, _DECIDED)
     return len(ratios) >= LOOKS[0] and low >= 1 - _SAME and high <= 1 + _SAME
 
 

@@ -9,7 +9,7 @@ from portatile.tuning.final.ranking import FIELD, LEAST_ROUNDS, LOOKS, NEAR
 SHARE = 0.08
 """The share of a budget in seconds that is reserved for fast kernels."""
 MOST = 0.25
-"""The same where runs are long: the reserved time grows with them up to this share."""
+"""The largest share: with long runs the reserved time grows up to it."""
 _BESIDE = 4  # runs of each finalist outside the rounds: its check, its first timing, and the last timing and check
 
 

@@ -20,7 +20,7 @@ _COMPARING = 0.25  # of the time of the rounds so far may go into comparing
 def hold(bench: Bench, job: Race) -> Raced:
     """Time the finalists round by round, each round in another order, so that a disturbance of the device affects all of them.
 
-    Where entering takes longer than expected, the last of the entries stay out, and nothing is said of them.
+    Where loading takes longer than expected, the last entries do not take part and have no outcome.
 
     A finalist that is wrong now, or no longer runs, drops out, and the others go on; one that is certainly slower than the leader
     is not run again. The rounds end when the others are certainly alike, after the last examination, or when the time is up, but not
@@ -59,7 +59,7 @@ def _least(entries: Sequence[Evaluate]) -> float:
 
 
 def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> LoadedVariant | None:
-    """A finalist that is loaded and right, else None. Where the others leave it no memory, that is not recorded as its failure."""
+    """Load and check a finalist; None where it is wrong or does not run. A lack of memory is not recorded as its failure."""
     record = Record()
     try:
         bench.announce("compile", 0.0)

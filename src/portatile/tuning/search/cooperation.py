@@ -1,7 +1,7 @@
 """Searches on devices of one kind at the same time: they try different configurations, and tell each other what is faster.
 
-What is tried first is dealt out, each draws by a seed of its own, and a configuration that is the fastest on one device is tried on the
-others. So together they find it sooner, and each still measures what it calls its winner.
+The configurations to try first are divided among them, each draws with a seed of its own, and the fastest configuration of one device is
+also tried on the others. So they find it sooner together, and each has still measured its own winner.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from portatile.records import Config
 
 
 class Cooperation:
-    """What such searches share. Safe to use from several threads."""
+    """The state that such searches share. Safe to use from several threads."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -28,30 +28,30 @@ class Cooperation:
         self._best: list[tuple[float, Config | None]] = [(math.inf, None)] * count
 
     def participant(self, place: int) -> Participant:
-        """The part of search ``place``."""
+        """The participant of search ``place``."""
         return Participant(self, place)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What the first search made; the others wait for it."""
+        """The result of ``make``, which the first search calls; the others wait for it."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
             return self._made[name]
 
     def tell(self, place: int, config: Config, score: float) -> None:
-        """Search ``place`` has found what is its best."""
+        """Record the best configuration so far of search ``place``."""
         with self._lock:
             self._best[place] = score, config
 
     def better(self, place: int) -> list[Config]:
-        """What other searches have found that is better than the best of search ``place``."""
+        """The best configurations of other searches that beat the best of search ``place``."""
         with self._lock:
             return [config for score, config in self._best if config is not None and score < self._best[place][0]]
 
 
 @dataclass
 class Participant:
-    """One search's part in what such searches share."""
+    """One search's view of the state that such searches share."""
 
     whole: Cooperation
     place: int
@@ -62,27 +62,27 @@ class Participant:
         return self.whole.count
 
     def rng(self, seed: int) -> np.random.Generator:
-        """The generator of this search; the first one's is as without others."""
+        """The random generator of this search; the first search has the one that it would have alone."""
         return np.random.default_rng([seed, self.place] if self.place else seed)
 
     def share(self, configs: Mapping[str, Config]) -> dict[str, Config]:
-        """Its share of configurations that are worth trying first: the fastest go to different searches."""
+        """This search's share of the configurations to try first, which are in order of speed: neighbours go to different searches."""
         return dict(islice(configs.items(), self.place, None, self.count))
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """As of ``Cooperation``."""
+        """See ``Cooperation.once``."""
         return self.whole.once(name, make)
 
     def tell(self, config: Config, score: float) -> None:
-        """Let the others know of the best here."""
+        """Tell the others the best configuration here."""
         if self.count > 1:
             self.whole.tell(self.place, config, score)
 
     def news(self) -> list[Config]:
-        """What others have found that is better than the best here, whether it was tried here or not."""
+        """The best configurations of other searches that beat the best here, whether they were tried here or not."""
         return self.whole.better(self.place) if self.count > 1 else []
 
 
 def alone() -> Participant:
-    """The part of a search that has no others."""
+    """The participant for a search that runs by itself."""
     return Cooperation(1).participant(0)

@@ -33,6 +33,6 @@ def first(
 
 
 def _ranked(request: TuningRequest, planner: Planner, space: ParameterSpace, count: int) -> dict[str, Config]:
-    """So many of random configurations, those that the model expects to be the fastest."""
+    """The ``count`` configurations that the model expects to be the fastest among ``_DRAWN`` random ones."""
     drawn = space.scatter(np.random.default_rng([request.seed, 2]), _DRAWN)
     return {canonical(config): config for config in planner.ranked(drawn)[:count]}

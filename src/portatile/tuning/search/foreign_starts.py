@@ -14,7 +14,7 @@ import msgspec
 from portatile import settings, workloads
 from portatile.cache import replace_file
 from portatile.errors import ArgumentError, SpaceError
-from portatile.formats import clblast, kernel_tuner, limits, t4
+from portatile.formats import bounded_reading, clblast, kernel_tuner, t4
 from portatile.formats.other_tuners import Known
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical, digest, from_json, to_json
 from portatile.space import ParameterSpace
@@ -36,7 +36,7 @@ def read(path: Path) -> list[Known]:
     if not path.is_file():  # a folder that was exported, or a pipe, which can be read only once
         return []
     try:
-        raw = limits.raw(path)
+        raw = bounded_reading.content(path)
         document = kernel_tuner.parse(raw) if raw.lstrip()[:1] == b"{" else None
     except (ArgumentError, ValueError):  # its own reader reports what is wrong
         return []

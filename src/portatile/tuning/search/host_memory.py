@@ -6,23 +6,24 @@ import math
 from pathlib import Path
 
 from portatile.errors import ArgumentError
+from portatile.formatting import spelled
 from portatile.records import Problem
 from portatile.workload import Workload
 
-_DRAWN = 8  # bytes of a random number before it has its type
-_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))  # of a container
+_DRAWN = 8  # bytes of a random number, a float64, before its conversion to the operand's type
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))  # the limit of a container, and its present use
 
 
 def check(workload: Workload, problem: Problem) -> None:
     """Raise ArgumentError for operands that would not fit: the system kills a process that uses too much, without a message."""
     elements = [math.prod(shape) for shape in workload.shapes(problem).values()]
-    needed = 2 * sum(elements) * problem.itemsize + _DRAWN * max(elements, default=0)  # where they are made, and where workers find them
+    # twice: where they are made, and in the memory that workers share
+    needed = 2 * sum(elements) * problem.itemsize + _DRAWN * max(elements, default=0)
     free = available()
     if free is not None and needed > free:
-        sizes = " ".join(f"{name}={size}" for name, size in problem.sizes.items())
         raise ArgumentError(
-            f"{workload.name} {sizes}: its operands take {needed / 2**30:.1f} GiB of this machine's memory while they are made, "
-            f"and {free / 2**30:.1f} GiB are free; choose smaller sizes"
+            f"{workload.name} {spelled(problem.sizes)}: its operands take {needed / 2**30:.1f} GiB of memory while they are made, "
+            f"and {free / 2**30:.1f} GiB are free on this machine; choose smaller sizes"
         )
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 OUTSIDE = "ended_from_outside"
-"""In the conditions of a trial: it failed for a reason outside of portatile and its kernel, so it is tried again the next time."""
+"""A trial's condition: it failed for a reason outside of portatile and its kernel, so the next search tries it again."""
 
 _FOREIGN = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGPWR")  # which no kernel raises in its own process
 _SIGNALS = frozenset(int(getattr(signal, name)) for name in _FOREIGN if hasattr(signal, name))

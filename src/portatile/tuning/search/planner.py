@@ -13,6 +13,7 @@ import numpy as np
 
 from portatile import cache, ceilings, flat_plans, model, select, template
 from portatile.errors import CompileError, LaunchError
+from portatile.formatting import spelled
 from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
@@ -25,14 +26,14 @@ from portatile.tuning.shared_arrays import SharedArrays
 from portatile.workload import Workload, packed_layout
 
 IMPOSSIBLE = "faster than the device can be"
-"""How the message of a trial begins whose time the device's ceilings refused."""
+"""The beginning of the message of a trial that is faster than the device's ceilings allow."""
 
-_MARGIN = 1.05  # how far a measurement may lie above a measured ceiling
+_MARGIN = 1.05  # the factor by which a measurement may lie above a measured ceiling
 _MATRIX_DOUBLE = 2.0  # how much faster than plain instructions a GPU's matrix units are in float64, at most
 _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
-_BRIEF = 2.0  # times that, where a ceiling was measured only briefly, when the device was first used
-_CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
-_DISTURBED = 8.0  # times that, where it is known that they were
+_BRIEF = 2.0  # a further factor for ceilings that were measured only briefly, when the device was first used
+_CPU_MARGIN = 2.0  # in place of _MARGIN: other programs may have run on the processor while its ceilings were measured
+_DISTURBED = 8.0  # a further factor where it is known that they did
 
 
 def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) -> tuple[list[Problem], tuple[Case, ...]]:
@@ -47,13 +48,13 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
         sample = rng if problem is timed else None
         expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
-        label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-        listed.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, parted(inputs.scalars), expected, forms))
+        of_operands = {name: roles.get(name, "inout") for name in operands}
+        listed.append(Case(spelled(problem.sizes), operands, of_operands, parted(inputs.scalars), expected, forms))
     return problems, tuple(listed)
 
 
 class Prepared:
-    """The cases of a problem, and what is known of others, once for all searches on it that run at the same time.
+    """The cases of a problem and all known results, made once for all searches on it that run at the same time.
 
     A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
     hold the operands.
@@ -68,12 +69,12 @@ class Prepared:
         self._made: tuple[list[Problem], tuple[Case, ...]] | None = None
 
     def problems(self) -> list[Problem]:
-        """What variants are checked on, the timed one last."""
+        """The problems that variants are checked on, the timed one last."""
         workload, timed, _ = self._asked
         return [*workload.awkward(timed), timed]
 
     def cases(self) -> tuple[Case, ...]:
-        """As the function of that name gives them, which the first caller waits for."""
+        """The cases, made at the first call; other callers wait for it."""
         with self._making:
             if self._made is None:
                 self._made = cases(*self._asked, self.arena)
@@ -123,11 +124,11 @@ class Planner:
         self._resolve = select.resolver(info, self.results)
 
     def compare(self, cases: Sequence[Case]) -> None:
-        """Say with which references outputs are compared; before the first ``certificate``."""
+        """Set the cases, some of which may have no reference; to be called before the first ``certificate``."""
         self._compared = [bool(case.expected) for case in cases]
 
     def own_work(self) -> dict[str, float]:
-        """What a run does, as trials of a user's own kernel keep it: operations, least traffic or, without both, the arrays' bytes."""
+        """The work of a run, which trials of a user's own kernel store: operations, least traffic or, without both, the arrays' bytes."""
         known = {FLOPS: self.work.flops, TRAFFIC: self.work.traffic}
         if not any(known.values()):
             rate, unit = self.workload.speed(self.problems[-1], 1.0)
@@ -172,7 +173,7 @@ class Planner:
 
     def ranked(self, configs: Sequence[Config]) -> list[Config]:
         """Configurations by the model's estimate, the fastest first; none where the model does not distinguish them."""
-        timed, resolve = self.problems[-1], select.resolver(self.info, self.results)  # of its own: what it keeps has no texts
+        timed, resolve = self.problems[-1], select.resolver(self.info, self.results)  # not self._resolve: these plans have no texts
         scores: list[tuple[float, int, Config]] = []
         for config in configs:
             waste, loads = self.workload.waste(timed, config, self.info), self.workload.loads(timed, config)

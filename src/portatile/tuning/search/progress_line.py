@@ -13,7 +13,7 @@ from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
 from portatile.tuning.search.request import Progress
-from portatile.tuning.search.standing import Standings
+from portatile.tuning.search.status_line import StatusLine
 
 
 class _Left(ProgressColumn):
@@ -31,7 +31,7 @@ class ProgressLine:
     """
 
     def __init__(self, preparing: str, several: bool = False, console: Console | None = None) -> None:
-        self.standings = Standings(several)
+        self.status = StatusLine(several)
         on_terminal = sys.stdout is not None and sys.stdout.isatty()  # else what is printed goes elsewhere
         columns = (SpinnerColumn(), TextColumn("{task.description}"), _Left())
         self._display = Display(
@@ -49,4 +49,4 @@ class ProgressLine:
     def __call__(self, progress: Progress) -> None:
         """Show the progress of the search."""
         ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left
-        self._display.update(self._task, description=escape(self.standings.told(progress)), ends=ends)
+        self._display.update(self._task, description=escape(self.status.after(progress)), ends=ends)

@@ -14,16 +14,14 @@ import numpy as np
 
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
-from portatile.formats import kernel_tuner, limits, portatile_json, t4
+from portatile.formats import bounded_reading, kernel_tuner, portatile_json, t4
 from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
-from portatile.store import ResultStore, device_key
+from portatile.store import ResultStore, device_key, sqlite
 from portatile.trials import Budget, Status, Trial
 from portatile.tuning.search.tuner import Listener, Progress, Stopped, TuningResult
 from portatile.workloads import speeds
-
-_SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True)
@@ -93,11 +91,11 @@ def recordings(path: Path) -> list[Recording]:
 
     All but the store may be packed by gzip. Raises ArgumentError with the path of what is wrong in it.
     """
-    if limits.begins(path, _SQLITE):
+    if bounded_reading.begins_with(path, sqlite.MAGIC):
         with ResultStore.reader(path) as store:
             return group(store.trials(), path.stem)
     try:
-        document = kernel_tuner.parse(limits.raw(path))
+        document = kernel_tuner.parse(bounded_reading.content(path))
         trials: list[Trial]
         if kernel_tuner.is_one(document):
             trials = kernel_tuner.trials(document)

@@ -182,7 +182,7 @@ class TuningResult:
 
     @property
     def failure_lines(self) -> list[str]:
-        """Of each kind of failure, in a line, the most frequent message: its first line, and the first line that speaks of an error."""
+        """A line for each kind of failure with its most frequent message: the first line, and the first line that has the word error."""
         messages: dict[str, Counter[str]] = {}
         for trial in self.trials:
             if trial.status != "ok" and trial.message:
@@ -250,8 +250,7 @@ def no_valid_message(trials: Sequence[Trial], known: int) -> str:
     lines = [f"all {len(trials)} variants failed" if len(trials) != 1 else "the only variant that was tried failed"]
     for status, count in Counter(trial.status for trial in trials).items():
         first = next(trial for trial in trials if trial.status == status)
-        config = " ".join(f"{name}={value}" for name, value in first.config.items())
-        lines.append(f"{status}: {count}, the first ({config}): {first.message}")
+        lines.append(f"{status}: {count}, the first ({spelled(first.config)}): {first.message}")
     if known:
         lines.append(f"{known} of them failed before and were not tried again; --fresh (resume=False) tries them again")
     return "\n".join(lines)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
-
-import msgspec
+from typing import Literal
 
 from portatile import model, workloads
-from portatile.errors import ArgumentError, NoValidVariantError, reason
-from portatile.formats import limits
-from portatile.records import Config, DeviceInfo, Problem, Value, canonical
+from portatile.errors import ArgumentError, NoValidVariantError
+from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore, shipped
 from portatile.trials import Budget
@@ -22,7 +17,6 @@ from portatile.tuning.protocol import Timing
 from portatile.tuning.search import held_out, tuner
 from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
-from portatile.workloads import precisions
 
 Phase = Literal["search", "cross"]
 _SEARCH = 0.7  # share of the budget for the searches; the rest is for measuring the winners on the other shapes
@@ -175,64 +169,10 @@ class _Run:
 
 def regrets(workload: Workload, store: ResultStore, device: DeviceInfo, problems: set[str] | None = None) -> dict[str, list[Regret]]:
     """The regrets of every rule on a store's measurements on a device, for ``problems`` (their keys) or for all."""
-    known = [*store.crossed(workload.name), *shipped(workload.name)]
+    known = [*store.for_prediction(workload.name), *shipped(workload.name)]
     measured = store.trials(Query(workload=workload.name, device=device, status="ok"))
     chosen = [trial for trial in measured if problems is None or trial.problem.key in problems]
     return {name: held_out.regrets(workload, device, known, chosen, rule) for name, rule in held_out.RULES.items()}
-
-
-def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value], precision: str = "") -> tuple[Problem, ...]:
-    """The shapes in a file, each once.
-
-    A file has rows of sizes in the workload's order (separated by blanks or commas; lines that begin with ``#`` are comments), or is CSV
-    with a header that names the sizes, or JSON lines. The latter two may also give ``dtype`` and options. Products of a ``precision`` are
-    problems of the workload that computes it.
-
-    Raises ArgumentError with the line that cannot be read, and where problems are of several workloads.
-    """
-    try:
-        lines = [(number, line.strip()) for number, line in enumerate(limits.raw(path).decode("utf-8").splitlines(), 1)]
-    except UnicodeDecodeError as error:
-        raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
-    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
-    names = list(workload.sizes)
-    problems: dict[str, Problem] = {}
-    for number, line in lines:
-        try:
-            if line.startswith("{"):
-                row: dict[str, Any] = msgspec.json.decode(line)
-            else:
-                cells = next(csv.reader([line], skipinitialspace=True)) if "," in line else line.split()
-                cells = [cell.strip() for cell in cells]
-                if (number, line) == lines[0] and not all(cell.isdigit() for cell in cells):
-                    names = cells
-                    continue
-                if len(cells) != len(names):
-                    raise ValueError(f"it has {len(cells)} numbers; a line is: {' '.join(names)}")
-                row = dict(zip(names, cells, strict=True))
-            problem = _problem(workload, row, dtype, options, precision)
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgspec.DecodeError, csv.Error) as error:
-            raise ArgumentError(f"{path}, line {number}: {error}") from None
-        problems.setdefault(problem.key, problem)
-    if not problems:
-        raise ArgumentError(f"{path} holds no shapes; write one a line: {' '.join(names)}")
-    computed = {problem.workload: problem.dtype for problem in problems.values()}
-    if len(computed) > 1:
-        which = ", ".join(f"{name} computes {kind}" for name, kind in computed.items())
-        raise ArgumentError(f"{path}: with precision {precision} {which}; tune the shapes of each type by themselves")
-    return tuple(problems.values())
-
-
-def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Mapping[str, Value], precision: str) -> Problem:
-    chosen: dict[str, Value] = dict(options)
-    for name, value in row.items():
-        if name in workload.sizes:
-            chosen[name] = int(value)
-        elif name in workload.options:
-            chosen[name] = next((known for known in workload.options[name] if str(known).lower() == str(value).lower()), value)
-        elif name != "dtype":
-            chosen[name] = value  # an unknown name is refused with a list of the known ones
-    return precisions.problem(precision, workload.name, str(row.get("dtype", dtype)), chosen)[0]
 
 
 def _chain(workload: Workload, problems: Sequence[Problem]) -> list[Problem]:

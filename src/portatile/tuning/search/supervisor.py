@@ -36,11 +36,12 @@ from portatile.tuning.protocol import (
 from portatile.tuning.search import compile_workers, outside
 from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
 from portatile.tuning.search.outside import WakingTime
+from portatile.tuning.search.worker_failure import WorkerFailure
 from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerProcess
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
-_RACE, _SOURCE = -1, -2  # the variant number of a worker that holds the final comparison, or compiles a text
-_QUEUED = 2  # variants that may wait for the device, and texts for a compiler; a later choice knows more results
+_RACE, _SOURCE = -1, -2  # stand in place of a variant's number while a worker holds the final comparison, or compiles a text
+_QUEUED = 2  # variants that may wait for the device, and texts for a compiler. More would be chosen before earlier results are known
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Supervisor:
         self._compile_seconds: dict[int, float] = {}
         self._done: list[Evaluated] = []
         self._failed_starts = 0
-        self._retried: set[int | str] = set()  # variants, and digests of sources, whose worker was ended from outside before
+        self._retried: set[int | str] = set()  # variants, and digests of sources, that were retried because their worker was killed
         self._waking = WakingTime()
         self._compiling = False
         self._info: DeviceInfo | None = None
@@ -124,7 +125,7 @@ class Supervisor:
     def needs_work(self) -> bool:
         """Whether a worker will be idle unless another variant is submitted.
 
-        No more are taken, because later choices know more results.
+        No more than that are submitted, so that the strategy chooses each with as many results as possible.
         """
         if not self._compilers or self.alternates:
             return self.under_way < max(len(self._compilers), 1)
@@ -156,7 +157,7 @@ class Supervisor:
         self._dispatch()
 
     def collect(self, timeout: float, eager: bool = False) -> list[Evaluated]:
-        """The finished outcomes; waits up to ``timeout`` seconds for the first, or with ``eager`` until another variant is needed."""
+        """The outcomes so far; waits up to ``timeout`` seconds for the first, with ``eager`` only until another variant is needed."""
         until = time.monotonic() + timeout
         while not self._done and self.under_way and time.monotonic() < until and not (eager and self.needs_work):
             self._step(until)
@@ -221,8 +222,7 @@ class Supervisor:
         self._spares = []
 
     def _start(self, compiles: DeviceInfo | None) -> WorkerProcess:
-        setup = self.setup
-        arena = -1 if compiles else setup.arena
+        setup, arena = self.setup, -1 if compiles else self.setup.arena
         child = self._spares.pop() if compiles and self._spares else WorkerProcess(arena)
         child.open(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
         self._selector.register(child.replies, selectors.EVENT_READ, child)
@@ -332,7 +332,7 @@ class Supervisor:
                     self._replace_failed(child, "crash", "")
 
     def _compiled(self, source: Source, seconds: float, failed: Status | None, message: str = "", foreign: bool = False) -> None:
-        """Pass the result of compiling a source on to the variants that waited for it."""
+        """Pass the result of compiling a source on to the variants that waited for it. ``foreign``: it failed for a reason from outside."""
         self._asked.discard(source.digest)
         if failed is None:
             self._built.add(source.digest)
@@ -359,41 +359,42 @@ class Supervisor:
         self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
 
     def _replace_failed(self, child: WorkerProcess, status: Status, reason: str) -> None:
-        """End a failed worker and replace it; its variant gets ``status``."""
+        """End a failed worker and replace it. Its variant gets ``status``, or goes to another worker if it is not to blame."""
         self._selector.unregister(child.replies)
-        hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since
-        halted = hung and outside.stopped(child.process.pid)
-        fate = child.end(grace=0 if hung else 1)
-        foreign = halted or (not hung and outside.killed(child.code, fate))
-        child.deadline = math.inf
-        if foreign and variant is not None and variant.number != _RACE:
-            name = variant.number if child is self._timer else variant.sources[0].digest
-            if name not in self._retried:  # another worker tries once more
-                self._retried.add(name)
-                child.begun = hung = False
+        variant, failure = child.variant, WorkerFailure.end(child, status, reason)
         if variant is not None and variant.number == _RACE:
-            self._raced = Raced((), reason if hung else f"the worker ended during {child.phase} ({fate})")
-        elif variant is not None and (child.begun or hung):
-            message = reason if hung else variant.ended_worker(child.phase, fate)
-            if foreign:
-                message += "; it was stopped" if halted else "; a signal from outside ended it, as of an out-of-memory killer"
-            if child is self._timer:
-                conditions = {outside.OUTSIDE: 1.0} if foreign else {}
-                self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message, conditions=conditions))
-            else:
-                self._compiled(variant.sources[0], spent, status, message, foreign)
+            self._raced = Raced((), failure.race_message)
+        elif variant is not None and self._blamed(child, variant, failure):
+            self._fail(child, variant, failure)
         elif variant is not None and child is self._timer:
             self._to_time.appendleft(variant)
         elif variant is not None:
             self._to_compile.appendleft(variant.sources[0])
-        timing = child is self._timer
-        if timing:
-            self._timer = None
+        if timing := child is self._timer:
+            self._timer = None  # started again when there is something to time
         else:
             self._compilers.remove(child)
         if not child.ready:
             self._failed_starts += 1
             if self._failed_starts >= _RESTARTS:
-                raise DeviceError(f"the worker that opens the device ended {self._failed_starts} times before it could: {reason} ({fate})")
+                how = f"{self._failed_starts} times before it could: {reason} ({failure.fate})"
+                raise DeviceError(f"the worker that opens the device ended {how}")
         if not timing:
             self._compilers.append(self._start(self._info))
+
+    def _blamed(self, child: WorkerProcess, variant: Variant, failure: WorkerFailure) -> bool:
+        """Whether a failure counts as the variant's: the worker had begun it, and it was not ended from outside for the first time."""
+        name = variant.number if child is self._timer else variant.sources[0].digest
+        if failure.from_outside and name not in self._retried:
+            self._retried.add(name)
+            return False
+        return child.begun or failure.hung
+
+    def _fail(self, child: WorkerProcess, variant: Variant, failure: WorkerFailure) -> None:
+        """Give the variant, or all that wait for the text under compilation, the outcome of a worker's failure."""
+        message = failure.message(variant)
+        if child is self._timer:
+            spent, conditions = {failure.phase: failure.spent}, {outside.OUTSIDE: 1.0} if failure.from_outside else {}
+            self._finish(Evaluated(variant.number, failure.status, seconds=spent, message=message, conditions=conditions))
+        else:
+            self._compiled(variant.sources[0], failure.spent, failure.status, message, failure.from_outside)

@@ -15,7 +15,7 @@ import msgspec
 from portatile import device, flat_plans, model, program, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
 from portatile.model import Screen
-from portatile.records import Config, DeviceInfo, canonical
+from portatile.records import Config, DeviceInfo, Plan, canonical
 from portatile.space import deadline
 from portatile.space.deadline import OverdueError
 from portatile.store import Query, ResultStore
@@ -194,33 +194,41 @@ class _Run:
         key = canonical(config)
         if key in self.trials or any(canonical(pending.config) == key for pending in self.waiting.values()):
             return
+        is_default = key == canonical(self.default)
         try:
-            default = partial(self.planner.planned, config) if key == canonical(self.default) else None
-            timed, variant = (
-                self.cooperation.once("default", default) if default else (self.planner.plan(self.request.problem, config), None)
-            )
+            if is_default:
+                timed, variant = self.cooperation.once("default", partial(self.planner.planned, config))
+            else:
+                timed, variant = self.planner.plan(self.request.problem, config), None
             source = program.source_hash(tuple(flat_plans.sources(timed)))
-            if self.request.resume and (known := self._remembered(config, source)) is not None:
-                self.known += 1
-                self._keep(known)
-                return
-            screened = self.request.model and key != canonical(self.default)
-            if screened and (reason := self.planner.rejects(timed, self._hopeless())) is not None:
-                self.spending.on_paper += 1
-                self._add(self._trial(config, source, Evaluated(self.number, "skipped", message=f"{model.ON_PAPER}: {reason}")))
+            screened = self.request.model and not is_default
+            if self._known_or_rejected(config, source, timed, screened):
                 return
             self.number += 1
-            variant = replace(variant or self.planner.variant(self.number, config, timed), number=self.number)
+            variant = variant or self.planner.variant(self.number, config, timed)
         except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
             status: Status = "compile" if isinstance(error, CompileError) else "launch"
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
-        variant = replace(variant, screened=screened)
+        variant = replace(variant, number=self.number, screened=screened)
         now = deferred_checks.needed_to_time(variant) if screened else variant
         self.waiting[variant.number] = PendingVariant(config, source, variant, now)
         self.supervisor.submit(now)
 
+    def _known_or_rejected(self, config: Config, source: str, timed: Plan, screened: bool) -> bool:
+        """Whether a configuration needs no evaluation: the store has its trial, or the model rejects it on paper. Keeps that trial."""
+        if self.request.resume and (known := self._remembered(config, source)) is not None:
+            self.known += 1
+            self._keep(known)
+            return True
+        if screened and (reason := self.planner.rejects(timed, self._hopeless())) is not None:
+            self.spending.on_paper += 1
+            self._add(self._trial(config, source, Evaluated(self.number, "skipped", message=f"{model.ON_PAPER}: {reason}")))
+            return True
+        return False
+
     def _remembered(self, config: Config, source: str) -> Trial | None:
+        """The newest trial in the store that replaces an evaluation of the configuration."""
         info = self.planner.info
         known = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source))
         answers = (replace(trial, config=self.space.complete(trial.config)) for trial in reversed(known) if self._answers(trial))
@@ -229,7 +237,7 @@ class _Run:
     def _answers(self, trial: Trial) -> bool:
         """Whether a stored trial replaces an evaluation: measured in the same manner and, where energy is the objective, with power.
 
-        A time that ceilings refused is measured again: they may have been the mistake, and may be others by now.
+        A time that was refused as faster than the ceilings is measured again, because the ceilings may have been wrong.
         """
         if (
             trial.status in ("skipped", *self.request.again)
@@ -320,21 +328,9 @@ class _Run:
         if stopped == "interrupted" or self.best is None:
             self.unraced = "the search was interrupted" if len(self.spending.near) > 1 else ""
             return stopped
-        problem, default = self.request.problem, canonical(self.default)
-        tell, seconds, collect = self._announce, self.spending.race_seconds, self._clear
-        race = FinalComparison(
-            problem,
-            self.planner,
-            self.supervisor,
-            self.trials,
-            default,
-            self._replace,
-            tell,
-            seconds,
-            collect,
-            self.goal,
-            self.spending.entering,
-        )
+        setting = self.request.problem, self.planner, self.supervisor, self.trials, canonical(self.default)
+        calls = self._replace, self._announce, self.spending.race_seconds, self._clear
+        race = FinalComparison(*setting, *calls, self.goal, self.spending.entering)
         try:
             self._prove([trial for trial in race.field() if not trial.fully_checked])
             self.finalists = race.decide()

@@ -1,4 +1,4 @@
-"""What a search shows while it runs where nobody said what to do with its progress: a line in a notebook or on a terminal, else nothing."""
+"""The default display of a running search: a status line in a notebook or on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import contextmanager
 
 from portatile import notebooks
 from portatile.tuning.search.request import Listener
-from portatile.tuning.search.standing import PREPARING, Standings
+from portatile.tuning.search.status_line import PREPARING, StatusLine
 
 _shown = threading.Lock()  # the one line that a terminal has for progress
 
 
 @contextmanager
 def shown(listen: Listener | None, several: bool = False) -> Iterator[Listener | None]:
-    """``listen`` itself, if there is one; else what shows progress where somebody looks at it.
+    """The caller's listener, or one that displays the progress, or None.
 
-    Notebooks rewrite their output; a terminal that shows standard error has a line which is gone at the end, of one search at a time;
-    anywhere else there is nothing, so that scripts and logs stay clean.
+    In a notebook the status rewrites the output of the cell. On a terminal it is a line on standard error, which is removed at the end
+    and shows one search at a time. Anywhere else nothing is displayed, so that scripts and logs stay clean.
     """
     if listen is not None:
         yield listen
@@ -41,5 +41,5 @@ def _in_notebook(several: bool) -> Listener:
     progress = notebooks.Progress()
     if not several:
         return progress
-    standings = Standings(several)
-    return lambda one: progress(standings.told(one))
+    status = StatusLine(several)
+    return lambda one: progress(status.after(one))

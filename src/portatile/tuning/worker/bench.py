@@ -24,9 +24,9 @@ from portatile.tuning.worker.operands import CaseOperands
 from portatile.verify import Verdict, worst
 
 _PROFILES = 3  # runs of a variant that are timed by their events
-_LONG = 0.05  # seconds of a run from which no disturbance makes it several times as long
+_LONG = 0.05  # seconds; a run of this length does not become several times as long by a disturbance
 _HOPELESS = 10.0  # a variant this many times as slow as the best when checked is not run again
-_BEHIND, _FEW = 1.25, 3  # a variant this many times as slow as the best in this many samples is not sampled further
+_BEHIND, _FEW = 1.25, 3  # a variant that is 1.25 times as slow as the best in 3 samples is not sampled further
 _LONGEST_BURST = 1000  # runs; with more the launches would be timed, not the kernel
 
 Announce = Callable[[Phase, float], None]
@@ -186,7 +186,7 @@ class Bench:
         return worst(verdicts)
 
     def surroundings(self, loaded: LoadedVariant) -> Verdict:
-        """Whether nothing was written in wide margins around the operands, those of the timed case included."""
+        """Whether all canaries around the operands are unchanged, to their full width, also those of the timed case."""
         verdict = worst([self.case_operands[part.case].surroundings(far=True) for part in loaded.job.parts])
         if not verdict.ok:
             for operands in self.case_operands:
@@ -194,10 +194,10 @@ class Bench:
         return verdict
 
     def elsewhere(self, loaded: LoadedVariant) -> Verdict:
-        """Whether the timed part is right too with its operands in other memory, between other and wider canaries.
+        """Whether the timed part is also right with its operands in other memory, between other and wider canaries.
 
-        A write far away may meet nothing that is looked at here, and something there; what a kernel reads from there is another.
-        Where there is no memory for all operands twice, nothing is known against it.
+        A write far outside of an array may hit unchecked memory in one place and a canary in the other; a read from there returns
+        another value. The answer is yes where there is no memory for a second set of operands.
         """
         part = loaded.job.parts[-1]
         try:
@@ -275,31 +275,45 @@ class Bench:
 
     def _time(self, loaded: LoadedVariant) -> Verdict:
         """Take the samples, then check the output once more."""
-        job, record = loaded.job, loaded.record
-        timing, operands, executable = job.timing, self.timed(loaded), loaded.executables[-1]
+        record, timing = loaded.record, loaded.job.timing
+        operands, executable = self.timed(loaded), loaded.executables[-1]
         started = time.perf_counter()
         if not operands.repeats_known:
             executable.run(self.queue, operands.bindings, operands.case.scalars)
             operands.repeats = self.outputs(loaded).ok
             operands.repeats_known = True
+        first = self._first_timing(loaded)
+        if first is None:
+            record.conditions = self.sensors.read() if self.sensors is not None else {}
+        else:
+            self.announce("run", timing.samples * max(first, timing.burst) + timing.most + timing.power)
+            runs = runs_within(timing, timing.burst, first)
+            self._sample(loaded, runs)
+            if self.sensors is not None:
+                record.conditions = self.sensors.under_load(lambda: self.burst(loaded, runs), timing.power)
+        record.took("run", started)
+        return self.outputs(loaded)
+
+    def _first_timing(self, loaded: LoadedVariant) -> float | None:
+        """Seconds of a run, from a first short burst; None for a variant that is too slow to be sampled further."""
+        job, record, timing = loaded.job, loaded.record, loaded.job.timing
         first = self.burst(loaded, 1)
         record.charge_compiler(first)
         if first < timing.burst / 5:  # a single short run times the launch rather than the kernel
             first = self.burst(loaded, runs_within(timing, timing.burst / 5, first))
-        if job.best is not None and first > timing.give_up * job.best:
-            certain = first > max(_LONG, 2 * timing.give_up * job.best)
-            again = (
-                first if certain else self.burst(loaded, runs_within(timing, timing.burst / 5, first))
-            )  # the first may have been disturbed
-            if again > timing.give_up * job.best:
-                record.samples += [again] if certain else [first, again]
-                record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
-                record.conditions = self.sensors.read() if self.sensors is not None else {}
-                record.took("run", started)
-                return self.outputs(loaded)
-            first = again
-        self.announce("run", timing.samples * max(first, timing.burst) + timing.most + timing.power)
-        runs = runs_within(timing, timing.burst, first)
+        if job.best is None or first <= timing.give_up * job.best:
+            return first
+        certain = first > max(_LONG, 2 * timing.give_up * job.best)
+        again = first if certain else self.burst(loaded, runs_within(timing, timing.burst / 5, first))  # the first may have been disturbed
+        if again <= timing.give_up * job.best:
+            return again
+        record.samples += [again] if certain else [first, again]
+        record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
+        return None
+
+    def _sample(self, loaded: LoadedVariant, runs: int) -> None:
+        """Take the samples, bursts of so many runs, until there are enough or the variant is clearly behind."""
+        job, record, timing = loaded.job, loaded.record, loaded.job.timing
         enough = time.perf_counter() + timing.most
         behind = math.inf if job.best is None else _BEHIND * job.best
         while len(record.samples) < timing.samples and (len(record.samples) < 2 or time.perf_counter() < enough):
@@ -308,10 +322,6 @@ class Bench:
             record.samples.append(self.burst(loaded, runs))
             if len(record.event_samples) < _PROFILES:
                 record.event_samples.append(self._profile(loaded))
-        if self.sensors is not None:
-            record.conditions = self.sensors.under_load(lambda: self.burst(loaded, runs), timing.power)
-        record.took("run", started)
-        return self.outputs(loaded)
 
     def _profile(self, loaded: LoadedVariant) -> float:
         """Device seconds of one run: by the events of its launches where the back end profiles them, else between two markers."""

@@ -29,7 +29,7 @@ class Surroundings:
 
 
 ELSEWHERE = Surroundings(8 * MARGIN, 0x5AC3F00D)
-"""Others, so that what far writes or reads meet is not what they met before. As a float32 2.8e16: what is read outside shows in any sum."""
+"""Wider canaries of another word, so that far writes and reads hit something else. As a float32 it is 2.8e16, which shows in any sum."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class DeviceOperand:
 
 
 class CaseOperands:
-    """One case's operands on the device. A context manager, for those that do not live as long as it."""
+    """One case's operands on the device. A context manager, which releases them at its end."""
 
     def __init__(self, device: Device, queue: Queue, case: Case, arena: SharedArraysView, around: Surroundings | None = None) -> None:
         self.case = case
@@ -70,7 +70,7 @@ class CaseOperands:
         self._arena, self._around = arena, around or Surroundings()
         self.expected: dict[str, Expected] = {name: arena.get_expected(at) for name, at in case.expected.items()}
         self.operands: list[DeviceOperand] = []
-        with ExitStack() as stack:  # what there was memory for is given back where it was not enough for all
+        with ExitStack() as stack:  # releases what was allocated if the memory does not suffice for all
             stack.callback(self.release)
             for name, at in case.operands.items():
                 self.operands.append(self._operand(device, name, arena.get(at)))
@@ -81,7 +81,7 @@ class CaseOperands:
         self.restore()
 
     def elsewhere(self) -> CaseOperands:
-        """The same operands once more, in other memory with other surroundings. Raises DeviceError where there is not enough."""
+        """A second copy of the operands, in other memory with other canaries. Raises DeviceError where there is not enough memory."""
         return CaseOperands(self.queue.device, self.queue, self.case, self._arena, ELSEWHERE)
 
     def restore(self) -> None:

@@ -215,7 +215,7 @@ def _most_skew(problem: Problem) -> int:
 
 
 def _skew(problem: Problem, config: Config) -> int:
-    """By how many outputs rows of a staged tile may begin further left, so that every store of a whole vector is aligned."""
+    """The number of outputs by which rows of a staged tile may begin further left, so that all stores of whole vectors are aligned."""
     vector = int(config["VECTOR"])
     aligned = problem.layout["out"].vector_width(problem.itemsize) >= vector
     return vector - 1 if config["FORM"] == "staged" and _most_skew(problem) and not aligned else 0

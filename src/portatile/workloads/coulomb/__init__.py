@@ -139,7 +139,7 @@ class Coulomb(Workload):
         return Plan((self._sums(problem, config, source, (*counts, *atoms)),))
 
     def _plan_by_chunks(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """For each chunk of atoms a launch that packs them into constant memory, and one that adds their terms to the sums."""
+        """Two launches for each chunk of atoms: one packs them into constant memory, the other adds their terms to the sums."""
         sizes, chunk, index = problem.sizes, -int(config["CHUNK"]), self._index(problem)
         grid = {name: sizes[name] for name in ("nx", "ny", "nz")}
         watch = device.kind == "gpu" and int(config["POLY"]) > 0  # whether atoms lie too near for the polynomial

@@ -40,7 +40,7 @@ class Gemm(Product):
         return forms.default(problem, device).config()
 
     def contenders(self, problem: Problem, device: DeviceInfo) -> list[Config]:
-        """What the estimate ranks first, and other forms' defaults, on GPUs whose constants are known."""
+        """The configurations that the estimate ranks first, and other forms' defaults; none unless the GPU's constants are known."""
         candidates = forms.contenders(problem, device, 2 * _CONTENDERS)
         if not candidates:
             return []

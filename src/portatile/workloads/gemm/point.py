@@ -285,7 +285,7 @@ class Point:
         return ()
 
     def beside(self) -> tuple[Arg, ...]:
-        """What the kernel that stores C is passed beside operands and epilogue."""
+        """Further arguments of the kernel that stores C, beside operands and epilogue."""
         return ()
 
     def staged(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary] | None:

@@ -1,4 +1,4 @@
-"""What every workload has in common that computes C = alpha op(A) op(B) + beta C: its problems, inputs, reference and costs."""
+"""The base class of workloads that compute C = alpha op(A) op(B) + beta C: problems, inputs, reference and costs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Product(Workload):
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ()) | frozenset(("c",) if scalars["beta"] != 0 else ())
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """By rows and by columns of C. A form may split the sums of a part where it does not split the whole's: equal within the bound."""
+        """Cuts by rows and by columns of C. Parts equal the whole within the bound: a form may split a part's sums only."""
         a = "columns" if problem.options["trans_a"] in ("T", "C") else "rows"
         b = "rows" if problem.options["trans_b"] in ("T", "C") else "columns"
         return Cut("m", {"a": a, "c": "rows"}), Cut("n", {"b": b, "c": "columns"})

@@ -77,7 +77,7 @@ def _passed_on(problem: Problem) -> dict[str, Value]:
 
 
 def moduli(problem: Problem) -> tuple[int, ...]:
-    """Of each product of a stack the number modulo which its sums are stored, in a byte: of dtypes.REMAINDERS; empty for others."""
+    """For products of ``dtypes.REMAINDERS`` the modulus of each product of the stack, whose sums are stored as bytes; otherwise empty."""
     return tuple(map(int, str(problem.options.get("moduli", "")).split()))
 
 
@@ -88,8 +88,8 @@ def in_place(problem: Problem, name: str) -> bool:
 
 
 def facts(problem: Problem) -> dict[str, Value]:
-    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, of
-    matrix units, of products of neighbours, or floats of eight bits, and whether A and B are reals as they lie, and C.
+    """Facts for rules about a computed problem's types: their name; whether they are float32 or float64 throughout, complex, for matrix
+    units, for products of neighbours, or floats of eight bits; and whether A, B and C can be used as real matrices without conversion.
     """
     types = types_of(problem)
     values: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}

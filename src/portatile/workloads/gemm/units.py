@@ -1,4 +1,4 @@
-"""What the forms on matrix units share: the element types they multiply, how operands reach them, how C is stored."""
+"""Common code of the forms on matrix units: the element types that they multiply, how operands reach them, how C is stored."""
 
 from __future__ import annotations
 
@@ -104,9 +104,10 @@ def facts(
     fragments: bool = False,
     of_transpose: bool = False,
 ) -> dict[str, Value]:
-    """What the texts are told of a problem, whose operands are sums of so many ``terms``, and a tile of C of so many rows and columns.
+    """The values that the texts read, for a problem and a ``tile`` of rows and columns of C.
 
-    ``of_transpose``: the problem is the transpose of one whose C is stored.
+    ``bare_sums``: the kernel stores sums rather than C. ``terms``: each operand is the sum of so many. ``fragments``: A may be loaded to
+    registers element by element (see ``direct``). ``of_transpose``: the problem is the transpose of the one whose C is stored.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     types = types_of(problem)
@@ -133,7 +134,7 @@ def _aligned(vector: Layout) -> bool:
 
 
 def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """What rules read: whether the device has an instruction for the problem's types, of sub-groups and of warp groups."""
+    """Facts for rules: among others whether sub-groups and warp groups have an instruction for the problem's types."""
     can = device.can
     facts: dict[str, Value] = {"unit": unit(problem, device), "warp_groups": unit(problem, device) and can.warp_groups}
     facts |= {"turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
@@ -153,7 +154,7 @@ def unit(problem: Problem, device: DeviceInfo) -> bool:
 
 
 def note(problem: Problem, config: Config, device: DeviceInfo) -> str:
-    """What users are told where matrix units exist for a product's operands, and this device has none."""
+    """A note for users where the device lacks matrix units that exist for the operands' type; otherwise empty."""
     name = types_of(problem).operand.name
     if not for_units(problem) or name in device.can.matrix_types or config.get("FORM") in ("matrix", "hopper", "vnni"):
         return ""
@@ -199,7 +200,7 @@ def fits(point: Point, device: DeviceInfo) -> bool:
 
 
 def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:
-    """Of ``tiles`` the one that is done first, with k split where that pays, and the microseconds that it would take on an H200."""
+    """The microseconds that the fastest of ``tiles`` would take on an H200, and its point, with k split where that pays."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)
     ranked: list[tuple[float, int, Point]] = []

@@ -39,12 +39,12 @@ class GemmBlocks(GemmEpilogue):
         return {**super().shapes(problem), "scale_a": (m, blocks), "scale_b": (blocks, n)}
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """As of ``gemm_epilogue``, and the factors where A and B are read."""
+        """The operands that ``gemm_epilogue`` reads, and the factors where it reads A and B."""
         reads = super().reads(problem, scalars)
         return reads | frozenset(_SCALES if "a" in reads else ())
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Those of ``gemm_epilogue``, with factors that begin somewhere."""
+        """The edge cases of ``gemm_epilogue``, with factors at offsets."""
         problems = []
         longer = self.problem({"m": 19, "n": 23, "k": 300}, problem.dtype, problem.options)
         for one in (*super().awkward(problem), longer):

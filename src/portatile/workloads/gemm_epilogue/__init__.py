@@ -102,8 +102,8 @@ class GemmEpilogue(Product):
         return {"c": Expected(values.ravel(), scale.ravel(), places.ravel())}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of the product with three more roundings (two scales and the bias), times the activation's largest slope, and what the
-        activation and the conversion round by themselves.
+        """The bound of the product with three more roundings (two scales and the bias), times the activation's largest slope, plus the
+        rounding of the activation and of the conversion.
         """
         types = dtypes.product(problem.dtype)
         kind = epilogue.real(types)

@@ -1,4 +1,4 @@
-"""Accurate real and complex products from exact products of bytes: what sums are modulo pairwise coprime numbers says what they are."""
+"""Accurate real and complex products from exact products of bytes: sums follow from their remainders modulo pairwise coprime numbers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from portatile.workloads.gemm import reference
 from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm_residues import choice, plan
 
-_ROWS = 4  # of a group that makes bytes
+_ROWS = 4  # rows of A or columns of B that a work-group converts to bytes
 
 
 class GemmResidues(Product):
     """C (m x n) = alpha op(A) op(B) + beta C by Ozaki scheme II (arXiv 2504.08009), the same bits on every device and in every run.
 
-    Rows of op(A) and columns of op(B) are scaled and become integers with norms of 54.5 bits, of float32 27.3; 14 products of bytes, of
-    float32 7, give their product modulo as many numbers, from which it is put together exactly. Of complex numbers three products of
-    bytes take the place of each: modulo a number nothing is lost by adding parts. One more product, of leading bits, bounds |A| |B| from
-    below: an element for which rounding to integers may have cost more than (k - 7) u |A| |B|, or that has infinities, NaN or a sum that
-    may be no normal number, is computed again as k multiply-adds in float64. Scaling and taking the scales back rounds seven times. So the
-    error is at most gamma_(k + 3) |A| |B|, of complex numbers sqrt(2) gamma_(k + 7), as a native product's. Infinities and NaN come out
-    where they do natively. Sums of more than 16384 terms are added piece by piece.
+    Rows of op(A) and columns of op(B) are scaled and rounded to integers with norms of 54.5 bits (float32: 27.3 bits). 14 products of bytes
+    (float32: 7) give the product of these integers modulo as many numbers, from which it is reconstructed exactly. For complex numbers
+    three products of bytes take the place of each one: modulo a number, adding the parts first loses nothing. One more product, of leading
+    bits, bounds |A| |B| from below. An element for which rounding to integers may have cost more than (k - 7) u |A| |B|, or that has
+    infinities, NaN or a sum that may be no normal number, is computed again as k multiply-adds in float64. Scaling and undoing the scales
+    rounds seven times. So the error is at most gamma_(k + 3) |A| |B|, for complex numbers sqrt(2) gamma_(k + 7), as a native product's.
+    Infinities and NaN come out where they do natively. Sums of more than 16384 terms are added piece by piece.
 
-    Parameters: LANES: work-items along k of a group that makes bytes, of four steps each. ROWS: rows of the group; on GPUs fewer, of more
-    work-items, where an operand has k fast.
-    WGS: work-group that puts sums together. REDUCE: what the products write: 0 sums, of 32 bits; 1 their remainders, a byte each.
+    Parameters: LANES: work-items along k of a group that converts to bytes, four steps each. ROWS: rows of that group; on GPUs it has fewer
+    rows and more work-items along k where an operand has k fast. WGS: the work-group that reconstructs sums. REDUCE: what the products of
+    bytes write: 0 sums of 32 bits, 1 their remainders, a byte each.
     """
 
     name = "gemm_residues"
@@ -50,12 +50,12 @@ class GemmResidues(Product):
         return ParameterSpace(values, rules, facts, later={"REDUCE": 0}, canonical=self.canonical)
 
     def canonical(self, config: Config) -> Config:
-        """The configuration with REDUCE, which those recorded before there were remainders do not name."""
+        """The configuration with REDUCE, which results lack that were recorded before this parameter existed."""
         return {**config, "REDUCE": config.get("REDUCE", 0)}
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Groups of few rows and many work-items on GPUs, whose rows are read again while the device's cache has them. Matrix units of
-        bytes leave remainders: of sums, reading and writing these takes up to a tenth longer on an H200.
+        """On GPUs groups of few rows and many work-items, so that rows are read again while they are in the device's cache. With matrix
+        units for bytes the products write remainders: with sums the whole product takes up to a tenth longer on an H200.
         """
         lane_bytes, row_bytes = plan.local_bytes(problem)
         lanes = 16 if device.kind == "cpu" else 64
@@ -66,24 +66,24 @@ class GemmResidues(Product):
         return {"LANES": lanes, "ROWS": rows, "WGS": wgs, "REDUCE": int("int8" in device.can.matrix_types)}
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:
-        """As ``choice`` estimates it."""
+        """Whether the estimate in ``choice`` expects it to be faster than the native product."""
         return choice.wins(problem, device)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Bytes of A and B, the products of bytes, sums put together, elements computed again; piece by piece where memory asks for it."""
+        """A and B to bytes, the products of bytes, sums from remainders, marked elements again; in pieces where memory is short."""
         return plan.build(problem, config, device)
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
-        """What it is expected to take beside a native product: longer where bytes are multiplied without units."""
+        """The expected time as a share of a native product's, or that it takes longer where there are no units for bytes."""
         if "int8" in device.can.matrix_types:
             return choice.expected(problem, device)
         return f"{device.name} has no units for products of bytes: this takes longer than the native product"
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of a native product whose sum is not divided.
+        """The bound of a native product whose sums are not split.
 
-        Rounding to integers and scaling cost at most k u |A| |B| in each part of an element, else the element is computed again with k
-        roundings; one more rounds the sum of two pieces of k, and two (complex: four) come of alpha and beta.
+        Rounding to integers and scaling cost at most k u |A| |B| in each part of an element; otherwise the element is computed again with k
+        roundings. One more rounding adds two pieces of k, and two (complex: four) are those of alpha and beta.
         """
         return reference.bound(problem, 1)
 

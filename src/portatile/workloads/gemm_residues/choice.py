@@ -1,4 +1,4 @@
-"""Where a product by residues is expected to win clearly: its time on paper beside the native product's, and the memory that it takes."""
+"""Where a product by residues is expected to be clearly faster: estimates of its time, of the native product's, and of its memory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from portatile.workloads.gemm_residues import costs, plan
 from portatile.workloads.gemm_residues.numbers import LONGEST
 
 GAIN = 1.15
-"""How many times faster than the native product it must be on paper, so that it runs unasked."""
+"""How many times faster than the native product the estimate must be before it runs unasked."""
 LEAST_K = 256
-"""Steps of k from which it runs unasked: the times on paper are those of long sums."""
+"""Steps of k from which it runs unasked: the estimate is fitted to long sums."""
 
 _TILE = (128, 256)  # of the products of bytes
-_SHARE = 16  # the workspace is at most one part of so many of the device's memory
-_WHOLE = 2  # with the operands one of so many
+_SHARE = 16  # the workspace takes at most 1 / _SHARE of the device's memory
+_WHOLE = 2  # workspace and operands together at most 1 / _WHOLE
 
 
 def wins(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether the product by residues is expected to be faster than the native one by ``GAIN``, and its workspace is small beside the
-    device's memory. Its bound is no larger than the native product's, whatever the operands hold.
+    """Whether the product by residues is expected to be ``GAIN`` times as fast as the native one, and its workspace takes a small part of
+    the device's memory. Its error bound is no larger than the native product's for any operands.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -33,19 +33,19 @@ def wins(problem: Problem, device: DeviceInfo) -> bool:
 
 
 def comparable(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether both products were measured: on devices with warp groups, whose units are those of the estimate."""
+    """Whether the constants hold for the device and dtype: they were measured on devices with warp groups."""
     return device.fp64 and device.can.warp_groups and "int8" in device.can.matrix_types and problem.dtype in costs.known().native
 
 
 def native(problem: Problem, units: int) -> float:
-    """Microseconds that the native product takes where it fills so many compute units."""
+    """Microseconds of the native product on ``units`` compute units, all of them busy."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     known = costs.known()
     return known.launch + m * n * k / (known.native[problem.dtype] * max(units, 1))
 
 
 def residues(problem: Problem, units: int) -> float:
-    """Microseconds of so many compute units for the product by residues in its default configuration, few elements computed again."""
+    """Microseconds of the product by residues on ``units`` compute units by default, if few elements are computed again."""
     count, known = max(units, 1), costs.known()
     rows, columns = plan.shares(problem, reduced=True)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -64,34 +64,34 @@ def residues(problem: Problem, units: int) -> float:
 
 
 def products(sizes: tuple[int, int], depth: int, dtype: str, count: int) -> float:
-    """Microseconds of so many compute units for the products of bytes of ``sizes`` rows and columns."""
+    """Microseconds on ``count`` compute units of the products of bytes for ``sizes`` rows and columns of C and ``depth`` bytes along k."""
     each = _TILE[0] * _TILE[1] * (depth / costs.known().products + costs.known().ended)
     return waves(sizes, dtype, count) * each
 
 
 def waves(sizes: tuple[int, int], dtype: str, count: int) -> int:
-    """Tiles of products of bytes that one of so many compute units does one after the other."""
+    """Tiles of products of bytes that each of ``count`` compute units computes one after the other."""
     return ceil(ceil(sizes[0] / _TILE[0]) * ceil(sizes[1] / _TILE[1]) * plan.planes(dtype) / count)
 
 
 def cut_bytes(lines: int, depth: int, dtype: str) -> int:
-    """Bytes that are read and written where bytes are made of so many rows or columns."""
+    """Bytes read and written while ``lines`` rows or columns of ``depth`` steps are converted to bytes."""
     return lines * depth * (itemsize(dtype) + plan.planes(dtype))
 
 
 def join_bytes(sizes: tuple[int, int], dtype: str) -> int:
-    """Bytes that are read and written where the sums of so many rows and columns are put together: remainders, C and marks."""
+    """Bytes read and written while the sums of ``sizes`` rows and columns are reconstructed: remainders, C and marks."""
     return sizes[0] * sizes[1] * (plan.planes(dtype) + itemsize(dtype) + 2)
 
 
 def _cut(problem: Problem, name: str) -> float:
-    """The rate at which bytes are made of A or B."""
+    """The rate in bytes per microsecond at which a compute unit converts A or B to bytes."""
     along = TRANSPOSED[str(problem.options[f"trans_{name}"])] == ("N" if name == "a" else "T")
     return (costs.known().cut if along else costs.known().cut_across)[problem.dtype]
 
 
 def expected(problem: Problem, device: DeviceInfo) -> str:
-    """What the product by residues is expected to take beside the native one, in words; empty where that is not known."""
+    """The expected time beside the native product's, as a sentence for users; empty where it is not known."""
     if not comparable(problem, device) or 0 in problem.sizes.values():
         return ""
     share = residues(problem, device.compute_units) / native(problem, device.compute_units)
@@ -101,7 +101,7 @@ def expected(problem: Problem, device: DeviceInfo) -> str:
 
 
 def workspace(problem: Problem) -> tuple[int, int, int]:
-    """Bytes of what is kept of A, of B and of C."""
+    """Bytes of workspace for A, for B and for C."""
     (rows, columns), depth = plan.shares(problem, reduced=True), plan.padded(min(problem.sizes["k"], LONGEST))
     planes = plan.planes(problem.dtype)
     line = planes * depth + plan.sampled(depth)
@@ -109,7 +109,7 @@ def workspace(problem: Problem) -> tuple[int, int, int]:
 
 
 def _fits(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether workspace and operands leave the device's memory to others."""
+    """Whether workspace and operands stay within the shares ``_SHARE`` and ``_WHOLE`` of the device's memory."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     parts, operands = workspace(problem), itemsize(problem.dtype) * (m * k + k * n + m * n)
     if max(parts) > device.max_allocation or _SHARE * sum(parts) > device.global_memory:

@@ -14,10 +14,12 @@ FILE = Path(__file__).with_name("costs.json")
 
 @dataclass(frozen=True)
 class Costs:
-    """Of one compute unit in a microsecond: multiply-adds of ``native`` products by dtype, and of ``products`` of bytes while a tile is
-    multiplied; elements of the product of ``leading`` bits; by dtype, bytes read and written where bytes are made of operands that lie
-    along k (``cut``) and of others (``cut_across``), and where sums are put together (``joined``). Microseconds: ``ended``, to begin and
-    store an element of a tile of products, and a ``launch``.
+    """Rates of one compute unit, per microsecond, and two times in microseconds.
+
+    Rates: ``native``: multiply-adds of native products, by dtype. ``products``: multiply-adds of products of bytes within a tile.
+    ``leading``: elements of the product of leading bits. ``cut`` and ``cut_across``: bytes read and written while operands that lie along
+    k, and others, are converted to bytes, by dtype. ``joined``: bytes read and written while sums are reconstructed, by dtype.
+    Times: ``ended``: to begin and store a tile of products, for each element. ``launch``: of a launch.
     """
 
     native: Mapping[str, float]
@@ -32,7 +34,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The content of the file: the constants, and what ``made`` them: the command, and by file name the SHA-256 of each result."""
+    """The content of ``costs.json``: the constants, the ``command`` that fitted them, and by file name the SHA-256 of the results used."""
 
     command: str
     results: Mapping[str, str]

@@ -16,28 +16,29 @@ from typing import Any
 from portatile.dtypes import product
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
-"""Pairwise coprime, the largest first; remainders around 0 are bytes."""
+"""The moduli: pairwise coprime, the largest first, each at most 256, so that remainders nearest to 0 fit signed bytes."""
 SHARES = 256
-"""Steps of k that are the same modulo this are summed together, whatever the configuration, so that all agree on a row's norm."""
+"""A row's norm is formed by this many partial sums, step k in sum k % SHARES, in every configuration, so that all get the same norm."""
 STRETCH = 256
-"""Steps of k of which it is known whether a row has any element in them."""
+"""The kernels know of each stretch of this many steps of k whether a row has nonzero elements in it."""
 COUNT = {"float32": 7, "float64": 14, "complex64": 7, "complex128": 14}
-"""How many of them: on random matrices rounding A and B then costs less than a native product does; one less would not do."""
+"""How many moduli a type needs: the error of rounding random A and B is then below a native product's; with one modulus less it is not."""
 PRECISION = {"float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
 LARGEST = {"float32": 255, "float64": 2047, "complex64": 255, "complex128": 2047}
-"""Bits of a fraction, and the exponent that stands for infinities and NaN."""
+"""``PRECISION``: bits of a type's fraction; ``LARGEST``: the biased exponent of infinities and NaN."""
 LONGEST = 1 << 14
-"""Steps of k of which int32 holds the sums of bytes, for complex numbers three of them together. Longer sums are added
-piece by piece, always the same ones."""
+"""The largest number of steps of k whose sums of products of bytes (three such sums together for complex numbers) fit int32. Longer
+sums are split into the same pieces everywhere."""
 MARGIN = 0.49
-"""The largest product of norms over the product of the moduli: below a half, so that it is known how often that product is contained."""
+"""The largest product of two norms, as a share of the product of the moduli. Below a half, so that a sum follows from its remainders."""
 DIGIT = 28
-"""Bits of the words that integers are taken apart into, one or two, of four signed digits of eight bits each."""
+"""Bits of a word. Integers are split into one or two words, and each word into four signed digits of eight bits."""
 LIMB = 30
-"""Bits of the limbs that sums are put together in."""
+"""Bits of a limb of the multi-word integers that sums are reconstructed in."""
 _MAGIC = 3 << 22
 _ONE_BITS = 0x4B000000 - (1 << 23)
-"""1.5 * 2**23, to which quotients are rounded, and the bits of a float from 2**23 on less its value."""
+"""``_MAGIC``: 1.5 * 2**23; adding it to a float rounds the float to an integer. ``_ONE_BITS``: the bit pattern of a float in [2**23, 2**24)
+minus the float's value."""
 
 
 def centred(value: int, modulus: int) -> int:
@@ -47,7 +48,7 @@ def centred(value: int, modulus: int) -> int:
 
 
 def limbs(value: int, count: int) -> tuple[int, ...]:
-    """A number's limbs, the lowest first; the last one has its sign."""
+    """The limbs of a number, the lowest first; the last one carries the sign."""
     last = count - 1
     return (*(value >> (LIMB * place) & (2**LIMB - 1) for place in range(last)), value >> (LIMB * last))
 
@@ -59,19 +60,19 @@ def _one(divisor: int, modulus: int) -> int:
 
 
 def _packed(counts: Sequence[int], modulus: int) -> int:
-    """Four remainders as the bytes of an int."""
+    """The remainders of four numbers as the signed bytes of an int."""
     return int.from_bytes(b"".join(centred(count, modulus).to_bytes(1, "little", signed=True) for count in counts), "little", signed=True)
 
 
 def _halves(counts: Sequence[int]) -> int:
-    """One or two numbers as the halves of an int, the first one below."""
+    """One or two 16-bit numbers packed into an int, the first one in the low half."""
     low, high = (*counts, 0)[:2]
     return (low & 0xFFFF) | (high << 16)
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What kernels are told of products of ``dtype``."""
+    """The constants that kernels need for products of ``dtype``."""
 
     dtype: str
 
@@ -82,28 +83,31 @@ class Numbers:
 
     @cached_property
     def limit(self) -> tuple[int, int]:
-        """The largest square of a norm of integers, ``MARGIN`` times the product: (x, q) of x 4**q / 2**16 with 2**16 <= x < 2**18."""
+        """The largest square of a row's norm, ``MARGIN`` times the product of the moduli, as (x, q): x 4**q / 2**16, 2**16 <= x < 2**18."""
         square = int(MARGIN * 2**20) * prod(self.moduli) >> 20
         q = (square.bit_length() - 1) // 2
         return (square << 16) >> 2 * q, q
 
     @property
     def words(self) -> int:
-        """Words of the integers, each with its sign."""
+        """The number of words that an integer with its sign is split into."""
         return ceil(self.limit[1] / DIGIT)
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, ...], ...]:
-        """The moduli by twos, whose products are below 2**16, and what is left over."""
+        """The moduli in pairs, whose products are at most 2**16, and the last modulus alone where their number is odd."""
         return tuple(self.moduli[place : place + 2] for place in range(0, len(self.moduli), 2))
 
     @cached_property
     def tables(self) -> dict[str, list[Any]]:
-        """Of each modulus p: p and 1 / p as text; ``weights``: what an integer's digits count, four to a word; ``starts``: where sums of
-        digits start, as a float's bits, and p; ``shifts``: what leads from its quotient by p to 1.5 * 2**23; ``inverses``: 2**38 / p.
+        """Tables by name. The first six have an entry for each modulus p, the other two one for each of ``pairs``.
 
-        ``joined``: what a pair's remainders count modulo its product, as the halves of a word; ``idempotents``: of each pair the limbs of
-        the number nearest to 0 that is 1 modulo the pair's product and 0 modulo the others.
+        ``divisors`` and ``reciprocals``: p and 1 / p as OpenCL C's float literals. ``shifts``: the literal that turns the quotient of a sum
+        of digits by p into the quotient plus 1.5 * 2**23. ``starts``: ``start(p)`` as a float's bits, and p. ``weights``: the digits' place
+        values modulo p, four to a word. ``inverses``: 2**38 / p, rounded, and p.
+
+        ``joined``: the factors by which the remainders of a pair combine modulo its product, as the halves of a word. ``idempotents``: the
+        limbs of the number nearest to 0 that is 1 modulo the pair's product and 0 modulo all other moduli.
         """
         modulus = prod(self.moduli)
         return {
@@ -119,21 +123,21 @@ class Numbers:
 
     @property
     def digits(self) -> list[list[int]]:
-        """What each digit of each word counts."""
+        """The place value of each digit of each word."""
         return [[1 << (DIGIT * word + 8 * place) for place in range(4)] for word in range(self.words)]
 
     def largest(self, p: int) -> int:
-        """The largest sum of an integer's digits by what they count modulo p."""
+        """The largest magnitude of a sum of an integer's digits, each times its place value modulo p."""
         return sum(128 * abs(centred(count, p)) for word in self.digits for count in word)
 
     def start(self, p: int) -> int:
-        """Where sums of digits start: the least multiple of p and 256 from which none falls below 2**23."""
+        """The initial value of sums of digits: the smallest multiple of p and of 256 that keeps every sum at 2**23 or above."""
         step = p if p % 256 == 0 else 256 * p
         return -(-(2**23 + self.largest(p)) // step) * step
 
     def doubles(self) -> dict[int, float]:
-        """1 / p of the moduli, by their places, of which a multiply-add of float64 tells an element's quotient so well that what is left
-        of it is a byte. That of the sum of a complex number's parts is told of their rounded sum.
+        """1 / p by the place of p in ``moduli``, for those p with which one float64 multiply-add gives an integer's quotient exactly enough
+        that the remainder is a byte. For the sum of a complex number's parts the integer is their rounded sum.
         """
         scaled, q = self.limit
         largest = Fraction(1001, 1000) * isqrt((scaled << 2 * q >> 16) + 1)  # rounding to integers adds to a norm
@@ -149,12 +153,12 @@ class Numbers:
 
     @staticmethod
     def counts(pair: tuple[int, ...]) -> tuple[int, ...]:
-        """What remainders of a pair count modulo its product, below 2**15; of a single one 1."""
+        """The factors, each below 2**15, by which the remainders of a pair combine modulo its product; (1,) for a single modulus."""
         return tuple(_one(p, prod(pair)) for p in pair) if len(pair) > 1 else (1,)
 
     @property
     def wide(self) -> int:
-        """Limbs of a sum, with a bit for its sign: two, or four."""
+        """The number of limbs of a sum with its sign: two or four."""
         return 2 * ceil((prod(self.moduli).bit_length() + 1) / (2 * LIMB))
 
     @property
@@ -164,7 +168,7 @@ class Numbers:
 
     @property
     def turn(self) -> float:
-        """One in units of the last limb over the product of the moduli: how often that product is contained in such a unit."""
+        """The unit of the last limb divided by the product of the moduli: from the last limb follows how often to subtract the product."""
         return (1 << (LIMB * (self.wide - 1))) / prod(self.moduli)
 
 

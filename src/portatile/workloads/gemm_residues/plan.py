@@ -1,4 +1,4 @@
-"""The steps of a product by residues: A and B as bytes, one stack of products of bytes, the sums put together; pieces of bounded memory."""
+"""The launches of a product by residues: A and B to bytes, products of bytes, sums from remainders; in pieces of bounded memory."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from portatile.workloads.gemm_residues.numbers import DIGIT, LARGEST, LONGEST, M
 _WORKSPACE = 1 << 31  # bytes of an operand's residues, and of the sums of bytes, at a time
 _LINE = 128  # steps of k to which rows of bytes are rounded up where k is long, and a shorter step
 _SHORT = 16
-_SPACINGS = (4096, 3), (1024, 2)  # steps of k from which leading bits are taken of one of 2**spacing
-_TILE = 16  # what rows and columns of a piece are a multiple of
+_SPACINGS = (4096, 3), (1024, 2)  # (steps of k, spacing): from so many steps on, leading bits of only one step in 2**spacing are multiplied
+_TILE = 16  # rows and columns of a piece are a multiple of this
 _STORED: Mapping[str, Value] = {"trans_a": "N", "trans_b": "T"}  # bytes of A and of B lie along k
-_RESIDENT = {1: 1024, 2: 768}  # work-items that make bytes on a multiprocessor, real and complex
-_LOTS = 160  # bytes in which what is known of a row is added up
-_WIDE = {1: 4, 2: 2}  # neighbours in a row of C whose sums a work-item puts together where they divide it, real and complex
-_DOWN = {1: 8, 2: 4}  # rows of C whose sums a work-item puts together
-_RESERVE = 7  # roundings beside those to integers: two of each operand's elements, two of a sum, one by its factor
-_FACTS = 32  # bytes of what is known of a row or column
+_RESIDENT = {1: 1024, 2: 768}  # work-items on a multiprocessor in the kernel that converts to bytes; real and complex
+_LOTS = 160  # bytes of local memory in which the facts of a row are reduced
+_WIDE = {1: 4, 2: 2}  # neighbours in a row of C that a work-item reconstructs where the row's length is a multiple; real and complex
+_DOWN = {1: 8, 2: 4}  # rows of C that a work-item reconstructs
+_RESERVE = 7  # roundings beside those to integers: two for an element of each operand, two for a sum, one for its factor
+_FACTS = 32  # bytes of line_facts (facts.cl)
 _NEVER = 1 << 20  # above every place of a bit
 _AGAIN = {1: (64, 64), 2: (32, 32)}  # rows and columns of C that 16 x 16 work-items compute again, real and complex
 _UNITS = {1: (128, 128), 2: (64, 64)}  # 16 x 32 by matrix units
@@ -40,7 +40,7 @@ _UNITS = {1: (128, 128), 2: (64, 64)}  # 16 x 32 by matrix units
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a problem: rows, columns and steps of k from the first on."""
+    """A part of a problem: ``sizes`` rows, columns and steps of k, from the row, column and step ``first`` on."""
 
     first: tuple[int, int, int]
     sizes: tuple[int, int, int]
@@ -60,35 +60,35 @@ def build(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
 
 
 def padded(k: int) -> int:
-    """Bytes of a row along k."""
+    """``k`` rounded up to the length of a row of bytes."""
     step = _LINE if k > _LINE else _SHORT
     return ceil_div(k, step) * step
 
 
 def sampled(depth: int) -> int:
-    """Bytes of a row of leading bits."""
+    """Bytes of a row of leading bits for rows of ``depth`` bytes."""
     return depth >> spacing(depth)
 
 
 def spacing(depth: int) -> int:
-    """Of 2**spacing steps of k the leading bits of one are multiplied: a part of |A| |B| bounds it from below too."""
+    """The spacing s with which leading bits of one step in 2**s are multiplied: a part of |A| |B| is a lower bound of it, too."""
     return next((bits for least, bits in _SPACINGS if depth >= least), 0)
 
 
 def planes(dtype: str) -> int:
-    """Products of bytes for each product: one of each modulus, of complex numbers three."""
+    """The number of products of bytes: one for each modulus, three for complex numbers."""
     return len(numbers(dtype).moduli) * (3 if product(dtype).complex else 1)
 
 
 def local_bytes(problem: Problem) -> tuple[int, int]:
-    """The local memory that a row takes in a work-group which makes bytes: for each work-item along k, and beside these."""
+    """Bytes of local memory for each row of a work-group that converts to bytes: for each work-item along k, and for the row itself."""
     precision, parts = PRECISION[problem.dtype], 2 if product(problem.dtype).complex else 1
     size = parts * (8 if precision == 53 else 4)
     return 4 * size, 17 * size + _LOTS + _FACTS
 
 
 def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
-    """Rows and columns of C that are done at a time."""
+    """Rows and columns of C in a piece; ``reduced``: the products of bytes write remainders (REDUCE)."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     count = planes(problem.dtype)
     line = count * padded(min(k, LONGEST))
@@ -97,13 +97,13 @@ def shares(problem: Problem, reduced: bool = False) -> tuple[int, int]:
 
 
 def _native(problem: Problem) -> Call:
-    """A product without terms."""
+    """The native product, for k = 0."""
     callee = workloads.get("gemm").problem(problem.sizes, problem.dtype, problem.options, problem.layout)
     return Call(callee, {name: name for name in "abc"}, {"alpha": "alpha", "beta": "beta"})
 
 
 class _Steps:
-    """What the steps of one plan share."""
+    """Builds the steps of one plan, and collects the temporaries that they need."""
 
     def __init__(self, problem: Problem, config: Config, device: DeviceInfo) -> None:
         self.problem, self.dtype, self.device, self.unrolled = problem, problem.dtype, device, device.kind != "cpu"
@@ -122,7 +122,7 @@ class _Steps:
         self.zeroed: set[str] = set()
 
     def plan(self) -> Plan:
-        """All steps in order: of k, of rows, of columns."""
+        """All steps: for each piece of k, for its pieces of rows, for their pieces of columns."""
         rows, columns = shares(self.problem, self.reduced)
         steps: list[Launch | Call] = []
         for h in range(0, self.k, LONGEST):
@@ -133,7 +133,7 @@ class _Steps:
         return Plan(tuple(steps), tuple(Temporary(name, size, zeroed=name in self.zeroed) for name, size in self.sizes.items()))
 
     def _piece(self, piece: Piece, new_rows: bool, new_columns: bool) -> list[Launch | Call]:
-        """The steps of a piece; rows or columns that the piece before had are still there as bytes."""
+        """The steps of a piece; rows or columns that the piece before had, too, are not converted again."""
         steps: list[Launch | Call] = []
         if new_rows:
             steps += self._bytes("a", piece)
@@ -146,7 +146,7 @@ class _Steps:
         return Arg(name, role="temporary")
 
     def _operand(self, name: str, piece: Piece, role: Role = "in") -> tuple[Arg, ...]:
-        """A part of A, B or C: memory, offset, row stride."""
+        """The arguments for a piece's part of A, B or C: memory, offset, row stride."""
         i, j, h = piece.first
         row, column = {"a": (i, h), "b": (h, j), "c": (i, j)}[name]
         if self._transposed(name):
@@ -165,7 +165,7 @@ class _Steps:
         return Arg(name, "scalar", dtype=self.dtype, value=value)
 
     def _bytes(self, name: str, piece: Piece) -> list[Launch | Call]:
-        """The rows of op(A) or the columns of op(B) as bytes, and what is to be known of each."""
+        """The launch that converts rows of op(A) or columns of op(B) to bytes, and writes their facts and leading bits."""
         across, k = piece.sizes[0 if name == "a" else 1], piece.sizes[2]
         depth = padded(k)
         facts = self._temporary(f"facts_{name}", _FACTS * across)
@@ -179,8 +179,8 @@ class _Steps:
         return [Launch(self._cut(name, lanes, rows), "residues_cut", items, (lanes, rows, 1), args)]
 
     def _group(self, name: str, depth: int) -> tuple[int, int]:
-        """Work-items along k and rows of a group that makes bytes. Where k is fast it has few long rows, which are still near when they
-        are read again; else neighbouring rows, which memory reads together.
+        """Work-items along k, and rows, of a group that converts to bytes. Where k is fast the group has few long rows, which are still in
+        the cache when they are read again; otherwise it has neighbouring rows, which memory reads together.
         """
         if not self._along(name) or not self.unrolled:
             return self.lanes, self.rows
@@ -194,7 +194,7 @@ class _Steps:
         return self._transposed(name) == (name == "b")
 
     def _load(self, name: str, defines: Mapping[str, Value], tables: tuple[str, ...], **values: Any) -> Source:
-        """A text with the numbers of each modulus."""
+        """The text ``name`` with these ``tables`` of ``Numbers``."""
         chosen = {table: self.numbers.tables[table] for table in tables}
         precision = PRECISION[self.dtype]
         spelled: dict[str, Any] = {
@@ -214,12 +214,12 @@ class _Steps:
         form: dict[str, Any] = {"words": self.numbers.words, "digit": DIGIT, "limit": self.numbers.limit, "margin": MARGIN}
         form |= {"head": precision - 32 if precision > 32 else precision, "one": LARGEST[self.dtype] // 2, "never": _NEVER}
         form |= {"shares": SHARES, "groups": max(_RESIDENT[self.parts] // (lanes * rows), 1)}
-        unspilled = self.dtype != "complex128"  # whose kernel has no registers left for them
+        unspilled = self.dtype != "complex128"  # its kernel has no registers left for quotients in float64
         form["doubles"] = self.numbers.doubles() if self.unrolled and unspilled and self._units() else {}
         return self._load("cut.cl", defines, ("divisors", "reciprocals", "shifts", "starts", "weights"), **form)
 
     def _products(self, piece: Piece) -> list[Launch | Call]:
-        """The stack of products of bytes, and that of the leading bits."""
+        """The stack of products of bytes, and the product of leading bits."""
         m, n, k = piece.sizes
         depth, fewer = padded(k), sampled(padded(k))
         self._temporary("products", self.sum_bytes * self.planes * m * n)
@@ -236,8 +236,8 @@ class _Steps:
         return [Call(leading, tops, factors), Call(stack, bytes_of, factors)]
 
     def _remainders(self, sizes: tuple[int, int, int], names: Mapping[str, str], moduli: tuple[int, ...]) -> list[Launch]:
-        """The launches of a stack that store each sum modulo its plane's number, or its leading bits where that is 0, in the default
-        configuration for such products.
+        """The launches of a stack of products of bytes in its default configuration. Each sum is stored modulo its plane's modulus, or as
+        its leading bits where the modulus is 0.
         """
         m, n, depth = sizes
         layout = {"a": Layout((depth, 1)), "b": Layout((depth, 1)), "c": Layout((n, 1))}
@@ -259,7 +259,7 @@ class _Steps:
         return [msgspec.structs.replace(step, args=tuple(bound(arg) for arg in step.args)) for step in launches]
 
     def _sums(self, piece: Piece) -> list[Launch]:
-        """The elements of C, and those among them that are computed again."""
+        """The launch that reconstructs the elements of C, and the one that computes marked elements again."""
         m, n, k = piece.sizes
         sizes = scalar("m", m), scalar("n", n), scalar("k", k)
         factors = self._factor("alpha"), self._factor("beta", None if piece.first[2] == 0 else 1.0)
@@ -280,7 +280,7 @@ class _Steps:
         ]
 
     def _join(self, wide: int, tile: tuple[int, int]) -> Source:
-        """The text that puts sums together, ``wide`` neighbours of C at a time."""
+        """The text that reconstructs sums, ``wide`` neighbours of C at a time; ``tile``: that of ``_mend``, which shares its flags."""
         real, layout = self.types["REAL"], self.problem.layout["c"]
         found = self.numbers
         form = {"product": found.product, "wide": found.wide, "turn": found.turn, "reduced": self.reduced, "reserve": _RESERVE}
@@ -298,7 +298,7 @@ class _Steps:
         )
 
     def _mend(self, tile: tuple[int, int]) -> Source:
-        """The text that computes marked elements again, of a tile of so many rows and columns."""
+        """The text that computes marked elements again, in tiles of so many rows and columns."""
         defines: dict[str, Value] = {}
         if self.parts == 2:
             defines["CONJUGATE_A"], defines["CONJUGATE_B"] = (-1 if self._conjugated(name) else 1 for name in "ab")
@@ -306,12 +306,12 @@ class _Steps:
         return self._load("mend.cl", defines, (), tile=tile, units=self._units(), **fast)
 
     def _units(self) -> str:
-        """The shape of the float64 products of matrix units that elements are computed again by, empty without."""
+        """The shape of the float64 matrix instruction by which elements are computed again; empty where the device has none."""
         shapes = matrix_shapes(self.device)
         return next((shape for shape in ("16x8x4", "8x8x4") if shape in shapes), "")
 
 
 def _share(count: int, nbytes: int) -> int:
-    """How many of ``count`` rows of so many bytes are done at a time: all of them, or even parts, in sixteens."""
+    """How many of ``count`` rows of ``nbytes`` each are in a piece: all of them, or equal parts rounded up to a multiple of ``_TILE``."""
     parts = ceil_div(count * nbytes, _WORKSPACE)
     return count if parts == 1 else min(count, max(ceil_div(ceil_div(count, parts), _TILE) * _TILE, _TILE))

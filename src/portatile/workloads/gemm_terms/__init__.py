@@ -45,7 +45,7 @@ class GemmTerms(Product):
         return choice.reason(problem, device) if points.read(config) is None else ""
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Splitting, the product of the terms, and natively what they do not give; or the native product."""
+        """The split into terms, their product, and a native product of the rows and columns that terms do not hold; or a native product."""
         of_gemm.check(problem)
         if min(problem.sizes["m"], problem.sizes["n"]) == 0:
             return Plan(())
@@ -53,7 +53,7 @@ class GemmTerms(Product):
         return steps.native(problem) if point is None or problem.sizes["k"] == 0 else steps.build(problem, point, device)
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """Of the terms' product as ``error.bound`` derives it, or the native one's where that is larger: rows may be of either."""
+        """The larger of the bound that ``error.bound`` derives and the native bound: rows may be computed in either way."""
         k, point = problem.sizes["k"], points.read(config)
         native = reference.bound(problem, _PARTS if point is None else 1)
         return native if point is None else max(native, error.bound(k, point.CHUNK, point.SPLIT_K))

@@ -17,7 +17,7 @@ from portatile.workloads.gemm_terms import error
 NATIVE = "native"
 _SMALL = 1 << 20  # multiply-adds that a device without units is given in tests
 _SPLITS = (1, 2, 4, 8, 16)
-LEAST = 256  # steps of k of each group that shares a tile
+LEAST = 256  # a group that shares a tile has at least so many steps of k
 _SCALES = (Arg("scales", role="temporary"),)
 
 
@@ -29,7 +29,7 @@ class TermsMatrix(Matrix):
     CHUNK: ClassVar[int] = 16
 
     def beside(self) -> tuple[Arg, ...]:
-        """What rows and columns are scaled by."""
+        """The scales of rows and columns."""
         return _SCALES
 
 
@@ -41,7 +41,7 @@ class TermsHopper(Hopper):
     CHUNK: ClassVar[int] = 64
 
     def beside(self) -> tuple[Arg, ...]:
-        """What rows and columns are scaled by."""
+        """The scales of rows and columns."""
         return _SCALES
 
 
@@ -53,7 +53,7 @@ TILES: dict[tuple[str, str], Terms] = {
     ("matrix", "128x128"): TermsMatrix(TBR=2, TBC=4, TRR=4, TCR=2, STAGES=3),
     ("matrix", "64x64"): TermsMatrix(TBR=2, TBC=2, TRR=2, TCR=2, STAGES=3),
 }
-"""Of each form, tiles of C of rows x columns."""
+"""Points by form and tile of C, rows x columns."""
 
 
 def config(form: str, tile: str = "", *, stages: int = 0, split: int = 1, raster: int = 8) -> Config:

@@ -1,3 +1,14 @@
+{#
+   The fragments of a tile in a warp: lane = 4 g + t, g < 8, t < 4, for a product of m16n8k8 (PTX ISA, mma with float64):
+
+          X: 16 x 8                        Y: 8 x 8                          V: 16 x 8
+            columns t    t + 4               columns g                         columns 2 t and 2 t + 1
+           +-------+-------+                +---------------+                 +---------------+
+   rows g  |  a_0  |  a_2  |        rows t  |      b_0      |         rows g  |   v_0   v_1   |
+           +-------+-------+                +---------------+                 +---------------+
+   g + 8   |  a_1  |  a_3  |         t + 4  |      b_1      |         g + 8   |   v_2   v_3   |
+           +-------+-------+                +---------------+                 +---------------+
+#}
 // Matrix products without memory: V += X Y again and again, for tiles X of 16 rows of 8 and Y, the first 8 rows of X.
 // Element i of out is what ROUNDS steps make of element i of x; tile i / 128 ends in zeros where the chains end.
 {% set mma = mad == "mma" %}

@@ -181,7 +181,7 @@ class Stencil(Workload):
         }
 
     def _arguments(self, problem: Problem, points: tuple[int, int, int], layout: Mapping[str, Layout], role: Role) -> tuple[Arg, ...]:
-        """What a kernel is passed: points, and operands as they lie; ``role`` is that of ``out``."""
+        """The arguments of a kernel: points, and operands as they lie; ``role`` is that of ``out``."""
         index = arguments.index_type(problem, self.shapes(problem))
         return (
             *arguments.literals(dict(zip(("planes", "rows", "columns"), points, strict=True))),

@@ -1,3 +1,14 @@
+{#
+   The blocks of products, one after the other, and C, of which one triangle may be touched (here the lower one):
+
+      +---+           +---+
+      |\ -|           |\  |      each element of the triangle: C = block + beta C
+      |  \|     ->    |  \|
+      +---+           +---+---+
+      |\ -|               |\  |
+      |  \|               |  \|
+      +---+               +---+
+#}
 // The blocks on the diagonal of C, of which only one triangle may be touched: C = block + beta C there.
 //
 // Block p, NB x NB, is p NB^2 elements into `blocks`. A work-item takes one column of some rows.

@@ -1,3 +1,14 @@
+{#
+   C, of which one triangle may be touched (here the lower one), and its blocks on the diagonal, one after the other in `blocks`:
+
+      +---+           +---+
+      |\  |           |\ 0|  block 0, NB x NB
+      |  \|     ->    |  \|
+      +---+---+       +---+
+      |   |\  |       |\ 0|  block 1
+      |   |  \|       |  \|
+      +---+---+       +---+
+#}
 // The blocks on the diagonal of C as products begin with them: the triangle that may be touched, and zeros beside it.
 //
 // Block p, NB x NB, is p NB^2 elements into `blocks`. A work-item takes one column of some rows. beta = 0 does not read C.

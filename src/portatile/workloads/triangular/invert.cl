@@ -1,3 +1,20 @@
+{#
+   triangular_invert: the block of SQUARE of a work-group in local memory, here with SQUARE = 4 IB, made a lower triangle by FLIP:
+
+       tile[SQUARE][SQUARE + 1]                       diagonal[SQUARE]: 1 / A_jj
+      +----+----+----+----+
+      | \ t|    |    |    |   below the diagonal: A
+      |A  \|  t |    |    |   above it:           t, the transpose of the inverse
+      +----+----+  T |    |
+      |    | \ t|    |    |   1. a work-item for each column inverts the blocks of IB by substitution
+      | A  |A  \|    |  T |   2. pairs of neighbours P, Q of IB, 2 IB, ... are joined: the block between them becomes -Q A P, stored
+      +----+----+----+    |      transposed at T
+      |    |    | \ t|    |
+      | A  | A  |A  \|    |      P . . .         the inverse of   P^-1  .
+      +----+----+----+----+   -Q A P  Q                             A  Q^-1
+
+   triangular_join does step 2 from SQUARE up to NB in the memory of the inverses, one group for each PANEL of columns of a pair.
+#}
 // The inverses of the NB x NB blocks on the diagonal of a triangular matrix, all of them at once: blocks of SQUARE in local memory,
 // then pairs of neighbours joined until they are NB wide. Inverse number d lies at inverses + d NB NB, row-major
 // and with zeros in the other triangle, within blocks of ZEROED; what lies beyond the matrix counts as identity.

@@ -1,3 +1,15 @@
+{#
+   A work-item, which is a group of its own, has WGS columns of Y in local memory, as SIDES vectors of VL to a row:
+
+       y[NB][SIDES]
+      +------+------+------+------+
+      | k    | k    | k    | k    |   known rows above `top`
+      +------+------+------+------+
+      | x  x | x  x |      |      |   x[IB][TOGETHER] in registers: IB rows of TOGETHER vectors, for one part of the columns after another
+      | x  x | x  x |      |      |
+      +------+------+------+------+
+        TOGETHER vectors
+#}
 // As substitute.cl, for processors: a work-item solves for WGS columns of Y, brought to local memory, IB rows of as many vectors at a
 // time as registers hold.
 #ifdef DOUBLE

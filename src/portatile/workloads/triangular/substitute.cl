@@ -1,3 +1,16 @@
+{#
+   A work-item has one column of Y; IB elements of it at a time are in registers:
+
+        L: order x order              Y: order x count
+       +---------------+             +---+---+---+---+
+       |\              |             | k | k | k | k |  known: rows above `top`, read again for every block of IB
+       |  \            |             | k | k | k | k |
+       |- - +\ - - - - |  top        +---+---+---+---+
+       | l  | x \      |  IB rows    | x | x | x | x |  x[IB] = scale B - L[.., above] k, then solved with the triangle x of L
+       |- - +- - +\ - -|             +---+---+---+---+
+       |            \  |             |   |   |   |   |
+       +---------------+             +---+---+---+---+
+#}
 // L Y = B by substitution, Y over B, for a lower triangular L of some order and `count` columns of Y, one for each
 // work-item. The element (i, l) of L is a[a_offset + i a_row + l a_column], (i, j) of B is b[b_offset + i b_row + j b_column]:
 // with the right strides, negative ones among them, this is every case of side, triangle and transposition.

@@ -28,7 +28,7 @@ _STAGED_ROWS = 128  # of C, up to which a launch that packs B costs more than ea
 _STAGED_DEPTH = 64  # ... or steps of k, ...
 _STAGED_ALL = 1 << 24  # ... or multiply-adds
 _STAGE_DEEP = 512  # steps of k in local memory where copies are better for tiles of any number than packed panels
-_ALONE = 1 << 18  # multiply-adds that are done before another core has been told of them
+_ALONE = 1 << 18  # multiply-adds that take no longer than waking another core
 _STEPS = 32  # vectors across C up to which narrow tiles pay where zeros follow its diagonal
 _TRANSPOSED_COLUMNS = 32  # of C, up to which vectors down them are better for an A that is contiguous that way
 
@@ -101,12 +101,12 @@ def _shape(problem: Problem, registers: Registers) -> tuple[int, int, int]:
 
 
 def _padded(size: int, tile: int) -> int:
-    """What whole tiles cover."""
+    """``size`` rounded up to whole tiles."""
     return -(-size // tile) * tile
 
 
 def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
-    """For few rows of C: B is read in place where few rows of tiles take all of it, and copied by each work-item elsewhere."""
+    """A point for few rows of C: B is read in place if few rows of tiles read all of it; otherwise each work-item copies its part."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     lanes, vectors, rows = _shape(problem, registers)
     if problem.options["trans_b"] == "N" and n >= lanes * vectors:

@@ -1,4 +1,4 @@
-"""What the cpu form knows of processors: registers and caches, a file each in ``models/processors``, and what follows from them."""
+"""Descriptions of processors for the cpu form: registers and caches, from files in ``models/processors``, and thresholds from them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SECOND = 1  # place of the second cache: the largest that a core has to itself
 
 @dataclass(frozen=True)
 class Registers:
-    """What a processor's vector registers hold: ``lanes`` elements each, a tile at most ``vectors`` of them wide, with the rows for each
-    number of vectors; ``dots`` sums of products along k at once.
+    """The use of a processor's vector registers. ``lanes``: elements of a register; ``vectors``: registers across the widest tile;
+    ``rows``: of a tile, by its width in registers; ``dots``: sums of products along k that are formed at once.
     """
 
     lanes: int
@@ -60,8 +60,8 @@ class Processor:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What follows for a device and an element type: sizes from which a problem is done in bands, with A as it lies and packed; rows of
-    tiles in a band; bytes of panels; steps of k in a block.
+    """Thresholds for a device and an element type. ``banded`` and ``banded_packed``: sizes from which a problem is computed in bands, with
+    A in place and packed; ``band``: rows of tiles in a band; ``panels``: bytes of A's panels; ``deep``: steps of k in a block.
     """
 
     banded: int
@@ -79,7 +79,7 @@ def processor(device: DeviceInfo) -> Processor:
 
 
 def thresholds(device: DeviceInfo, itemsize: int) -> Thresholds:
-    """What follows from the device's caches, or from the described processor's where the device does not say."""
+    """The thresholds for the device's caches, or for the described processor's if the device does not report its own."""
     known = processor(device)
     second = device.caches[_SECOND] if len(device.caches) > _SECOND else known.caches[_SECOND]
     part = second / known.caches[_SECOND]

@@ -80,8 +80,8 @@ def loss(problem: Problem, device: DeviceInfo) -> float:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
-    """What should be fastest by ``estimate``, where that knows the device's units; for batches and other devices by steps: the largest
-    tile that fills the device, or a smaller one that wastes much less of it; the smallest also with k split.
+    """The fastest point by ``estimate`` if that knows the device's units. For batches and other devices the largest tile that fills the
+    device, or a smaller one that wastes much less of it; the smallest may also split k.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     if batch == 1 and _estimated(problem, device) and not _whole_waves(problem, device):

@@ -50,7 +50,7 @@ class Shape:
 
 
 COLUMNS = ("m", "n", "k", "units", "ragged", "torn_a", "torn_b")
-"""What problems of one element type differ in."""
+"""The columns in which problems of one element type differ."""
 
 
 def shape_of(problem: Problem, device: DeviceInfo, zeros: str = "") -> Shape:
@@ -173,8 +173,8 @@ def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:
 
 
 def _uneven(shape: Shape, v: Columns, count: Ints) -> Floats:
-    """What a triangle costs beside its ``count`` full sums: zeros in tiles on the diagonal, a last round whose groups may share few
-    multiprocessors, since all of a round end together, and more copies for the same work where tiles are small.
+    """The factor by which a triangle takes longer than ``count`` full sums: zeros in tiles on the diagonal; a last round whose groups may
+    share few multiprocessors, since all groups of a round end together; and more copies for the same work where tiles are small.
     """
     side = v.rows if shape.zeros == "a" else v.columns if shape.zeros == "b" else np.zeros_like(v.rows)
     rounds = _ceil(count, shape.units * v.groups) * v.groups / _ceil(count, shape.units)

@@ -69,7 +69,7 @@ def candidates(
 
 
 def _saved(problem: Problem, device: DeviceInfo, variants: Table) -> Floats:
-    """For each tile the part of the waves that its tail saves; not a number where it has a tail and nothing can be cut."""
+    """For each tile the part of the waves that its tail saves; NaN for a tile whose tail cannot be cut."""
     found = np.zeros(len(variants.kind.tiles))
     for place, tile in enumerate(variants.kind.tiles):
         if tile.tail:

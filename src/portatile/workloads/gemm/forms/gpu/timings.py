@@ -130,7 +130,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
 
 
 def _alike(table: variants.Table, v: variants.Columns) -> list[tuple[float, variants.Ints]]:
-    """What candidates have in common that have the same number, and how much slower each counts for every other one."""
+    """Properties of candidates as numbers, with penalties: a candidate counts as slower for each earlier one with the same number."""
     shared = np.select([v.tail > 0, v.join, v.cluster > 1, v.split > 1], [4, 3, 2, 1], 0)
     staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP) for one in table.stagings]
     places = {one: place for place, one in enumerate(dict.fromkeys(staged))}

@@ -1,7 +1,7 @@
-"""What the estimate compares: each tile with every sensible staging and sharing of k, as columns of numbers.
+"""The variants that the estimate compares: each tile with every sensible staging and sharing of k, as columns of numbers.
 
-A problem has thousands of variants. So they are numbers in arrays, made once for all problems whose operands lie alike, and a point of
-the form is made of those alone that are chosen.
+A problem has thousands of variants. So they are arrays of numbers, made once for all problems of the same ``Kind``, and only the chosen
+ones become points of the form.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 
 @dataclass(frozen=True)
 class Kind:
-    """What problems have in common whose variants are the same: how the operands lie, and what the device can do.
+    """The properties on which a problem's variants depend: how the operands are stored, and what the device can do.
 
     ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
     large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most.

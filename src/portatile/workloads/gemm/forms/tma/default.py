@@ -87,8 +87,8 @@ def _sensible(shape: estimate.Shape, v: estimate.Columns) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What problems have in common whose points are the same: bytes of a multiprocessor's local memory, whether there are clusters, and
-    groups that know when they are the last.
+    """The properties of a device on which the points depend: bytes of a multiprocessor's local memory; whether there are clusters; whether
+    a group can tell that it finishes last (``JOIN``).
     """
 
     limit: int

@@ -20,7 +20,7 @@ def dots(problem: Problem, device: DeviceInfo) -> bool:
 
 
 def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """What rules read: whether the device has the instruction."""
+    """Facts for rules: whether the device has the instruction."""
     return {"dots": dots(problem, device)}
 
 
@@ -75,7 +75,7 @@ class Vnni(RegisterTile):
         return True
 
     def depth(self, problem: Problem) -> int:
-        """Words along k, and one for what a panel says of itself."""
+        """Words along k, and one word of the panel's own (the sum or the exponent of its elements)."""
         return -(-problem.sizes["k"] * types_of(problem).operand.itemsize // WORD) + 1
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:

@@ -1,7 +1,7 @@
-"""Races between work-items and accesses outside of arrays, which Oclgrind finds where it is installed (`portatile tune --oclgrind`).
+"""Oclgrind, where it is installed, finds races between work-items and accesses outside of arrays (`portatile tune --oclgrind`).
 
-Oclgrind simulates a device and watches each access to memory, so a configuration runs there on a small problem.
-``python -m portatile.tuning.search.races FD`` is the process that does: FD is its end of a pipe, over which it receives data only.
+Oclgrind simulates a device and checks each access to memory. That is slow, so a configuration runs there on a small problem.
+``python -m portatile.tuning.search.oclgrind FD`` is the process that does: FD is its end of a pipe, over which it receives data only.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Result = TypeVar("Result", bound=TuningResult)
 
 _NAME = "oclgrind"
 _LIBRARY = "liboclgrind-rt-icd.so"
-_SECONDS = 300.0
+_SECONDS = 300.0  # after which a simulation is given up
 _LARGEST = 1e5  # operations of a problem that is simulated within seconds
-_MOST = 5  # configurations that are looked at
+_MOST = 5  # configurations that are simulated, the fastest first
 _LIMITS = {"OCLGRIND_LOCAL_MEM_SIZE": str(256 << 10), "OCLGRIND_MAX_WGSIZE": "1024", "OCLGRIND_MAX_ERRORS": "200"}
-_UNKNOWN = (("__builtin_prefetch(...)", "((void)0)"),)  # built-in functions without effect, of which the simulator dies
+_UNKNOWN = (("__builtin_prefetch(...)", "((void)0)"),)  # built-in functions that crash the simulator and have no effect on results
 _FOUND = re.compile(r"^(?P<what>[\w-]+ data race|Invalid (?:read|write) of size \d+) at (?P<where>\w+) memory address", re.MULTILINE)
 _DETAILS = {"kernel": r"Kernel: (\w+)", "lines": r"At line (\d+)", "items": r"Global(\(\d+,\d+,\d+\))"}
 
@@ -68,16 +68,16 @@ def check_installed() -> None:
 
 
 def settle(result: Result, workload: Workload, store: ResultStore, say: Callable[[str], None]) -> Result:
-    """The result with the first of its best configurations in which Oclgrind finds nothing; others are stored as wrong.
+    """The result with the fastest configuration in which Oclgrind finds no fault; faster ones are stored as wrong.
 
-    ``say`` is told what was found. Raises NoValidVariantError where it finds something in all that are looked at, LaunchError where it
-    cannot run one.
+    ``say`` receives a line about each configuration. Raises NoValidVariantError where all that were simulated have faults, LaunchError
+    where Oclgrind cannot run one.
     """
     trials = {canonical(trial.config): trial for trial in result.trials}
     valid = sorted((trial for trial in trials.values() if trial.status == "ok"), key=lambda trial: trial.comparable)
     order = {canonical(trial.config): trial for trial in (result.best, *result.finalists, *valid)}
     for trial in list(order.values())[:_MOST]:
-        races = look(workload, result.problem, trial.config, result.device)
+        races = inspect(workload, result.problem, trial.config, result.device)
         if not races:
             say(f"Oclgrind found no race in {spelled(trial.config)}")
             finalists = tuple(finalist for finalist in result.finalists if trials[canonical(finalist.config)].status == "ok")
@@ -89,10 +89,10 @@ def settle(result: Result, workload: Workload, store: ResultStore, say: Callable
     raise NoValidVariantError(f"Oclgrind found races, or accesses outside of arrays, in each of the {min(len(order), _MOST)} fastest")
 
 
-def look(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> tuple[str, ...]:
-    """The findings of Oclgrind about a configuration on a small problem, each kind of finding once.
+def inspect(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> tuple[str, ...]:
+    """The faults that Oclgrind finds in a configuration on a small problem, each kind of fault once.
 
-    Raises LaunchError where it cannot run it.
+    Raises LaunchError where Oclgrind cannot run it.
     """
     small = _small(workload, problem, config, info)
     plan = flat_plans.flatten(workload.plan(small, config, info), select.resolver(info, known_results()))
@@ -108,7 +108,7 @@ def look(workload: Workload, problem: Problem, config: Config, info: DeviceInfo)
 
 
 def findings(log: str) -> tuple[str, ...]:
-    """The findings in a log of Oclgrind's, each of one kind, kernel and place in the text once."""
+    """The faults in a log of Oclgrind; of equal kind, kernel and lines of the text only the first."""
     starts = [*(match.start() for match in _FOUND.finditer(log)), len(log)]
     races: dict[tuple[str, ...], str] = {}
     for begin, end in pairwise(starts):
@@ -125,7 +125,7 @@ def findings(log: str) -> tuple[str, ...]:
 
 
 def _small(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> Problem:
-    """The largest small problem for which a configuration is legal, else the smallest."""
+    """The largest problem of at most ``_LARGEST`` operations for which the configuration is legal, else the smallest of all."""
     legal = [candidate for candidate in (*workload.awkward(problem), problem) if config in workload.space(candidate, info)]
     return max(
         legal,
@@ -137,7 +137,7 @@ def _small(workload: Workload, problem: Problem, config: Config, info: DeviceInf
 
 
 def _run(task: _Task, log: Path, folder: Path) -> str:
-    """Run a plan in a process whose drivers are Oclgrind's; why that failed, or nothing."""
+    """Run a plan in a process whose only driver is Oclgrind; returns why that failed, or an empty string."""
     watched = {"OCLGRIND_DATA_RACES": "1", "OCLGRIND_LOG": str(log), **_LIMITS}
     environment = {**processes.environment(), **watched, "PORTATILE_CACHE_DIR": str(folder)}
     if not _registered():
@@ -169,12 +169,12 @@ def _run(task: _Task, log: Path, folder: Path) -> str:
 
 
 def _registered() -> bool:
-    """Whether Oclgrind is among the devices that are found anyway."""
+    """Whether Oclgrind is among the devices that this process finds."""
     return any(_NAME in simulated.info.platform.lower() for simulated in device.devices())
 
 
 def _library() -> Path | None:
-    """Oclgrind's OpenCL library, which its packages put beside the command and register nowhere."""
+    """Oclgrind's OpenCL library, which its packages install beside the command without registering it."""
     command = shutil.which(_NAME, path=settings.search_path())
     if command is None:
         return None

@@ -1,4 +1,4 @@
-"""Bounds of the calculation in an expression of a foreign file: its numbers and lists can grow so far, found without computing it."""
+"""Upper bounds of the numbers and lists that an expression in a foreign file can produce, found without evaluating it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Size:
 
 
 def check(tree: ast.AST, known: Mapping[str, Collection[object]]) -> None:
-    """Raise TooMuchError where a number or a list may grow beyond all use; ``known`` are the values that names may have."""
+    """Raise TooMuchError where a number or a list may exceed the limits above; ``known`` are the values that each name may have."""
     try:
         _Sizes({name: _among(values) for name, values in known.items()}).of(tree)
     except RecursionError:
@@ -34,7 +34,7 @@ def check(tree: ast.AST, known: Mapping[str, Collection[object]]) -> None:
 
 
 def _among(values: Collection[object]) -> _Size:
-    """A name stands for one of the values, or for all of them as a list."""
+    """The bounds of a name that stands for one of ``values``, or for the list of all."""
     return _Size(max((_constant(value).bits for value in values), default=0.0), math.log2(max(len(values), 1)))
 
 
@@ -46,9 +46,12 @@ def _constant(value: object) -> _Size:
 
 @dataclass
 class _Sizes:
+    """Bounds the values of expressions; ``known`` has the bounds of names."""
+
     known: dict[str, _Size] = field(default_factory=dict)
 
     def of(self, node: ast.AST) -> _Size:
+        """The bounds of an expression's value; raises TooMuchError where they are beyond the limits."""
         size = self._of(node)
         if size.bits > _MOST_BITS:
             raise TooMuchError(f"{_text(node)} may have more than {_MOST_BITS:g} bits")

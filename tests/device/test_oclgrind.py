@@ -8,14 +8,14 @@ import pytest
 import portatile
 from portatile.device.base import Device
 from portatile.errors import UsageError
-from portatile.tuning.search import races
+from portatile.tuning.search import oclgrind
 from support.faulty import RACE, Faulty
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
     try:
-        races.check_installed()
+        oclgrind.check_installed()
     except UsageError as error:
         pytest.skip(str(error))
 
@@ -30,7 +30,7 @@ def installed() -> None:
 )
 def test_what_a_variant_does(device: Device, fault: str, told: str | None) -> None:
     workload = Faulty(("none", RACE, "behind"))
-    result = races.look(workload, workload.problem({"n": 100}), {"fault": fault, "group": 16}, device.info)
+    result = oclgrind.inspect(workload, workload.problem({"n": 100}), {"fault": fault, "group": 16}, device.info)
     if told is None:
         assert not result
     else:
@@ -40,4 +40,4 @@ def test_what_a_variant_does(device: Device, fault: str, told: str | None) -> No
 def test_the_default_product_has_none(device: Device) -> None:
     workload = portatile.workloads.get("gemm")
     problem = workload.problem({"m": 33, "n": 18, "k": 20}, "float32")
-    assert np.array_equal(races.look(workload, problem, workload.default(problem, device.info), device.info), ())
+    assert np.array_equal(oclgrind.inspect(workload, problem, workload.default(problem, device.info), device.info), ())

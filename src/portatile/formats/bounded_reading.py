@@ -1,4 +1,4 @@
-"""Files of others are read within bounds of size, time, depth and numbers; what goes beyond is an ArgumentError that says so."""
+"""Reading files that others wrote, within bounds: of size, time, nesting and numbers. What exceeds a bound raises an error that says so."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from typing import Any
 
 from portatile.errors import ArgumentError, reason
 
-MOST_BYTES = 512 * 2**20  # of a file, unpacked
+MOST_BYTES = 512 * 2**20  # of a file after unpacking: recorded spaces have some ten MB
 PATIENCE = 30.0  # seconds without a byte from a pipe
-_DIGITS = 19  # of a whole number; records have 64 bits for one
+_DIGITS = 19  # of a whole number: as many as fit the 64 bits that records have for one
 _CHUNK = 2**20
 
 
-def raw(path: Path, most: int = MOST_BYTES) -> bytes:
+def content(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a file, unpacked if it is packed by gzip; raises ArgumentError where it cannot be read or is larger than ``most``.
 
     A pipe is read too, if something comes out of it; a device or a folder is refused.
     """
     try:
-        data = _content(path, most)
+        data = _read(path, most)
         return _unpacked(data, path, most) if data[:2] == b"\x1f\x8b" else data
     except (OSError, zlib.error) as error:
         raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
 
 
-def begins(path: Path, magic: bytes) -> bool:
-    """Whether something is a regular file that begins with these bytes."""
+def begins_with(path: Path, magic: bytes) -> bool:
+    """Whether ``path`` is a regular file that begins with these bytes."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return False
@@ -42,12 +42,12 @@ def begins(path: Path, magic: bytes) -> bool:
         return False
 
 
-def decoded(data: bytes | str) -> Any:
-    """A JSON document; raises ValueError for what is none, is nested too deeply, or has whole numbers that no record can hold."""
+def json_document(data: bytes | str) -> Any:
+    """The JSON document in ``data``; raises ValueError if it is not JSON, is nested too deeply, or has whole numbers beyond 64 bits."""
     try:
         document = json.loads(data, parse_int=_whole)
-        marks = (b"\\ud", b"\\uD") if isinstance(data, bytes) else ("\\ud", "\\uD")
-        if any(mark in data for mark in marks):  # type: ignore[operator]
+        escaped = (b"\\ud" in data or b"\\uD" in data) if isinstance(data, bytes) else ("\\ud" in data or "\\uD" in data)
+        if escaped:  # maybe half of a surrogate pair, which only encoding finds
             json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
@@ -56,11 +56,11 @@ def decoded(data: bytes | str) -> Any:
     return document
 
 
-def regular(path: Path) -> Path:
-    """``path`` itself; raises ArgumentError where something is there that is no file, as a pipe from which nothing may ever come."""
+def regular_file(path: Path) -> Path:
+    """``path`` itself; raises ArgumentError if something is there that is not a regular file, such as a pipe that may stay empty."""
     try:
         mode = path.stat().st_mode
-    except (OSError, ValueError):  # it is not there, or has a NUL in its name: who opens it says so
+    except (OSError, ValueError):  # missing, or a NUL in its name: opening it will raise a better error
         return path
     if not stat.S_ISREG(mode):
         raise ArgumentError(f"{path} is no regular file")
@@ -74,7 +74,7 @@ def _whole(digits: str) -> int:
     return number
 
 
-def _content(path: Path, most: int) -> bytes:
+def _read(path: Path, most: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         status = os.fstat(descriptor)

@@ -22,22 +22,22 @@ from portatile.store import known_results
 from portatile.tuning.search import concurrent_searches
 from portatile.tuning.sensors import Sensors
 
-_GAP = 6.0  # seconds between two searches that belong together, as those of many shapes
-_REST = 10.0  # times as long as reading and drawing takes, nothing is read: a search on the same processor is hardly disturbed
+_GAP = 6.0  # seconds without a search after which the searches have ended; those of many shapes follow one another sooner
+_REST = 10.0  # the pause after a read, in multiples of the time that reading and drawing took, so that a search is hardly disturbed
 _UNITS = {"clock_mhz": "MHz", "memory_clock_mhz": "MHz memory", "temperature_c": "°C", "power_w": "W"}
 _CLOCKS = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
-class View:
-    """The page as it stands, and what its script asks for to see whether it is still so."""
+class Snapshot:
+    """The page at one moment, and the state that its script polls to find out whether the page has changed."""
 
     html: str
     live: Live
 
 
-class Following:
-    """Follows the searches of this user on this machine through the store; ``poll`` reads it when it is time to."""
+class LiveView:
+    """The searches of this user on this machine, as their store shows them; ``poll`` reads the store when it is time to."""
 
     def __init__(
         self,
@@ -47,30 +47,30 @@ class Following:
         gap: float = _GAP,
         rest: float = _REST,
     ) -> None:
-        """``searching`` tells when each search that runs began; ``period``: seconds between two looks at the store, at least."""
+        """``searching`` returns when each running search began; ``period``: the least seconds between two reads of the store."""
         self._selection, self._period, self._searching, self._gap, self._rest = selection, period, searching, gap, rest
         self._began: datetime | None = None
         self._seen = 0.0
         self._next = 0.0
-        self._view = self._drawn([], False, None)
+        self._snapshot = self._drawn([], False, None)
 
     @property
     def begun(self) -> bool:
         """Whether a search was seen."""
         return self._began is not None
 
-    def poll(self) -> View:
-        """The view, drawn again if it is time to; once the searches have ended it stays."""
+    def poll(self) -> Snapshot:
+        """The present snapshot, drawn again if it is time to; after the end of the searches it stays the same."""
         now = time.monotonic()
-        if self._view.live.ended or now < self._next:
-            return self._view
+        if self._snapshot.live.ended or now < self._next:
+            return self._snapshot
         if running := self._searching():
             self._began, self._seen = self._began or datetime.fromtimestamp(min(running), UTC), now
         ended = self.begun and now - self._seen > self._gap
-        self._view = self._drawn(self._groups(), ended, self._view)
+        self._snapshot = self._drawn(self._groups(), ended, self._snapshot)
         spent = time.monotonic() - now
         self._next = time.monotonic() + max(self._period, self._rest * spent)
-        return self._view
+        return self._snapshot
 
     def _groups(self) -> list[Group]:
         """The problems with trials since the searches began, that with the newest trial first."""
@@ -78,19 +78,19 @@ class Following:
             return []
         began = self._began.isoformat(timespec="seconds")
         groups: list[Group] = []
-        with suppress(PortatileError):  # the store is not there yet, or is busy: at the next look
+        with suppress(PortatileError):  # the store does not exist yet, or is busy: it is read at the next poll
             groups = write.select(self._selection)
         return sorted((group for group in groups if _newest(group) >= began), key=_newest, reverse=True)
 
-    def _drawn(self, groups: Sequence[Group], ended: bool, before: View | None) -> View:
+    def _drawn(self, groups: Sequence[Group], ended: bool, before: Snapshot | None) -> Snapshot:
         facts = _facts(groups[0], None if ended else sensors(groups[0].device)) if groups else []
         state = "the search has ended" if ended else "searching" if self.begun else "waiting for a search"
         version = f"{len(groups)}-{sum(len(group.trials) for group in groups)}-{state.replace(' ', '-')}"
         live = Live(state, tuple(facts), version, ended)
         if before is not None and before.live.version == version:
-            return View(before.html, live)
+            return Snapshot(before.html, live)
         waiting = "A search has begun; its first trial comes soon." if self.begun else "A search fills this page:"
-        return View(page.render(groups, known_results(), waiting, live), live)
+        return Snapshot(page.render(groups, known_results(), waiting, live), live)
 
 
 def _newest(group: Group) -> str:
@@ -116,8 +116,9 @@ def _facts(group: Group, reported: Mapping[str, float] | None) -> list[tuple[str
 
 
 def sensors(device: DeviceInfo) -> Mapping[str, float]:
-    """The device's present clocks and power, through NVIDIA's library; for a processor the mean clock of its cores, where the system tells
-    it.
+    """The device's present clocks, temperature and power through NVIDIA's library; for a processor the mean clock of its cores.
+
+    Empty where the system does not report them.
     """
     if device.kind != "cpu":
         opened = Sensors.of(device)

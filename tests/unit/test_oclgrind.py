@@ -9,7 +9,7 @@ import pytest
 from portatile.errors import NoValidVariantError, UsageError
 from portatile.store import ResultStore
 from portatile.trials import Trial
-from portatile.tuning.search import races
+from portatile.tuning.search import oclgrind
 from portatile.tuning.search.request import TuningResult
 from support.devices import CPU
 from support.faulty import Faulty
@@ -39,11 +39,11 @@ Invalid write of size 4 at global memory address 0x2000000000040
 
 
 def test_findings_of_a_log() -> None:
-    assert races.findings(LOG) == (
+    assert oclgrind.findings(LOG) == (
         "read-write data race in local memory, kernel racy, line 3 and 4 (work-items (1,0,0) and (0,0,0))",
         "invalid write of size 4 in global memory, kernel over (work-items (15,0,0))",
     )
-    assert races.findings("") == ()
+    assert oclgrind.findings("") == ()
 
 
 def trial(workload: Faulty, group: int, seconds: float) -> Trial:
@@ -57,9 +57,9 @@ def result(workload: Faulty) -> TuningResult:
 
 def test_the_next_configuration_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     workload, said = Faulty(), list[str]()
-    monkeypatch.setattr(races, "look", lambda workload, problem, config, info: ("a race",) if config["group"] == 16 else ())
+    monkeypatch.setattr(oclgrind, "inspect", lambda workload, problem, config, info: ("a race",) if config["group"] == 16 else ())
     with ResultStore(tmp_path / "results.sqlite") as store:
-        found = races.settle(result(workload), workload, store, said.append)
+        found = oclgrind.settle(result(workload), workload, store, said.append)
         assert found.best.config["group"] == 32
         assert [(one.config["group"], one.status) for one in found.trials] == [(32, "ok"), (16, "wrong")]
         assert [(one.status, one.message) for one in store.trials()] == [("wrong", "Oclgrind: a race")]
@@ -68,19 +68,19 @@ def test_the_next_configuration_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_nothing_wins_where_all_race(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     workload = Faulty()
-    monkeypatch.setattr(races, "look", lambda *given: ("a race",))
+    monkeypatch.setattr(oclgrind, "inspect", lambda *given: ("a race",))
     with ResultStore(tmp_path / "results.sqlite") as store, pytest.raises(NoValidVariantError, match="each of the 2 fastest"):
-        races.settle(result(workload), workload, store, lambda text: None)
+        oclgrind.settle(result(workload), workload, store, lambda text: None)
 
 
 def test_where_it_is_absent_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(races, "_registered", lambda: False)
+    monkeypatch.setattr(oclgrind, "_registered", lambda: False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="Oclgrind is not installed"):
-        races.check_installed()
+        oclgrind.check_installed()
     (tmp_path / "bin").mkdir()
     (tmp_path / "lib/x86_64-linux-gnu/oclgrind").mkdir(parents=True)
     (tmp_path / "bin/oclgrind").touch(0o755)
     (tmp_path / "lib/x86_64-linux-gnu/oclgrind/liboclgrind-rt-icd.so").touch()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    races.check_installed()
+    oclgrind.check_installed()
