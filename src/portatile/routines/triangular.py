@@ -18,6 +18,7 @@ from portatile.routines.stacked import Stacks
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
+_OF_SOLUTIONS = get_args(SolvePrecision)
 _SMALL = {"triangular": 256, "trmm": stacked.SMALL}  # the orders up to which the triangles of a stack go together
 
 
@@ -83,7 +84,7 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    options = (side, uplo, trans, diag, checked(precision, get_args(SolvePrecision)))
+    options = (side, uplo, trans, diag, checked(precision, _OF_SOLUTIONS))
     return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
@@ -164,4 +165,4 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
 
 
 _plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")
-_TRMM, _TRSM = Recorder(("alpha",), level3="trmm"), Recorder(("alpha",))
+_TRMM, _TRSM = Recorder(("alpha",), level3="trmm"), Recorder(("alpha",), level3="triangular")

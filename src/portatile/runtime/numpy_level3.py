@@ -1,80 +1,145 @@
-"""Products of level 3 on small NumPy arrays, computed by NumPy's own BLAS where that takes less time than a few launches.
-
-A triangle is mirrored, or filled with zeros, and multiplied as a matrix. NumPy has no BLAS for triangular systems: LAPACK's general solver
-takes longer than a launch of ``trsm``.
-"""
+"""Level 3 on NumPy arrays by the BLAS that NumPy is linked with, where no device is named: small problems at once, others after a race."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from portatile.arguments.described import Library, Maker
+from portatile import settings
+from portatile.arguments.described import Library
 from portatile.records import Problem
-from portatile.runtime import numpy_products
+from portatile.runtime import blas_calls, numpy_products
+from portatile.runtime.blas_calls import UPDATES
 
 _LAUNCHES = 2  # launches, at least, that these routines take on a device
 _COMPLEX = 10  # the same of complex matrices, whose kernels are slower beside BLAS
+_MOST = 4096  # forms of one routine
+_ALIGNED, _OWNED, _WRITEABLE = 0x100, 0x4, 0x400  # NumPy's flags, by number
 _BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
 
-_Array = NDArray[Any]
 
-
-class _Call(NamedTuple):
-    """The arrays of a call, its factors and letters, and where the result goes; ``fresh`` tells that this is a new array."""
-
-    arrays: Sequence[Any]
-    factors: tuple[Any, ...]
-    options: tuple[Any, ...]
-    result: _Array
-    fresh: bool
-
-
-def small(routine: str, arrays: Sequence[Any], options: tuple[Any, ...]) -> bool:
-    """Whether NumPy computes a call of a routine: on matrices of one type that it has for its BLAS, with little to do."""
-    a = arrays[0]
-    if any(type(array) is not np.ndarray or array.ndim != 2 or array.dtype != a.dtype for array in arrays):
+def possible(workload: str, arrays: Sequence[Any], result: Any, options: tuple[Any, ...]) -> bool:
+    """Whether the BLAS computes a call: on matrices of one type that it has, in no precision but the type's own."""
+    dtype = arrays[0].dtype
+    if options[-1] or dtype not in numpy_products.DTYPES or not blas_calls.known(workload, dtype):
         return False
-    if routine in _UPDATES:
+    for array in (*arrays, result):
+        if type(array) is not np.ndarray or array.ndim != 2 or array.dtype != dtype or not array.flags.aligned or not array.size:
+            return False
+    return True
+
+
+class _Work(NamedTuple):
+    """What a problem takes: multiply-adds, those beside the triangle too, and elements that are read and written."""
+
+    multiply_adds: int
+    elements: int
+
+
+def _work(workload: str, arrays: Sequence[Any], options: tuple[Any, ...]) -> _Work:
+    a = arrays[0]
+    if workload in UPDATES:
         n, k = a.shape if options[1] == "N" else a.shape[::-1]
-        return _brief(n * n * k, n * n + a.size, a.dtype)
-    return _brief(len(a) * arrays[1].size, a.size + arrays[1].size, a.dtype)
+        return _Work(n * n * k, n * n + a.size)
+    return _Work(len(a) * arrays[1].size, a.size + arrays[1].size)
 
 
-def _brief(multiply_adds: int, elements: int, dtype: np.dtype[Any]) -> bool:
-    work, launches = multiply_adds + _BESIDE * elements, _COMPLEX if dtype.kind == "c" else _LAUNCHES
-    return multiply_adds > 0 and numpy_products.at_once(-(-work // launches), dtype)
-
-
-def note(problem: Problem) -> str:
-    """A sentence for ``explain`` about NumPy arrays of a problem's size; empty where a device computes."""
-    routine, sizes = problem.workload, problem.sizes
-    if routine not in _COMPUTING or problem.dtype not in map(str, numpy_products.DTYPES):
-        return ""
-    if routine in _UPDATES:
+def _work_of(problem: Problem) -> _Work:
+    sizes = problem.sizes
+    if problem.workload in UPDATES:
         n, k = sizes["n"], sizes["k"]
-        brief = _brief(n * n * k, n * (n + k), np.dtype(problem.dtype))
-    else:
-        order, elements = sizes["m" if problem.options["side"] == "L" else "n"], sizes["m"] * sizes["n"]
-        brief = _brief(order * elements, order * order + elements, np.dtype(problem.dtype))
-    return f"NumPy arrays of this size are left to {numpy_products.BY_NUMPY}" if brief else ""
+        return _Work(n * n * k, n * (n + k))
+    order, elements = sizes["m" if problem.options["side"] == "L" else "n"], sizes["m"] * sizes["n"]
+    return _Work(order * elements, order * order + elements)
 
 
-def compute(routine: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool) -> None:
-    """Compute a call into ``result``, which is known to fit; ``fresh`` as in ``_Call``."""
-    numpy_products.silently(_COMPUTING[routine], _Call(arrays, factors, options, result, fresh))
+def small(workload: str, arrays: Sequence[Any], options: tuple[Any, ...]) -> bool:
+    """Whether a call that is ``possible`` has so little to do that no launch is worth it."""
+    return _brief(_work(workload, arrays, options), arrays[0].dtype)
 
 
-class RoutineByNumpy:
-    """A call of a ``routine`` that NumPy computes again on other arrays like those of a first one, which were checked."""
+def brief(problem: Problem) -> bool:
+    """The same of NumPy arrays of a problem's size."""
+    return _brief(_work_of(problem), np.dtype(problem.dtype))
 
-    def __init__(self, routine: str, options: tuple[Any, ...], factors: tuple[Any, ...], make: Maker) -> None:
-        self._routine, self._options, self._make = routine, options, make
-        self._kinds = kinds(factors)
+
+def multiply_adds(problem: Problem) -> int:
+    """The multiply-adds of a problem, those beside the triangle too."""
+    return _work_of(problem).multiply_adds
+
+
+def operations(workload: str, call: Any) -> int:
+    """The floating-point operations of a call, of which a multiply-add has two."""
+    return 2 * _work(workload, call.arrays, call.options).multiply_adds
+
+
+def _brief(work: _Work, dtype: np.dtype[Any]) -> bool:
+    launches = _COMPLEX if dtype.kind == "c" else _LAUNCHES
+    return numpy_products.at_once(-(-(work.multiply_adds + _BESIDE * work.elements) // launches), dtype)
+
+
+class Forms:
+    """Calls of a workload that the BLAS computes, by what their arrays look like: a shorter way to them than their records."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], ByBlas] = {}
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self._known.clear()
+
+    def remember(self, form: tuple[object, ...], call: ByBlas) -> None:
+        """Let ``call`` compute calls of a form."""
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[form] = call
+
+    def again(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> Any:
+        """The result of a call that names no device; None, with nothing done, where it has to be looked for among the records."""
+        flags = _ALIGNED | _OWNED
+        for array in arrays:
+            if type(array) is not np.ndarray:
+                return None
+            flags &= array.flags.num
+        if out is not None:
+            if type(out) is not np.ndarray or not out.flags.num & _WRITEABLE:
+                return None
+            flags &= out.flags.num
+        call = self._known.get(form_of(arrays, factors, options, out))
+        if call is None or not flags & _ALIGNED or settings.selection() != (None, None):
+            return None
+        if out is not None and not (flags & _OWNED and out is not arrays[0]) and _overlaps(arrays, out):
+            return None
+        return call.run(arrays, factors, out)
+
+
+def form_of(arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> tuple[object, ...]:
+    """What decides how the BLAS computes a call: all but addresses and values, but for types of factors and
+    whether they are 0."""
+    first, last = factors[0], factors[-1]
+    form: list[object] = [options, first != 0, last != 0, type(first), type(last)]
+    for array in arrays:
+        form += (array.shape, array.strides, array.dtype)
+    if out is not None:
+        form += (True,) if out is arrays[-1] else (out.shape, out.strides, out.dtype)
+    return tuple(form)
+
+
+def _overlaps(arrays: tuple[Any, ...], out: Any) -> bool:
+    """Whether an output may overlap an array that it is not; the last one alone it may be."""
+    return any(np.may_share_memory(array, out) for array in (arrays[:-1] if out is arrays[-1] else arrays))
+
+
+class ByBlas:
+    """A call of a workload that the BLAS computes, and computes again on other arrays like those of a first one, which were checked."""
+
+    def __init__(self, workload: str, call: Any, result: Any, forms: Forms) -> None:
+        """``call`` is a ``recorded.Call`` that is ``possible``; it is remembered in ``forms`` when ``remember`` is called."""
+        self._forms, self._options, self._kinds = forms, call.options, kinds(call.factors)
+        self._shape, self._dtype = result.shape, result.dtype
+        self._compute = blas_calls.prepared(workload, call.arrays, call.factors, call.options, result, call.out is None)
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Not known from addresses alone."""
@@ -82,98 +147,26 @@ class RoutineByNumpy:
 
     def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, with nothing done, where the call has to be planned anew."""
-        if kinds(factors) != self._kinds:
+        operands = arrays if out is None else arrays[:-1]
+        if kinds(factors) != self._kinds or (out is not None and _overlaps(operands, out)):
             return None
-        fresh = out is None
-        if fresh:
-            result = self._make(arrays[0])[0]
-        else:
-            result, arrays = out, arrays[:-1]
-            if any(array is not out and np.may_share_memory(array, out) for array in arrays):
-                return None
-        compute(self._routine, arrays, factors, self._options, result, fresh)
+        return self.run(operands, factors, out)
+
+    def run(self, operands: tuple[Any, ...], factors: tuple[Any, ...], out: Any) -> Any:
+        """The result of operands that are known to lie apart from the output, with factors of the types that the first call had."""
+        result = np.empty(self._shape, self._dtype) if out is None else out
+        self._compute((*operands, result), factors)
         return result
+
+    def computed(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any) -> Any:
+        """The result of arrays that are known to lie apart; the output is the last of them, unless it is None."""
+        return self.run(arrays if out is None else arrays[:-1], factors, out)
+
+    def remember(self, arrays: tuple[Any, ...], out: Any, factors: tuple[Any, ...]) -> None:
+        """Let calls like one with these arguments be computed so, without looking for a record."""
+        self._forms.remember(form_of(arrays, factors, self._options, out), self)
 
 
 def kinds(factors: tuple[Any, ...]) -> tuple[type, ...]:
     """The types of factors: some routines, and all of real matrices, refuse complex ones."""
     return tuple(map(type, factors))
-
-
-def _triangle(a: _Array, uplo: str, trans: str, diag: str) -> _Array:
-    """op of a triangle, with zeros beside it."""
-    triangle = _half(a, uplo)
-    if diag == "U":
-        np.fill_diagonal(triangle, 1)
-    return numpy_products.transposed(triangle, trans)
-
-
-def _half(a: _Array, uplo: str, strict: bool = False) -> _Array:
-    """A copy with one triangle of a matrix, without its diagonal if that is ``strict``, and zeros beside it."""
-    copy = a.copy()
-    np.copyto(copy, 0, where=_mask(len(a), "U" if uplo == "L" else "L", not strict))
-    return copy
-
-
-@lru_cache(maxsize=32)
-def _mask(order: int, uplo: str, strict: bool = False) -> _Array:
-    """Which elements of a square belong to a triangle. ``numpy.tril`` makes it in each call, for most of its time."""
-    lower = np.tri(order, k=-1 if strict else 0, dtype=bool)
-    return lower if uplo == "L" else lower.T
-
-
-def _scaled(values: _Array, alpha: Any) -> _Array:
-    return values if alpha == 1 else np.multiply(values, values.dtype.type(alpha))
-
-
-def _trmm(call: _Call) -> None:
-    (a, b), (alpha,), (side, *letters, _) = call.arrays, call.factors, call.options
-    if alpha == 0:
-        call.result[...] = 0
-        return
-    triangle = _triangle(a, *letters)
-    call.result[...] = _scaled(triangle @ b if side == "L" else b @ triangle, alpha)
-
-
-def _symm(call: _Call) -> None:
-    (a, b, *_), (alpha, beta), (side, uplo, mirror, _) = call.arrays, call.factors, call.options
-    values: Any = 0
-    if alpha != 0:
-        whole = _half(a, uplo) + numpy_products.transposed(_half(a, uplo, True), mirror)
-        if mirror == "C":
-            _make_real(whole)
-        values = _scaled(whole @ b if side == "L" else b @ whole, alpha)
-    call.result[...] = values if beta == 0 else values + _scaled(call.arrays[2], beta)
-
-
-def _update(call: _Call, count: int) -> None:
-    """The triangle of a sum of products of so many factors; what is beside it stays as it is, and is zero or c's in a new array."""
-    factors, (alpha, beta), (uplo, trans, mirror, _), result = call.arrays[:count], call.factors, call.options, call.result
-    values: Any = np.zeros(result.shape, result.dtype)
-    if alpha != 0:
-        first, last = (numpy_products.transposed(factors[at], trans) for at in (0, -1))
-        values = _scaled(first @ numpy_products.transposed(last, mirror), alpha)
-        if count > 1:
-            values = values + numpy_products.transposed(values, mirror)
-    if beta != 0:
-        values = values + _scaled(call.arrays[count], beta)
-    if mirror == "C":
-        _make_real(values)
-    if call.fresh:
-        result[...] = 0 if beta == 0 else call.arrays[count]
-    np.copyto(result, values, where=_mask(len(result), uplo))
-
-
-def _make_real(matrix: _Array) -> None:
-    """Drop what is imaginary on the diagonal."""
-    if matrix.dtype.kind == "c":
-        matrix.imag.flat[:: len(matrix) + 1] = 0
-
-
-_UPDATES: Mapping[str, int] = {"syrk": 1, "syr2k": 2}
-"""The routines of one triangle, and how many factors each has."""
-_COMPUTING: Mapping[str, Callable[[_Call], None]] = {
-    "trmm": _trmm,
-    "symm": _symm,
-    **{name: partial(_update, count=count) for name, count in _UPDATES.items()},
-}

@@ -66,7 +66,7 @@ class Recorder:
     """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``Call.factors``.
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
-    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it, as it may small arrays of the routine ``level3``.
+    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it, as its BLAS may the workload ``level3``.
     Safe to call from several threads.
     """
 
@@ -74,6 +74,7 @@ class Recorder:
         self._factors, self._product, self._level3 = factors, product, level3
         self._known: dict[tuple[object, ...], Again] = {}
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
+        self._forms = numpy_level3.Forms()
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)
@@ -84,6 +85,8 @@ class Recorder:
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
+        if self._level3 and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
+            return result
         if type(device) is list:
             device = tuple(device)  # by which a call can be found again
         kind = type(arrays[0])
@@ -113,6 +116,7 @@ class Recorder:
 
     def _forget(self) -> None:
         self._known.clear()
+        self._forms.clear()
         self._last = [], None
 
     def _which_nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
@@ -136,35 +140,41 @@ class Recorder:
                 host_blas.follow(call, planned.call)
             return result
         result, requests = planned
-        if self._level3 and self._by_numpy(call, result, library, key):
-            return result
+        rival = self._rival(call, result, requests, library) if self._level3 and key is not None else None
+        if rival is not None and key is not None and numpy_level3.small(self._level3, call.arrays, call.options):
+            self._keep(key, rival)
+            rival.remember(call.arrays, call.out, call.factors)
+            return rival.run(call.arrays, call.factors, result)
         bounds = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
             if recorded is not None:
-                if len(self._known) >= _MOST:
-                    self._known.clear()
-                self._last = [], None
-                any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
-                    self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
-                else:
-                    self._known[key] = recorded
+                self._keep(key, self._faster(recorded, rival, library, call, planned))
         return result
 
-    def _by_numpy(self, call: Call, result: Any, library: Library | None, key: tuple[object, ...] | None) -> bool:
-        """Whether NumPy computed a planned call of level 3, because it is small and no device is named; records it then."""
-        arrays, factors, options, out, device = call
-        if library is None or key is None or not library.on_host or device is not None or options[-1]:
-            return False
-        if settings.selection() != (None, None) or not numpy_level3.small(self._level3, arrays, options):
-            return False
-        numpy_level3.compute(self._level3, arrays, factors, options, result, out is None)
+    def _keep(self, key: tuple[object, ...], recorded: Again) -> None:
         if len(self._known) >= _MOST:
             self._known.clear()
         self._last = [], None
-        self._known[key] = numpy_level3.RoutineByNumpy(self._level3, options, factors, library.maker(result, None))
-        return True
+        self._known[key] = recorded
+
+    def _rival(self, call: Call, result: Any, requests: Sequence[Request], library: Library | None) -> numpy_level3.ByBlas | None:
+        """NumPy's BLAS for a planned call of level 3 on host arrays, if it has it and no device is named."""
+        if library is None or not library.on_host or call.device is not None or settings.selection() != (None, None) or len(requests) != 1:
+            return None
+        if not numpy_level3.possible(self._level3, call.arrays, result, call.options):
+            return None
+        return numpy_level3.ByBlas(self._level3, call, result, self._forms)
+
+    def _faster(self, recorded: _Recorded, rival: numpy_level3.ByBlas | None, library: Library, call: Call, planned: Planned) -> Again:
+        """What computes a call from now on: ``recorded``, which has just done so on a device, or NumPy's BLAS if that is faster."""
+        result, requests = planned
+        any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
+        if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
+            return faster(recorded, library, call, result, _places(library, call.arrays, result))
+        if rival is None or call.factors[0] == 0:
+            return recorded
+        return host_blas.faster_level3(recorded, rival, requests[0], library, call, result, _places(library, call.arrays, result))
 
 
 def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]:
