@@ -1,7 +1,8 @@
 """Products and level 3 on host arrays: left to NumPy's BLAS where that takes less time than the device does on this machine.
 
 The first call of a shape for which no device is named runs a few times each way. The faster way computes such calls from then on.
-A long product on a processor is raced at its second call, so that who multiplies but once waits for one product.
+A long call on a processor is raced at its second call, so that who multiplies but once waits for one product; and so is a short one for
+which BLAS took implausibly long, as it does while other programs have its cores. Where that is so at a second call NumPy computes.
 """
 
 from __future__ import annotations
@@ -79,9 +80,12 @@ class Recorded(Again, Protocol):
 
 
 class Contested:
-    """A ``recorded`` call that is raced against its ``rival`` at the next call. Calls after that one give the bits that it gives."""
+    """A ``recorded`` call on a processor that is raced against its ``rival`` at the next call.
 
-    def __init__(self, recorded: Again, rival: Rival, key: Hashable) -> None:
+    Calls after that one give the bits that it gives.
+    """
+
+    def __init__(self, recorded: Recorded, rival: Rival, key: Hashable) -> None:
         self._recorded, self._rival, self._key = recorded, rival, key
         self._chosen: Again | None = None
 
@@ -108,7 +112,7 @@ class Contested:
             return result
         held = race.held(on_device)
         _note(self._key, held)
-        if held.numpy_wins:
+        if held.numpy_wins or not held.plausible:
             self._chosen = self._rival
             self._rival.remember(operands, out, factors)
             return held.numpys
@@ -152,14 +156,16 @@ def _faster(recorded: Recorded, rival: Rival, raced: _Raced, library: Any, call:
     held = race.held()
     finding = seconds_to_find(library, arrays)
     held = held._replace(on_device=held.on_device + finding, least_on_device=held.least_on_device + finding)
-    _note(raced.key, held)
+    contested = recorded.on_processor and not held.plausible
+    if not contested:
+        _note(raced.key, held)
     if held.numpy_wins:
         rival.remember(call.arrays, call.out, factors)
     elif kept is None:
         race.device()
     if kept is not None:
         np.copyto(result, kept)
-    return rival if held.numpy_wins else recorded
+    return rival if held.numpy_wins else Contested(recorded, rival, raced.key) if contested else recorded
 
 
 def _holds(operands: Sequence[Any], result: Any) -> bool:
