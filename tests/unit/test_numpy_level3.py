@@ -11,7 +11,7 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import numpy_level3, numpy_products, perform
+from portatile.runtime import blas_calls, numpy_level3, numpy_products, perform
 from support.seeds import new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -182,3 +182,67 @@ def test_large_ones_are_left_to_devices(monkeypatch: pytest.MonkeyPatch) -> None
         routine(small, small)
         with pytest.raises(NoDevice):
             routine(large, large)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("workload", ["trsm", "trmm"])
+def test_vectors_and_systems(dtype: str, workload: str) -> None:
+    """Several columns or rows, one, and vectors, contiguous and with steps; the second and third call take the shorter way."""
+    rng = np.random.default_rng(new_seed(dtype))
+    call: Callable[..., Any] = getattr(portatile, workload)
+    shapes = ((7, 4), (7, 1), (1, 7), (7,))
+    for side, uplo, trans, diag, shape, step in itertools.product("LR", "LU", "NTC", "NU", shapes, (1, 2)):
+        if len(shape) == 2 and shape[0 if side == "L" else 1] == 1:
+            continue
+        order = shape[0 if side == "L" else -1]
+        a = draw(rng, dtype, order, order) / order + 2 * np.eye(order, dtype=dtype)
+        triangle = half(a, uplo, diag == "U") + (np.eye(order) if diag == "U" else 0)
+        if workload == "trsm":
+            triangle = np.linalg.inv(triangle)
+        b = draw(rng, dtype, *(shape if step == 1 else (2 * shape[0], *shape[1:])))[::step]
+        for alpha, memory in itertools.product((1.0, -0.5), (unread(a, uplo, diag), np.asfortranarray(unread(a, uplo, diag)))):
+            want = alpha * (op(triangle, trans) @ b if side == "L" else b @ op(triangle, trans))
+            options: Any = {"side": side, "uplo": uplo, "trans": trans, "diag": diag, "alpha": alpha}
+            out = np.full((2 * shape[0], *shape[1:]), np.nan, dtype)[::2]
+            for _ in range(3):
+                result = call(memory, b, **options)
+                assert result.shape == want.shape
+                assert close(result, want, dtype)
+                assert call(memory, b, out=out, **options) is out
+                assert close(out, want, dtype)
+                over = b.copy()
+                assert call(memory, over, out=over, **options) is over
+                assert close(over, want, dtype)
+
+
+def test_systems_without_a_solution_have_infinities_or_nan() -> None:
+    a = np.array([[0.0, np.nan], [1.0, 2.0]])
+    assert not np.isfinite(portatile.trsm(a, np.ones((2, 3)))[0]).any()
+    assert not np.isfinite(portatile.trsm(a, np.ones(2))[0])
+
+
+def test_repeated_calls_check_what_a_record_does_not_know() -> None:
+    """Overlaps, outputs that cannot be written, and memory that is not aligned, though the same form was computed before."""
+    a, memory = 2 * np.eye(6), np.ones((20, 6))
+    for routine in (portatile.trsm, portatile.trmm, portatile.symm):
+        out = np.empty((6, 6))
+        for _ in range(2):
+            routine(a, memory[:6], out=out)
+            routine(a, memory[:6], out=memory[10:16])
+        for place in (memory[3:9], a):
+            with pytest.raises(ArgumentError):
+                routine(a, memory[:6], out=place)
+        out.flags.writeable = False
+        with pytest.raises(ArgumentError):
+            routine(a, memory[:6], out=out)
+        odd = np.frombuffer(bytearray(8 * 36 + 1), np.uint8)[1:].view(np.float64).reshape(6, 6)
+        assert not odd.flags.aligned
+        odd[...] = a
+        with pytest.raises((NoDevice, ArgumentError)):
+            routine(odd, memory[:6])
+
+
+def test_without_the_routines_a_device_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas_calls, "known", lambda workload, dtype: False)
+    with pytest.raises(NoDevice):
+        portatile.trsm(np.eye(5), np.ones((5, 5)))

@@ -18,7 +18,9 @@ _NAMES = {"triangular": "trsm", "trmm": "trmm", "symm": "symm", "syrk": "syrk", 
 """The workloads that have a routine in the BLAS, and its name."""
 UPDATES: Mapping[str, int] = {"syrk": 1, "syr2k": 2}
 """The workloads that compute one triangle, and how many factors each has."""
-_TRIANGULAR = ("triangular", "trmm")
+_OF_VECTORS = {"triangular": "trsv", "trmm": "trmv"}
+"""The same for one vector."""
+_TRIANGULAR = tuple(_OF_VECTORS)
 _OTHER_TRANS = {"N": "T", "T": "N"}
 
 _Array = NDArray[Any]
@@ -74,8 +76,6 @@ def _triangular(arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: boo
     if a.dtype.kind != "c" and trans == "C":
         trans = "T"
     read = _read(a, by_rows, trans != "C")
-    if trans == "C" and read.copy is None and read.transposed:
-        read = _read(a, by_rows, False)
     if read.transposed:
         uplo, trans = OTHER[uplo], _OTHER_TRANS[trans]
     return _Described({"side": side, "uplo": uplo, "trans": trans, "diag": diag}, shape, (read,))
@@ -119,6 +119,8 @@ def prepared(
     begin = _beginning(workload, arrays, factors, options, result, fresh)
     if factors[0] == 0:
         return begin
+    if workload in _TRIANGULAR and result.shape[options[0] == "L"] == 1 and (of_vector := _of_vector(workload, arrays[0], options, result)):
+        return lambda arrays, factors: of_vector(begin, arrays, factors)
     by_rows = bool(_leading(result, True) or not _leading(result, False))
     own = _leading(result, by_rows)  # 0: the output has steps
     described = _DESCRIBED[workload](arrays, options, by_rows, result.shape)
@@ -154,6 +156,31 @@ def prepared(
 
     if own and beta is None and read[0][2] is None:
         return of_two
+    return compute
+
+
+def _of_vector(workload: str, a: _Array, options: tuple[Any, ...], result: _Array) -> Callable[..., None] | None:
+    """What solves for one column (side L) or one row, or multiplies it; None where the BLAS does not read what there is as it lies.
+
+    Its routines for matrices copy a triangle first, which takes longer than what is done with it.
+    """
+    side, uplo, trans, diag, _ = options
+    routine = blas.routine(_OF_VECTORS[workload], result.dtype)
+    step = result.strides[side == "R"]
+    leading = _leading(a, True)
+    if routine is None or not leading or step <= 0 or step % result.itemsize or (side == "R" and trans == "C" and a.dtype.kind == "c"):
+        return None
+    if side == "R":  # the transpose of a row is multiplied from the left
+        trans = "T" if trans == "N" else "N"
+    first = *blas.numbers(order="C", uplo=uplo, trans=trans, diag=diag), routine.length(len(a))
+    lead, increment, function = routine.length(leading), routine.length(step // result.itemsize), routine.function
+
+    def compute(begin: Compute, arrays: Sequence[Any], factors: tuple[Any, ...]) -> None:
+        begin(arrays, factors)
+        if factors[0] != 1:
+            silently(np.multiply, arrays[-1], arrays[-1].dtype.type(factors[0]), arrays[-1])
+        function(*first, pointer(arrays[0]), lead, pointer(arrays[-1]), increment)
+
     return compute
 
 

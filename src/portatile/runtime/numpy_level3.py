@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from portatile import settings
 from portatile.arguments.described import Library
+from portatile.device.copies import address
 from portatile.records import Problem
 from portatile.runtime import blas_calls, numpy_products
 from portatile.runtime.blas_calls import UPDATES
@@ -96,6 +98,16 @@ class Forms:
             self._known.clear()
         self._known[form] = call
 
+    def follow(self, call: Any, converted: Any, shape: tuple[int, ...]) -> None:
+        """Let calls like ``call`` be computed so too, if the call is that it was ``converted`` to, with views of the same elements.
+
+        Both are a ``recorded.Call``; ``shape`` is that of the result.
+        """
+        known = self._known.get(form_of(converted.arrays, converted.factors, converted.options, converted.out))
+        given, views = (*call.arrays, call.out), (*converted.arrays, converted.out)
+        if known is not None and call.device is None and all(map(_same_elements, given, views)):
+            self.remember(form_of(call.arrays, call.factors, call.options, call.out), known.shaped(shape))
+
     def again(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> Any:
         """The result of a call that names no device; None, with nothing done, where it has to be looked for among the records."""
         flags = _ALIGNED | _OWNED
@@ -113,6 +125,13 @@ class Forms:
         if out is not None and not (flags & _OWNED and out is not arrays[0]) and _overlaps(arrays, out):
             return None
         return call.run(arrays, factors, out)
+
+
+def _same_elements(array: Any, view: Any) -> bool:
+    """Whether an array that is a view of another one has all of its elements."""
+    if type(array) is not np.ndarray or type(view) is not np.ndarray:
+        return array is None and view is None
+    return array.dtype == view.dtype and array.size == view.size and address(array) == address(view)
 
 
 def form_of(arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> tuple[object, ...]:
@@ -140,6 +159,12 @@ class ByBlas:
         self._forms, self._options, self._kinds = forms, call.options, kinds(call.factors)
         self._shape, self._dtype = result.shape, result.dtype
         self._compute = blas_calls.prepared(workload, call.arrays, call.factors, call.options, result, call.out is None)
+
+    def shaped(self, shape: tuple[int, ...]) -> ByBlas:
+        """The same call, whose new results have another shape."""
+        other = copy.copy(self)
+        other._shape = shape
+        return other
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Not known from addresses alone."""

@@ -138,6 +138,8 @@ class Recorder:
             result = planned.finish(self.call(planned.plan, *planned.call) if computed is None else computed)
             if self._product:
                 host_blas.follow(call, planned.call)
+            elif self._level3 and library is not None and library.on_host:
+                self._forms.follow(call, planned.call, result.shape)
             return result
         result, requests = planned
         rival = self._rival(call, result, requests, library) if self._level3 and key is not None else None
