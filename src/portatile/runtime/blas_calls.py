@@ -150,12 +150,6 @@ def prepared(
         if not own:
             arrays[-1][...] = target
 
-    def of_two(arrays: Sequence[Any], factors: tuple[Any, ...]) -> None:  # most calls, in less time
-        begin(arrays, factors)
-        function(*first, alpha(factors[0]), pointer(arrays[0]), read[0][1], pointer(arrays[-1]), leading)
-
-    if own and beta is None and read[0][2] is None:
-        return of_two
     return compute
 
 

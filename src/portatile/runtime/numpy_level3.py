@@ -17,6 +17,7 @@ from portatile.runtime.blas_calls import UPDATES
 
 _LAUNCHES = 2  # launches, at least, that these routines take on a device
 _COMPLEX = 10  # the same of complex matrices, whose kernels are slower beside BLAS
+_ANY = (None, None)  # no device is selected
 _MOST = 4096  # forms of one routine
 _ALIGNED, _OWNED, _WRITEABLE = 0x100, 0x4, 0x400  # NumPy's flags, by number
 _BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
@@ -92,39 +93,61 @@ class Forms:
         """Forget all calls."""
         self._known.clear()
 
-    def remember(self, form: tuple[object, ...], call: ByBlas) -> None:
-        """Let ``call`` compute calls of a form."""
-        if len(self._known) >= _MOST:
-            self._known.clear()
-        self._known[form] = call
+    def remember(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, call: ByBlas) -> None:
+        """Let ``call`` compute calls whose arguments look like these."""
+        looks = _looks(arrays, factors, options, out)
+        if looks is not None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[looks[0]] = call
 
     def follow(self, call: Any, converted: Any, shape: tuple[int, ...]) -> None:
         """Let calls like ``call`` be computed so too, if the call is that it was ``converted`` to, with views of the same elements.
 
         Both are a ``recorded.Call``; ``shape`` is that of the result.
         """
-        known = self._known.get(form_of(converted.arrays, converted.factors, converted.options, converted.out))
+        looks = _looks(converted.arrays, converted.factors, converted.options, converted.out)
+        known = None if looks is None else self._known.get(looks[0])
         given, views = (*call.arrays, call.out), (*converted.arrays, converted.out)
         if known is not None and call.device is None and all(map(_same_elements, given, views)):
-            self.remember(form_of(call.arrays, call.factors, call.options, call.out), known.shaped(shape))
+            self.remember(call.arrays, call.factors, call.options, call.out, known.shaped(shape))
 
     def again(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> Any:
         """The result of a call that names no device; None, with nothing done, where it has to be looked for among the records."""
-        flags = _ALIGNED | _OWNED
-        for array in arrays:
-            if type(array) is not np.ndarray:
-                return None
-            flags &= array.flags.num
-        if out is not None:
-            if type(out) is not np.ndarray or not out.flags.num & _WRITEABLE:
-                return None
-            flags &= out.flags.num
-        call = self._known.get(form_of(arrays, factors, options, out))
-        if call is None or not flags & _ALIGNED or settings.selection() != (None, None):
+        looks = _looks(arrays, factors, options, out)
+        if looks is None:
             return None
-        if out is not None and not (flags & _OWNED and out is not arrays[0]) and _overlaps(arrays, out):
+        form, flags = looks
+        call = self._known.get(form)
+        if call is None or not flags & _ALIGNED or settings.selection() != _ANY:
+            return None
+        if out is not None and not (
+            out.flags.num & _WRITEABLE and ((flags & _OWNED and out is not arrays[0]) or not _overlaps(arrays, out))
+        ):
             return None
         return call.run(arrays, factors, out)
+
+
+def _looks(arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> tuple[tuple[object, ...], int] | None:
+    """What decides how the BLAS computes a call, and the flags that all arrays have; None where they are not all NumPy's.
+
+    That is all but addresses and values, but for types of factors and whether they are 0.
+    """
+    flags, first, last = -1, factors[0], factors[-1]
+    form: list[object] = [options, first != 0, last != 0, type(first), type(last)]
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return None
+        flags &= array.flags.num
+        form += (array.shape, array.strides, array.dtype)
+    if out is arrays[-1]:
+        form.append(True)
+    elif out is not None:
+        if type(out) is not np.ndarray:
+            return None
+        flags &= out.flags.num
+        form += (out.shape, out.strides, out.dtype)
+    return tuple(form), flags
 
 
 def _same_elements(array: Any, view: Any) -> bool:
@@ -132,18 +155,6 @@ def _same_elements(array: Any, view: Any) -> bool:
     if type(array) is not np.ndarray or type(view) is not np.ndarray:
         return array is None and view is None
     return array.dtype == view.dtype and array.size == view.size and address(array) == address(view)
-
-
-def form_of(arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> tuple[object, ...]:
-    """What decides how the BLAS computes a call: all but addresses and values, but for types of factors and
-    whether they are 0."""
-    first, last = factors[0], factors[-1]
-    form: list[object] = [options, first != 0, last != 0, type(first), type(last)]
-    for array in arrays:
-        form += (array.shape, array.strides, array.dtype)
-    if out is not None:
-        form += (True,) if out is arrays[-1] else (out.shape, out.strides, out.dtype)
-    return tuple(form)
 
 
 def _overlaps(arrays: tuple[Any, ...], out: Any) -> bool:
@@ -189,7 +200,7 @@ class ByBlas:
 
     def remember(self, arrays: tuple[Any, ...], out: Any, factors: tuple[Any, ...]) -> None:
         """Let calls like one with these arguments be computed so, without looking for a record."""
-        self._forms.remember(form_of(arrays, factors, self._options, out), self)
+        self._forms.remember(arrays, factors, self._options, out, self)
 
 
 def kinds(factors: tuple[Any, ...]) -> tuple[type, ...]:
