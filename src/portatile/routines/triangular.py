@@ -15,6 +15,7 @@ from portatile.device import Selector
 from portatile.dtypes import name_of
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
+from portatile.runtime.numpy_level3 import Level3
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
@@ -165,4 +166,4 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
 
 
 _plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")
-_TRMM, _TRSM = Recorder(("alpha",), level3="trmm"), Recorder(("alpha",), level3="triangular")
+_TRMM, _TRSM = Recorder(("alpha",), host=Level3("trmm")), Recorder(("alpha",), host=Level3("triangular"))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from portatile.arguments.letters import OTHER
 from portatile.device.copies import pointer
 from portatile.runtime import blas
+from portatile.runtime.host_calls import Compute
 from portatile.runtime.numpy_products import silently
 
 _NAMES = {"triangular": "trsm", "trmm": "trmm", "symm": "symm", "syrk": "syrk", "syr2k": "syr2k"}
@@ -24,8 +25,6 @@ _TRIANGULAR = tuple(_OF_VECTORS)
 _OTHER_TRANS = {"N": "T", "T": "N"}
 
 _Array = NDArray[Any]
-Compute = Callable[[Sequence[Any], tuple[Any, ...]], None]
-"""Computes a call from its arrays, the output last, and its factors."""
 
 
 def known(workload: str, dtype: np.dtype[Any]) -> bool:

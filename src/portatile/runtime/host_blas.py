@@ -18,7 +18,6 @@ from portatile.records import Problem
 from portatile.runtime import blas_calls, numpy_level3, numpy_products
 from portatile.runtime.host_race import Again, Held, Race, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
-from portatile.runtime.request import Request
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
 _TOO_LONG = 3.0  # seconds of a product that nobody waits for twice more
@@ -79,6 +78,13 @@ class Recorded(Again, Protocol):
         """Whether that is a processor, of which NumPy's BLAS has the same cores."""
 
 
+class Raced(NamedTuple):
+    """What is raced: a key by which ``note`` finds what it told, None for what that does not tell of, and its operations."""
+
+    key: Hashable
+    operations: int
+
+
 class Contested:
     """A ``recorded`` call on a processor that is raced against its ``rival`` at the next call.
 
@@ -128,25 +134,13 @@ def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], pl
     a, trans = call.arrays[0], call.options
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
     key = ("gemm", (*result.shape, k), str(result.dtype)) if call.factors[1] == 0 and result.ndim == 2 else None
-    return _faster(recorded, ByNumpy(recorded, trans[:2]), _Raced(key, 2 * result.size * k), library, call, (result, places))
+    return faster_than(recorded, ByNumpy(recorded, trans[:2]), Raced(key, 2 * result.size * k), library, call, (result, places))
 
 
-def faster_level3(
-    recorded: Recorded, rival: Rival, request: Request, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]
+def faster_than(
+    recorded: Recorded, rival: Rival, raced: Raced, library: Any, call: Any, output: tuple[NDArray[Any], Sequence[int]]
 ) -> Again:
-    """The same for a ``request`` of level 3, whose ``rival`` is NumPy's BLAS."""
-    raced = _Raced((request.workload, request.sizes, str(result.dtype)), numpy_level3.operations(request.workload, call))
-    return _faster(recorded, rival, raced, library, call, (result, places))
-
-
-class _Raced(NamedTuple):
-    """What is raced: a key by which ``note`` finds what it told, None for what that does not tell of, and its operations."""
-
-    key: Hashable
-    operations: int
-
-
-def _faster(recorded: Recorded, rival: Rival, raced: _Raced, library: Any, call: Any, output: tuple[NDArray[Any], Sequence[int]]) -> Again:
+    """``recorded``, or its ``rival`` where that is faster here, as ``faster`` says; ``output`` is the result, and all addresses."""
     if raced.operations > _LARGEST:
         return Contested(recorded, rival, raced.key) if recorded.on_processor else recorded
     result, places = output
