@@ -115,8 +115,12 @@ def _overlaps(arrays: tuple[Any, ...], out: Any) -> bool:
 class HostCall:
     """A call that the host computes, and computes again on other arrays like those of a first one, which were checked."""
 
-    def __init__(self, compute: Compute, call: Any, result: Any, forms: Forms) -> None:
-        """``call`` is the first one, a ``recorded.Call``; it is remembered in ``forms`` when ``remember`` is called."""
+    def __init__(self, compute: Compute, call: Any, result: Any, forms: Forms, fastest: float) -> None:
+        """``call`` is the first one, a ``recorded.Call``; it is remembered in ``forms`` when ``remember`` is called.
+
+        ``fastest``: how many times as fast a device can be that is the host's processor itself.
+        """
+        self.fastest = fastest
         self._forms, self._options, self._kinds = forms, call.options, kinds(call.factors)
         self._shape, self._dtype = result.shape, result.dtype
         self._compute = compute

@@ -12,6 +12,7 @@ from portatile.runtime import blas_calls, numpy_products
 from portatile.runtime.blas_calls import UPDATES
 from portatile.runtime.host_calls import Forms, HostCall
 
+_FASTEST = 4.0  # than the BLAS a processor's kernels can be, so many times: its routines for triangles are slower than products
 _LAUNCHES = 2  # launches, at least, that these routines take on a device
 _COMPLEX = 10  # the same of complex matrices, whose kernels are slower beside BLAS
 _BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
@@ -56,7 +57,7 @@ class Level3:
             if type(array) is not np.ndarray or array.ndim != 2 or array.dtype != dtype or not array.flags.aligned or not array.size:
                 return None
         compute = blas_calls.prepared(self._workload, call.arrays, call.factors, call.options, result, call.out is None)
-        return HostCall(compute, call, result, forms)
+        return HostCall(compute, call, result, forms, _FASTEST)
 
     def small(self, call: Any) -> bool:
         """Whether a call has so little to do that no launch is worth it."""
