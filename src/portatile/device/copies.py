@@ -35,7 +35,9 @@ pointer: Callable[[NDArray[Any]], c_void_p] = _read_address if _has_address_firs
 
 def address(array: NDArray[Any]) -> int:
     """The address of a host array's first element."""
-    return pointer(array).value or 0
+    if pointer is _read_address:
+        return c_void_p.from_address(id(array) + _HEAD).value or 0
+    return int(array.__array_interface__["data"][0])
 
 
 def contiguous(array: NDArray[Any]) -> None:
