@@ -47,11 +47,11 @@ def gemm(
     trans: tuple[str, str],
     dtype: Any,
     precision: Precision | None,
-    out: Array | None,
+    out: Any,
     device: Selector | None,
-) -> Array:
+) -> Any:
     """``routines.gemm.gemm`` of what ``numpy_products`` has left, without an epilogue."""
-    return cast(Array, _RECORDER.call(_plan, arrays, factors, _options(trans, factors, dtype, precision), out, device))
+    return _RECORDER.call(_plan, arrays, factors, _options(trans, factors, dtype, precision), out, device)
 
 
 def with_epilogue(
@@ -61,11 +61,12 @@ def with_epilogue(
     asked: tuple[Any, ...],
     out: Any,
     device: Selector | None,
-) -> Array:
+) -> Any:
     """``routines.gemm.gemm`` with an epilogue, of which the caller ``asked`` for a bias, scales, an activation, a dtype and a precision."""
-    *given, dtype, precision = asked
-    epilogue = fused.Epilogue(*given, None if dtype is None else named(dtype), checks.precision(precision))
-    return cast(Array, fused.gemm(arrays, factors, trans, epilogue, out, device))
+    bias, scale_a, scale_b, activation, dtype, precision = asked
+    result_type = None if dtype is None else named(dtype)
+    epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))
+    return fused.gemm(arrays, factors, trans, epilogue, out, device)
 
 
 def _options(trans: tuple[str, str], factors: tuple[complex, complex], dtype: Any, precision: Precision | None) -> tuple[Any, ...]:

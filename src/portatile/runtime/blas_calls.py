@@ -48,7 +48,7 @@ def _leading(array: _Array, by_rows: bool) -> int:
         return 0
     if lines == 1:
         return max(1, length)
-    return step // item if step % item == 0 and step >= length * item else 0
+    return int(step // item) if step % item == 0 and step >= length * item else 0
 
 
 def _read(array: _Array, by_rows: bool, transposable: bool, conjugated: bool = False) -> _Read:
@@ -136,7 +136,8 @@ def prepared(
     def compute(arrays: Sequence[Any], factors: tuple[Any, ...]) -> None:
         begin(arrays, factors)
         target = arrays[-1] if own else np.array(arrays[-1], order="C")
-        operands, copies = [], []
+        operands: list[Any] = []
+        copies: list[_Array] = []
         for at, lead, copy in read:
             operand = arrays[at]
             if copy is not None:
