@@ -47,7 +47,7 @@ def _leading(array: _Array, by_rows: bool) -> int:
     if length > 1 and unit != item:
         return 0
     if lines == 1:
-        return max(1, length)
+        return int(max(1, length))
     return int(step // item) if step % item == 0 and step >= length * item else 0
 
 
