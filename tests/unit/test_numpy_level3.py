@@ -151,6 +151,7 @@ def test_what_is_wrong_or_unusual_is_the_routines() -> None:
         lambda: portatile.trmm(memory[:6], memory[10:16], out=memory[3:9]),
         lambda: portatile.syrk(a, beta=1.0),
         lambda: portatile.trmm(a, b, uplo="X"),  # type: ignore[arg-type]
+        lambda: portatile.trmm(a, b, uplo=["L"]),  # type: ignore[arg-type]
         lambda: portatile.herk(a.astype(complex), alpha=1j),  # type: ignore[arg-type]
     ]
     portatile.trmm(a, memory[:6], out=memory[10:16])
@@ -159,8 +160,8 @@ def test_what_is_wrong_or_unusual_is_the_routines() -> None:
         for _ in range(2):
             with pytest.raises(ArgumentError):
                 call()
-    with pytest.raises(NoDevice):  # stacks
-        portatile.trmm(np.stack([a, a]), np.stack([b, b]))
+    with pytest.raises(NoDevice):  # stacks that broadcast
+        portatile.trmm(np.stack([a, a])[:, None], np.stack([b, b]))
     assert np.array_equal(portatile.trmm(2 * a, np.ones(6)), np.full(6, 2.0)), "a vector is a matrix of one column"
 
 
@@ -249,3 +250,30 @@ def test_without_the_routines_a_device_computes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(blas_calls, "known", lambda workload, dtype: False)
     with pytest.raises(NoDevice):
         portatile.trsm(np.eye(5), np.ones((5, 5)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("routine", ["trsm", "trmm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k"])
+def test_stacks_are_their_matrices(dtype: str, routine: str) -> None:
+    """Even stacks of two and of three dimensions, with gaps, one matrix for all, new results, outputs and sums; each twice."""
+    rng = np.random.default_rng(new_seed(dtype + routine))
+    call: Callable[..., Any] = getattr(portatile, routine)
+    updates = routine.startswith(("syr", "her"))
+    for batch, gap in itertools.product(((5,), (2, 3)), (1, 2)):
+        wide = (*batch[:-1], gap * batch[-1])
+        a = draw(rng, dtype, *wide, 4, 4)[..., ::gap, :, :] / 4 + 2 * np.eye(4, dtype=dtype)
+        b, c = draw(rng, dtype, *wide, 4, 6)[..., ::gap, :, :], draw(rng, dtype, *batch, 4, 4 if updates else 6)
+        first = b if updates else a
+        for one in (False, True):
+            given = [first[(0,) * len(batch)] if one and not updates else first, *([] if routine in ("syrk", "herk") else [b])]
+            sums: list[dict[str, Any]] = [{}] if routine in ("trsm", "trmm") else [{}, {"c": c, "beta": -0.5}]
+            for options in sums:
+                indices = list(np.ndindex(*batch))
+                of = [[array if array.ndim == 2 else array[index] for array in given] for index in indices]
+                rest = [{name: value[index] if name == "c" else value for name, value in options.items()} for index in indices]
+                want = np.array([call(*arrays, **others) for arrays, others in zip(of, rest, strict=True)]).reshape(c.shape)
+                for _ in range(2):
+                    assert close(call(*given, **options), want, dtype)
+                    out = np.zeros_like(c) if "c" not in options else c.copy()
+                    assert call(*given, out=out, **options) is out
+                    assert close(out, want, dtype)

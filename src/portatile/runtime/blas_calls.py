@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ctypes import c_void_p
 from functools import lru_cache, partial
+from itertools import repeat
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile.arguments.letters import OTHER
-from portatile.device.copies import pointer
+from portatile.device.copies import address, pointer
 from portatile.runtime import blas
 from portatile.runtime.host_calls import Compute
 from portatile.runtime.numpy_products import silently
@@ -111,6 +114,36 @@ _DESCRIBED: Mapping[str, Callable[..., _Described]] = {
 }
 
 
+class _BlasCall(NamedTuple):
+    """A call of the BLAS for matrices that lie in a certain way: its function, and its arguments but for operands and factors."""
+
+    function: Callable[..., None]
+    first: tuple[Any, ...]
+    scalars: tuple[Callable[[complex], Any], ...]
+    """What makes alpha of a factor, and beta if the routine has one."""
+    read: tuple[tuple[Any, Callable[[_Array], _Array] | None], ...]
+    """The leading dimension of each operand, and what copies it first, if anything."""
+    leading: Any
+    """That of the output."""
+    in_place: bool
+    """Whether the BLAS writes the output as it lies."""
+
+
+def _blas_call(workload: str, arrays: Sequence[Any], options: tuple[Any, ...], result: _Array) -> _BlasCall:
+    by_rows = bool(_leading(result, True) or not _leading(result, False))
+    own = _leading(result, by_rows)
+    described = _DESCRIBED[workload](arrays, options, by_rows, result.shape)
+    sums, name = workload not in _TRIANGULAR, _NAMES[workload]
+    if sums and options[2] == "C":
+        name = name.replace("sy", "he", 1)
+    routine = blas.routine(name, result.dtype)
+    assert routine is not None
+    first = *blas.numbers(order="C" if by_rows else "F", **described.letters), *map(routine.length, described.lengths)
+    read = tuple((routine.length(one.leading), one.copy) for one in described.read)
+    leading = routine.length(own or max(1, result.shape[by_rows]))
+    return _BlasCall(routine.function, first, (routine.alpha, routine.beta)[: 1 + sums], read, leading, own > 0)
+
+
 def prepared(
     workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
 ) -> Compute:
@@ -120,37 +153,74 @@ def prepared(
         return begin
     if workload in _TRIANGULAR and result.shape[options[0] == "L"] == 1 and (of_vector := _of_vector(workload, arrays[0], options, result)):
         return lambda arrays, factors: of_vector(begin, arrays, factors)
-    by_rows = bool(_leading(result, True) or not _leading(result, False))
-    own = _leading(result, by_rows)  # 0: the output has steps
-    described = _DESCRIBED[workload](arrays, options, by_rows, result.shape)
-    name = _NAMES[workload]
-    if workload not in _TRIANGULAR and options[2] == "C":
-        name = name.replace("sy", "he", 1)
-    routine = blas.routine(name, result.dtype)
-    assert routine is not None
-    function, alpha, beta = routine.function, routine.alpha, routine.beta if workload not in _TRIANGULAR else None
-    first = *blas.numbers(order="C" if by_rows else "F", **described.letters), *map(routine.length, described.lengths)
-    read = tuple((at, routine.length(one.leading), one.copy) for at, one in enumerate(described.read))
-    leading = routine.length(own or max(1, result.shape[by_rows]))
+    function, first, (alpha, *betas), read, leading, in_place = _blas_call(workload, arrays, options, result)
+    places = tuple((at, *how) for at, how in enumerate(read))
 
     def compute(arrays: Sequence[Any], factors: tuple[Any, ...]) -> None:
         begin(arrays, factors)
-        target = arrays[-1] if own else np.array(arrays[-1], order="C")
+        target = arrays[-1] if in_place else np.array(arrays[-1], order="C")
         operands: list[Any] = []
         copies: list[_Array] = []
-        for at, lead, copy in read:
+        for at, lead, copy in places:
             operand = arrays[at]
             if copy is not None:
                 operand = copy(operand)
                 copies.append(operand)  # as long as the BLAS reads it
             operands += (pointer(operand), lead)
-        if beta is not None:
+        for beta in betas:
             operands.append(beta(factors[1]))
         function(*first, alpha(factors[0]), *operands, pointer(target), leading)
-        if not own:
+        if not in_place:
             arrays[-1][...] = target
 
     return compute
+
+
+def prepared_stack(
+    workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
+) -> Compute | None:
+    """The same of stacks, one matrix after the other; None for those that are not evenly spaced, or of which the BLAS needs copies."""
+    steps = [_step(array, result.shape[:-2]) for array in (*arrays, result)]
+    if factors[0] == 0 or None in steps:
+        return None
+    begin = _beginning(workload, arrays, factors, options, result, fresh)
+    matrices = [array[(0,) * (array.ndim - 2)] for array in (*arrays, result)]
+    function, first, (alpha, *betas), read, leading, in_place = _blas_call(workload, matrices[:-1], options, matrices[-1])
+    if not in_place or any(copy is not None for _, copy in read):
+        return None
+    number = prod(result.shape[:-2])
+
+    def compute(arrays: Sequence[Any], factors: tuple[Any, ...]) -> None:
+        begin(arrays, factors)
+        operands: list[Iterable[Any]] = []
+        for at, (lead, _) in enumerate(read):
+            operands += (_pointers(arrays[at], steps[at], number), repeat(lead))
+        for beta in betas:
+            operands.append(repeat(beta(factors[1])))
+        arguments = *map(repeat, first), repeat(alpha(factors[0])), *operands, _pointers(arrays[-1], steps[-1], number), repeat(leading)
+        for each in zip(*arguments, strict=False):
+            function(*each)
+
+    return compute
+
+
+def _step(array: _Array, batch: tuple[int, ...]) -> int | None:
+    """The bytes from a matrix of a stack to the next, 0 for one matrix in place of a stack; None where these differ."""
+    if array.ndim == 2:
+        return 0
+    if array.shape[:-2] != batch:
+        return None
+    strides = array.strides[:-2]
+    even = all(outer == inner * size for outer, inner, size in zip(strides, strides[1:], batch[1:], strict=False))
+    return strides[-1] if even else None
+
+
+def _pointers(array: _Array, step: int | None, number: int) -> Iterable[c_void_p]:
+    """The addresses of the matrices of a stack."""
+    if not step:
+        return repeat(pointer(array), number)
+    place = address(array)
+    return map(c_void_p, range(place, place + number * step, step))
 
 
 def _of_vector(workload: str, a: _Array, options: tuple[Any, ...], result: _Array) -> Callable[..., None] | None:
@@ -193,7 +263,7 @@ def _beginning(
         if factors[0] == 0:
             return partial(_scaled_c, count, None, False)
         return _nothing if same or count is None else lambda arrays, factors: np.copyto(arrays[-1], arrays[at])
-    triangle = _mask(len(result), options[0])
+    triangle = _mask(result.shape[-1], options[0])
     if factors[0] == 0:
         return partial(_scaled_c, count, triangle, options[2] == "C", fresh=fresh)
     if same or (count is None and not fresh):

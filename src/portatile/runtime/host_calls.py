@@ -68,7 +68,10 @@ class Forms:
         if looks is None:
             return None
         form, flags = looks
-        call = self._known.get(form)
+        try:
+            call = self._known.get(form)
+        except TypeError:  # options of which no hash can be made
+            return None
         if call is None or not flags & _ALIGNED or settings.selection() != _ANY:
             return None
         if out is not None and not (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from portatile.runtime.host_calls import Forms, HostCall
 _FASTEST = 4.0  # than the BLAS a processor's kernels can be, so many times: its routines for triangles are slower than products
 _LAUNCHES = 2  # launches, at least, that these routines take on a device
 _COMPLEX = 10  # the same of complex matrices, whose kernels are slower beside BLAS
+_CALL = 1024  # elements in whose time the BLAS is called for one matrix of a stack
 _BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
 
 
@@ -26,11 +28,15 @@ class _Work(NamedTuple):
 
 
 def _work(workload: str, arrays: Sequence[Any], options: tuple[Any, ...]) -> _Work:
-    a = arrays[0]
+    a, last = arrays[0], max(arrays, key=lambda array: array.ndim)
+    number = prod(last.shape[:-2])
     if workload in UPDATES:
-        n, k = a.shape if options[1] == "N" else a.shape[::-1]
-        return _Work(n * n * k, n * n + a.size)
-    return _Work(len(a) * arrays[1].size, a.size + arrays[1].size)
+        n, k = a.shape[-2:] if options[1] == "N" else a.shape[:-3:-1]
+        work = _Work(n * n * k, n * (n + k))
+    else:
+        (m, n), order = arrays[1].shape[-2:], a.shape[-1]
+        work = _Work(order * m * n, order * order + m * n)
+    return work if number == 1 else _Work(number * work.multiply_adds, number * (work.elements + _CALL))
 
 
 def _work_of(problem: Problem) -> _Work:
@@ -54,10 +60,11 @@ class Level3:
         if call.options[-1] or dtype not in numpy_products.DTYPES or not blas_calls.known(self._workload, dtype):
             return None
         for array in (*call.arrays, result):
-            if type(array) is not np.ndarray or array.ndim != 2 or array.dtype != dtype or not array.flags.aligned or not array.size:
+            if type(array) is not np.ndarray or array.ndim < 2 or array.dtype != dtype or not array.flags.aligned or not array.size:
                 return None
-        compute = blas_calls.prepared(self._workload, call.arrays, call.factors, call.options, result, call.out is None)
-        return HostCall(compute, call, result, forms, _FASTEST)
+        prepare = blas_calls.prepared if result.ndim == 2 else blas_calls.prepared_stack
+        compute = prepare(self._workload, call.arrays, call.factors, call.options, result, call.out is None)
+        return None if compute is None else HostCall(compute, call, result, forms, _FASTEST)
 
     def small(self, call: Any) -> bool:
         """Whether a call has so little to do that no launch is worth it."""

@@ -164,7 +164,7 @@ class Recorder:
 
     def _rival(self, call: Call, result: Any, requests: Sequence[Request], library: Library | None) -> HostCall | None:
         """A planned call of host arrays as the host computes it, if it does and no device is named."""
-        if self._host is None or library is None or not library.on_host or len(requests) != 1:
+        if self._host is None or library is None or not library.on_host or not requests:
             return None
         if call.device is not None or settings.selection() != (None, None):
             return None
@@ -178,7 +178,8 @@ class Recorder:
             return faster(recorded, library, call, result, _places(library, call.arrays, result))
         if rival is None or self._host is None or 0 in call.factors[:1]:
             return recorded
-        raced = host_blas.Raced((requests[0].workload, requests[0].sizes, str(result.dtype)), self._host.operations(call))
+        key = (requests[0].workload, requests[0].sizes, str(result.dtype)) if len(requests) == 1 else None
+        raced = host_blas.Raced(key, self._host.operations(call))
         return host_blas.faster_than(recorded, rival, raced, library, call, (result, _places(library, call.arrays, result)))
 
 
