@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from portatile.records import Problem
 from portatile.runtime import blas_calls, numpy_level3, numpy_products
-from portatile.runtime.host_race import Again, Held, Race, seconds_to_find
+from portatile.runtime.host_race import Again, Held, Race, clearly, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
 _TOO_LONG = 3.0  # seconds of a product that nobody waits for twice more
+_TRIES: tuple[int, ...] = (8, 64)  # calls after a race at which NumPy tries again
+_AT_A_TRY = 2  # runs of NumPy then
 _MOST = 4096  # entries of the table below
 _raced: dict[Hashable, Held] = {}
 """Workload, sizes and dtype -> what the race told."""
@@ -92,14 +94,16 @@ class Raced(NamedTuple):
 
 
 class Contested:
-    """A ``recorded`` call on a processor that is raced against its ``rival`` at the next call.
+    """A ``recorded`` call on a processor that is raced against its ``rival`` at the next call, unless ``held`` tells that it has won.
 
-    Calls after that one give the bits that it gives.
+    Calls after that one give the bits that it gives. Where the kernels have won NumPy tries again at a few later calls, for other programs
+    may have had its cores all through a race: if it takes no longer then, there is another race.
     """
 
-    def __init__(self, recorded: Recorded, rival: Rival, key: Hashable) -> None:
+    def __init__(self, recorded: Recorded, rival: Rival, key: Hashable, held: Held | None = None) -> None:
         self._recorded, self._rival, self._key = recorded, rival, key
-        self._chosen: Again | None = None
+        self._chosen: Again | None = None if held is None else recorded
+        self._held, self._calls, self._tries = held, 0, _TRIES
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether the arrays are apart, as for a recorded call."""
@@ -108,7 +112,11 @@ class Contested:
     def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None where the call has to be planned anew."""
         if self._chosen is not None:
-            return self._chosen.again(library, arrays, factors, out, places)
+            if self._held is None or not self._tries:
+                return self._chosen.again(library, arrays, factors, out, places)
+            self._calls += 1
+            if self._calls < self._tries[0]:
+                return self._chosen.again(library, arrays, factors, out, places)
         operands = arrays if out is None else arrays[:-1]
         race = Race(
             lambda: self._recorded.again(library, arrays, factors, out, list(places)),
@@ -119,16 +127,25 @@ class Contested:
         result, on_device = race.run(race.device)
         if result is None:
             return None
+        if not self._raced_again(race, on_device):
+            return result if out is None else race.run(race.device)[0]
+        self._chosen, self._held = self._rival, None
+        self._rival.remember(operands, out, factors)
+        return race.run(race.numpy)[0]
+
+    def _raced_again(self, race: Race, on_device: list[float]) -> bool:
+        """Whether NumPy wins now; it does not for products that take too long."""
+        if self._held is not None:
+            self._tries = self._tries[1:]
+            if clearly(self._held.on_device, min(race.run(race.numpy, _AT_A_TRY)[1])):
+                return False
         self._chosen = self._recorded
         if max(on_device) > _TOO_LONG:
-            return result
+            return False
         held = race.held(on_device)
         _note(self._key, held)
-        if held.numpy_wins or not held.plausible(self._rival.fastest):
-            self._chosen = self._rival
-            self._rival.remember(operands, out, factors)
-            return held.numpys
-        return result if out is None else race.run(race.device)[0]
+        self._held = held._replace(numpys=None)
+        return held.numpy_wins or not held.plausible(self._rival.fastest)
 
 
 def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
@@ -165,7 +182,11 @@ def faster_than(
         race.device()
     if kept is not None:
         np.copyto(result, kept)
-    return rival if held.numpy_wins else Contested(recorded, rival, raced.key) if contested else recorded
+    if held.numpy_wins:
+        return rival
+    if not recorded.on_processor:
+        return recorded
+    return Contested(recorded, rival, raced.key, None if contested else held._replace(numpys=None))
 
 
 def _holds(operands: Sequence[Any], result: Any) -> bool:

@@ -45,10 +45,11 @@ class Held(NamedTuple):
 
         Where processors are shared, a single quick launch says little of the next ones, and so do runs for which BLAS lacked a thread.
         """
-        return not (_clearly(self.on_device, self.by_numpy) and _clearly(self.least_on_device, self.least_by_numpy))
+        return not (clearly(self.on_device, self.by_numpy) and clearly(self.least_on_device, self.least_by_numpy))
 
 
-def _clearly(on_device: float, by_numpy: float) -> bool:
+def clearly(on_device: float, by_numpy: float) -> bool:
+    """Whether seconds on a device are clearly fewer than NumPy's."""
     return on_device <= _CLEARLY * by_numpy - _CALL
 
 
