@@ -13,13 +13,12 @@ vectors are a tenth, and a table by the time of the BLAS.
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
 import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from scipy.linalg import blas
 import portatile
 from measure import Child, clock, facts, parser, print_table, save, serve, slug, spread, until_stopped
 from portatile.device.buffer import Buffer
+from tables.level3 import COLUMNS, summary
 
 SEED = 5
 VECTORS = 0.1  # the share of vectors among random problems
@@ -154,22 +154,6 @@ def measure(child: Child, task: dict[str, Any], options: argparse.Namespace) -> 
     return row
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """By routine and the time of the BLAS: how many, the geometric mean and the least of the ratios, and how much longer calls take."""
-    lines = []
-    for routine in dict.fromkeys(row["routine"] for row in rows):
-        for low, high in itertools.pairwise((0.0, 20e-6, 1e-4, 1e-3, math.inf)):
-            taken = [[median(row["samples"][who]) for who in ("portatile", "BLAS")] for row in rows if row["routine"] == routine]
-            chosen = [(ours, theirs) for ours, theirs in taken if low <= theirs < high]
-            if chosen:
-                ratios = [theirs / ours for ours, theirs in chosen]
-                more = sorted(1e6 * (ours - theirs) for ours, theirs in chosen)
-                span = f"{routine}, BLAS {1e6 * low:.0f} to {1e6 * high:.0f} us"
-                figures = f"{geometric_mean(ratios):.3f}", f"{min(ratios):.2f}", f"{median(more):.1f} us", f"{more[-1]:.1f} us"
-                lines.append([span, str(len(chosen)), *figures])
-    return lines
-
-
 def flops(routine: str, case: str, m: int, n: int, dtype: str) -> float:
     """The BLAS's convention."""
     if routine in UPDATES:
@@ -234,7 +218,7 @@ def main() -> None:
     child.close()
     print()
     if options.random:
-        print_table([name, "problems", "mean", "least", "median beyond", "most beyond"], summary(rows))
+        print_table([name, *COLUMNS], summary(rows))
         lines = []
     if lines:
         print_table([name, "Gflop/s", "BLAS", "ratio", "spread"], lines)
