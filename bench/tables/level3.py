@@ -1,20 +1,32 @@
-"""TRSM, TRMM, SYMM, SYRK and SYR2K on one core of a processor over SciPy's BLAS, on GPUs over cuBLAS: the newest row of each."""
+"""TRSM, TRMM, SYMM, SYRK and SYR2K on processors over SciPy's BLAS, on GPUs over cuBLAS: the newest row of each.
+
+Of random problems of NumPy arrays it is the newest run on each device.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import geometric_mean, median
 from typing import Any
 
 from recorded import Run, Table, markdown, processor, runs
 
 DTYPES = ("float32", "float64")
+COLUMNS = ("problems", "geometric mean", "least", "median beyond the BLAS", "most")
 
 
 def from_results(folder: Path) -> Iterator[Table]:
-    """A table for each device and back end."""
+    """A table for each device and back end, and one of random problems."""
     recorded: dict[tuple[str, bool], list[Run]] = {}
+    random: dict[tuple[str, int], Run] = {}
     for run in runs("level3", folder):
+        options = run.document.get("options", {})
+        if options.get("random"):
+            random[processor(run.document["device"]), options["threads"]] = run
+            continue
         recorded.setdefault((processor(run.document["device"]), run.document.get("through") == "opencl"), []).append(run)
     for (device, opencl), mine in sorted(recorded.items()):
         newest = newest_rows(mine)
@@ -31,6 +43,28 @@ def from_results(folder: Path) -> Iterator[Table]:
             frozenset(run.file for run, _ in newest.values()),
             f"Level-3 BLAS over {mine[-1].document['blas']['name']}, {device}{', through OpenCL' if opencl else ''}",
         )
+
+    for (device, threads), run in sorted(random.items()):
+        text = markdown(("routine, and the time of the BLAS", *COLUMNS), summary(run.document["rows"]))
+        note = f"`{run.document.get('command', '')}`; commit {run.commit}. NumPy arrays, on {threads} threads.\n\n"
+        title = f"level3-{'-'.join(device.lower().split())}-random-{threads}"
+        yield Table(title, note + text, frozenset({run.file}), f"Random problems of level 3 over SciPy's BLAS, {device}")
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """By routine and the time of the BLAS: how many, the geometric mean and the least of the ratios, and how much longer calls take."""
+    lines = []
+    for routine in dict.fromkeys(row["routine"] for row in rows):
+        for low, high in pairwise((0.0, 20e-6, 1e-4, 1e-3, math.inf)):
+            taken = [[median(row["samples"][who]) for who in ("portatile", "BLAS")] for row in rows if row["routine"] == routine]
+            chosen = [(ours, theirs) for ours, theirs in taken if low <= theirs < high]
+            if chosen:
+                ratios = [theirs / ours for ours, theirs in chosen]
+                more = sorted(1e6 * (ours - theirs) for ours, theirs in chosen)
+                span = f"{routine}, BLAS {1e6 * low:.0f} to {1e6 * high:.0f} us"
+                figures = f"{geometric_mean(ratios):.3f}", f"{min(ratios):.2f}", f"{median(more):.1f} us", f"{more[-1]:.1f} us"
+                lines.append([span, str(len(chosen)), *figures])
+    return lines
 
 
 def newest_rows(recorded: list[Run]) -> dict[tuple[str, ...], tuple[Run, Mapping[str, Any]]]:

@@ -72,6 +72,18 @@ def test_level3_compares_routines_with_the_blas(tmp_path: Path) -> None:
     assert all(f"{row['routine']} {row['case']} 24 x 24 float64" in shown for row in document["rows"])
 
 
+def test_level3_draws_random_problems_of_numpy_arrays(tmp_path: Path) -> None:
+    host = next((opened.info.id for opened in device.devices() if opened.info.kind == "cpu"), None)
+    if host is None:
+        pytest.skip("no OpenCL device is a processor")
+    args = ("--random", "6", "--seed", "4", "--sizes", "4,24", "--rounds", "2", "--burst", "0.001", "--dtype", "float64,complex64")
+    document, shown = run("level3.py", tmp_path, *args, selector=host)
+    assert len(document["rows"]) == 6
+    assert {row["dtype"] for row in document["rows"]} == {"float64", "complex64"}
+    assert all(4 <= max(row["m"], row["n"]) <= 24 for row in document["rows"])
+    assert "trsm, BLAS 0 to 20 us" in shown
+
+
 def test_residues_have_the_times_of_their_steps_and_counts_of_errors(tmp_path: Path) -> None:
     args = ("--sizes", "40", "--dtypes", "complex64", "--data", "normal", "--burst", "1", "--sustained", "0", "--steps")
     document, shown = run("residues.py", tmp_path, *args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -194,6 +194,57 @@ def test_a_device_that_is_slow_beside_spinning_threads_loses(monkeypatch: pytest
     held = host_race.Race(on_device, by_numpy).held()
     assert held.on_device == pytest.approx(1e-3)
     assert held.numpy_wins
+
+
+def test_a_blas_that_was_kept_from_running_is_raced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a processor: what no kernel can gain says that other programs had the cores. If it is said twice NumPy computes."""
+    races: list[int] = []
+
+    def held(race: host_race.Race, on_device: Sequence[float] = ()) -> host_race.Held:
+        races.append(1)
+        return host_race.Held(1e-3, 9e-3, 1e-3, 9e-3, race.numpy())
+
+    monkeypatch.setattr(host_race.Race, "held", held)
+    a, out = np.random.default_rng(1).random((18, 18)), np.empty((18, 18))
+    for _ in range(4):
+        assert np.allclose(portatile.matmul(a, a, out=out), a @ a)
+    processor = portatile.get_device().info.kind == "cpu"
+    assert len(races) == 1 + processor
+    assert (numpy_products.product(a, a, out) is out) == processor
+    assert not host_race.Held(1e-3, 9e-3, 1e-3, 9e-3).plausible(8.0)
+    assert host_race.Held(1e-3, 9e-3, 1e-3, 9e-3).plausible(10.0)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_numpy_tries_again_where_kernels_won(monkeypatch: pytest.MonkeyPatch, long: bool) -> None:
+    """On a processor, at the eighth call after the race: NumPy computes from then on if it has become faster."""
+    if portatile.get_device().info.kind != "cpu":
+        pytest.skip("what other programs take from a processor is not a GPU's")
+    if long:
+        monkeypatch.setattr(host_blas, "_LARGEST", 0)
+    races: list[int] = []
+
+    def held(race: host_race.Race, on_device: Sequence[float] = ()) -> host_race.Held:
+        races.append(1)
+        on, by = (10.0, 15.0) if len(races) == 1 else (10.0, 1.0)
+        return host_race.Held(on, by, on, by, race.numpy())
+
+    monkeypatch.setattr(host_race.Race, "held", held)
+    rng = np.random.default_rng(new_seed("again"))
+    a, c, out = rng.random((17, 17)), rng.random((17, 17)), np.empty((17, 17))
+    for call in range(1, 9 + long):
+        assert np.allclose(portatile.gemm(a, a, alpha=0.5, out=out), 0.5 * a @ a)
+        assert len(races) == (call > long)
+    for _ in range(3):
+        assert np.allclose(portatile.gemm(a, a, alpha=0.5, out=out), 0.5 * a @ a)
+        assert len(races) == 2
+    assert numpy_products.scaled(a, a, None, (0.5, 0.0), ("N", "N"), out) is out
+    races.clear()
+    for _ in range(12):
+        summed = a @ a - 0.5 * c
+        assert portatile.gemm(a, a, c, beta=-0.5, out=c) is c
+        assert np.allclose(c, summed)
+    assert len(races) == 2
 
 
 @pytest.mark.parametrize("wins", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -36,6 +37,14 @@ def test_routines_load_no_translator() -> None:
     """OpenCL takes the text as it is; what makes CUDA C++ of it is loaded where there is a GPU."""
     assert "pcpp" not in modules_after("import portatile; portatile.matmul, portatile.convolve1d; from portatile.dialect import VERSION")
     assert "pcpp" in modules_after("from portatile import dialect; dialect.translate")
+
+
+def test_a_small_product_of_numpy_arrays_loads_no_device() -> None:
+    run = "import numpy, portatile; portatile.matmul(numpy.eye(4), numpy.eye(4)); portatile.gemm(numpy.eye(4), numpy.eye(4), alpha=2.0)"
+    code = "import sys\n" + run + "\nprint(sum(name.startswith('portatile') for name in sys.modules))"
+    environment = {name: value for name, value in os.environ.items() if name not in ("PORTATILE_DEVICE", "PYOPENCL_CTX")}
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, env=environment)
+    assert int(completed.stdout) < 12
 
 
 def test_help_loads_no_command(base: set[str]) -> None:

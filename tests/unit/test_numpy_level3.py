@@ -11,7 +11,9 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import numpy_level3, numpy_products, perform
+from portatile.runtime import blas_calls, numpy_level3, numpy_products, perform
+from portatile.runtime.host_calls import Forms
+from portatile.runtime.recorded import Call
 from support.seeds import new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -149,6 +151,7 @@ def test_what_is_wrong_or_unusual_is_the_routines() -> None:
         lambda: portatile.trmm(memory[:6], memory[10:16], out=memory[3:9]),
         lambda: portatile.syrk(a, beta=1.0),
         lambda: portatile.trmm(a, b, uplo="X"),  # type: ignore[arg-type]
+        lambda: portatile.trmm(a, b, uplo=["L"]),  # type: ignore[arg-type]
         lambda: portatile.herk(a.astype(complex), alpha=1j),  # type: ignore[arg-type]
     ]
     portatile.trmm(a, memory[:6], out=memory[10:16])
@@ -157,9 +160,8 @@ def test_what_is_wrong_or_unusual_is_the_routines() -> None:
         for _ in range(2):
             with pytest.raises(ArgumentError):
                 call()
-    for call in (lambda: portatile.trsm(a, b), lambda: portatile.trmm(np.stack([a, a]), np.stack([b, b]))):
-        with pytest.raises(NoDevice):  # systems, and stacks
-            call()
+    with pytest.raises(NoDevice):  # stacks that broadcast
+        portatile.trmm(np.stack([a, a])[:, None], np.stack([b, b]))
     assert np.array_equal(portatile.trmm(2 * a, np.ones(6)), np.full(6, 2.0)), "a vector is a matrix of one column"
 
 
@@ -176,10 +178,102 @@ def test_a_device_that_is_selected_computes(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_large_ones_are_left_to_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = np.eye(8, dtype=np.float16)
-    assert not numpy_level3.small("trmm", (narrow, narrow), ("L", "L", "N", "N", ""))
+    call = Call((narrow, narrow), (1.0,), ("L", "L", "N", "N", ""), None, None)
+    assert numpy_level3.Level3("trmm").rival(call, narrow, Forms()) is None
     monkeypatch.setattr(numpy_products, "at_once", lambda multiply_adds, dtype: multiply_adds <= 4000)
     small, large = np.eye(8), np.eye(32)
     for routine in (portatile.trmm, portatile.symm, portatile.syr2k):
         routine(small, small)
         with pytest.raises(NoDevice):
             routine(large, large)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("workload", ["trsm", "trmm"])
+def test_vectors_and_systems(dtype: str, workload: str) -> None:
+    """Several columns or rows, one, and vectors, contiguous and with steps; the second and third call take the shorter way."""
+    rng = np.random.default_rng(new_seed(dtype))
+    call: Callable[..., Any] = getattr(portatile, workload)
+    shapes = ((7, 4), (7, 1), (1, 7), (7,))
+    for side, uplo, trans, diag, shape, step in itertools.product("LR", "LU", "NTC", "NU", shapes, (1, 2)):
+        if len(shape) == 2 and shape[0 if side == "L" else 1] == 1:
+            continue
+        order = shape[0 if side == "L" else -1]
+        a = draw(rng, dtype, order, order) / order + 2 * np.eye(order, dtype=dtype)
+        triangle = half(a, uplo, diag == "U") + (np.eye(order) if diag == "U" else 0)
+        if workload == "trsm":
+            triangle = np.linalg.inv(triangle)
+        b = draw(rng, dtype, *(shape if step == 1 else (2 * shape[0], *shape[1:])))[::step]
+        for alpha, memory in itertools.product((1.0, -0.5), (unread(a, uplo, diag), np.asfortranarray(unread(a, uplo, diag)))):
+            want = alpha * (op(triangle, trans) @ b if side == "L" else b @ op(triangle, trans))
+            options: Any = {"side": side, "uplo": uplo, "trans": trans, "diag": diag, "alpha": alpha}
+            out = np.full((2 * shape[0], *shape[1:]), np.nan, dtype)[::2]
+            for _ in range(3):
+                result = call(memory, b, **options)
+                assert result.shape == want.shape
+                assert close(result, want, dtype)
+                assert call(memory, b, out=out, **options) is out
+                assert close(out, want, dtype)
+                over = b.copy()
+                assert call(memory, over, out=over, **options) is over
+                assert close(over, want, dtype)
+
+
+def test_systems_without_a_solution_have_infinities_or_nan() -> None:
+    a = np.array([[0.0, np.nan], [1.0, 2.0]])
+    assert not np.isfinite(portatile.trsm(a, np.ones((2, 3)))[0]).any()
+    assert not np.isfinite(portatile.trsm(a, np.ones(2))[0])
+
+
+def test_repeated_calls_check_what_a_record_does_not_know() -> None:
+    """Overlaps, outputs that cannot be written, and memory that is not aligned, though the same form was computed before."""
+    a, memory = 2 * np.eye(6), np.ones((20, 6))
+    for routine in (portatile.trsm, portatile.trmm, portatile.symm):
+        out = np.empty((6, 6))
+        for _ in range(2):
+            routine(a, memory[:6], out=out)
+            routine(a, memory[:6], out=memory[10:16])
+        for place in (memory[3:9], a):
+            with pytest.raises(ArgumentError):
+                routine(a, memory[:6], out=place)
+        out.flags.writeable = False
+        with pytest.raises(ArgumentError):
+            routine(a, memory[:6], out=out)
+        odd = np.frombuffer(bytearray(8 * 36 + 1), np.uint8)[1:].view(np.float64).reshape(6, 6)
+        assert not odd.flags.aligned
+        odd[...] = a
+        with pytest.raises((NoDevice, ArgumentError)):
+            routine(odd, memory[:6])
+
+
+def test_without_the_routines_a_device_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas_calls, "known", lambda workload, dtype: False)
+    with pytest.raises(NoDevice):
+        portatile.trsm(np.eye(5), np.ones((5, 5)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("routine", ["trsm", "trmm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k"])
+def test_stacks_are_their_matrices(dtype: str, routine: str) -> None:
+    """Even stacks of two and of three dimensions, with gaps, one matrix for all, new results, outputs and sums; each twice."""
+    rng = np.random.default_rng(new_seed(dtype + routine))
+    call: Callable[..., Any] = getattr(portatile, routine)
+    updates = routine.startswith(("syr", "her"))
+    for batch, gap in itertools.product(((5,), (2, 3)), (1, 2)):
+        wide = (*batch[:-1], gap * batch[-1])
+        a = draw(rng, dtype, *wide, 4, 4)[..., ::gap, :, :] / 4 + 2 * np.eye(4, dtype=dtype)
+        b, c = draw(rng, dtype, *wide, 4, 6)[..., ::gap, :, :], draw(rng, dtype, *batch, 4, 4 if updates else 6)
+        first = b if updates else a
+        for one in (False, True):
+            given = [first[(0,) * len(batch)] if one and not updates else first, *([] if routine in ("syrk", "herk") else [b])]
+            sums: list[dict[str, Any]] = [{}] if routine in ("trsm", "trmm") else [{}, {"c": c, "beta": -0.5}]
+            for options in sums:
+                indices = list(np.ndindex(*batch))
+                of = [[array if array.ndim == 2 else array[index] for array in given] for index in indices]
+                rest = [{name: value[index] if name == "c" else value for name, value in options.items()} for index in indices]
+                want = np.array([call(*arrays, **others) for arrays, others in zip(of, rest, strict=True)]).reshape(c.shape)
+                for _ in range(2):
+                    assert close(call(*given, **options), want, dtype)
+                    out = np.zeros_like(c) if "c" not in options else c.copy()
+                    assert call(*given, out=out, **options) is out
+                    assert close(out, want, dtype)

@@ -370,7 +370,8 @@ def is_cuda_array(array: Any) -> bool:
 
 def refuse_masks(array: Any, name: str) -> None:
     """Raise ArgumentError for a masked array in which something is masked: only its data would be used."""
-    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+    masks = sys.modules.get("numpy.ma")  # without it there are no masked arrays; its import takes long
+    if masks is not None and isinstance(array, masks.MaskedArray) and masks.is_masked(array):
         example = f", for example with {name}.filled(0)" if name.isidentifier() else " with its method filled"
         raise ArgumentError(f"{name} is a masked array, whose mask would be lost; fill it{example}")
 

@@ -17,6 +17,7 @@ from portatile.device import Selector
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
+from portatile.runtime.numpy_lines import Lines
 from portatile.runtime.perform import constant, perform
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
@@ -156,4 +157,4 @@ def spelled(filters: NDArray[Any]) -> tuple[object, ...]:
     return filters.dtype.str, filters.shape, filters.tobytes()
 
 
-_LINES = Recorder(())
+_LINES = Recorder((), host=Lines())

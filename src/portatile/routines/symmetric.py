@@ -18,6 +18,7 @@ from portatile.dtypes import name_of
 from portatile.errors import ArgumentError
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
+from portatile.runtime.numpy_level3 import Level3
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
@@ -368,4 +369,4 @@ def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, 
 
 _plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))
 _CONJUGATE = {"T": "T", "C": "R", "R": "C"}
-_SYMM, _SYRK, _SYR2K, _HEMM, _HERK, _HER2K = (Recorder(("alpha", "beta"), level3=name) for name in 2 * ("symm", "syrk", "syr2k"))
+_SYMM, _SYRK, _SYR2K, _HEMM, _HERK, _HER2K = (Recorder(("alpha", "beta"), host=Level3(name)) for name in 2 * ("symm", "syrk", "syr2k"))

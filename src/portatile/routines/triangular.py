@@ -15,9 +15,11 @@ from portatile.device import Selector
 from portatile.dtypes import name_of
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
+from portatile.runtime.numpy_level3 import Level3
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
+_OF_SOLUTIONS = get_args(SolvePrecision)
 _SMALL = {"triangular": 256, "trmm": stacked.SMALL}  # the orders up to which the triangles of a stack go together
 
 
@@ -83,7 +85,7 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    options = (side, uplo, trans, diag, checked(precision, get_args(SolvePrecision)))
+    options = (side, uplo, trans, diag, checked(precision, _OF_SOLUTIONS))
     return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
@@ -164,4 +166,4 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
 
 
 _plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")
-_TRMM, _TRSM = Recorder(("alpha",), level3="trmm"), Recorder(("alpha",))
+_TRMM, _TRSM = Recorder(("alpha",), host=Level3("trmm")), Recorder(("alpha",), host=Level3("triangular"))

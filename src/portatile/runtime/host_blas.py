@@ -1,27 +1,31 @@
-"""Products of arrays on the host: left to NumPy's BLAS where that takes less time than the device does on this machine.
+"""Products and level 3 on host arrays: left to NumPy's BLAS where that takes less time than the device does on this machine.
 
-The first product of a shape for which no device is named runs a few times each way. The faster way computes such products from then on.
-A long product on a processor is raced at its second call, so that who multiplies but once waits for one product.
+The first call of a shape for which no device is named runs a few times each way. The faster way computes such calls from then on.
+A long call on a processor is raced at its second call, so that who multiplies but once waits for one product; and so is a short one for
+which BLAS took implausibly long, as it does while other programs have its cores. Where that is so at a second call NumPy computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Hashable, Sequence
+from math import prod
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile.records import Problem
-from portatile.runtime import numpy_level3, numpy_products
-from portatile.runtime.host_race import Again, Held, Race, seconds_to_find
+from portatile.runtime import blas_calls, numpy_level3, numpy_products
+from portatile.runtime.host_race import Again, Held, Race, clearly, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
 _TOO_LONG = 3.0  # seconds of a product that is not computed twice more for a race
+_TRIES: tuple[int, ...] = (8, 64)  # calls after a race at which NumPy tries again
+_AT_A_TRY = 2  # runs of NumPy then
 _MOST = 4096  # entries of the table below
-_raced: dict[tuple[int, int, int, str], Held] = {}
-"""m, n, k and dtype -> what the race told."""
+_raced: dict[Hashable, Held] = {}
+"""Workload, sizes and dtype -> what the race told."""
 
 
 def takes(call: Any, result: Any) -> bool:
@@ -33,6 +37,8 @@ def takes(call: Any, result: Any) -> bool:
 
 class ByNumpy:
     """A product that NumPy computes, in place of the ``recorded`` call, on arrays that were checked when that was recorded."""
+
+    fastest = 3.0  # products on one quiet core were up to 2.3 times as fast as those of OpenBLAS
 
     def __init__(self, recorded: Again, trans: tuple[str, ...]) -> None:
         self._recorded, self._trans = recorded, trans
@@ -53,6 +59,24 @@ class ByNumpy:
         c = arrays[2] if factors[1] != 0 else None
         return silently(finished, computing(a, b, out if c is None else None), a, b, c, factors, out)
 
+    def remember(self, arrays: tuple[Any, ...], out: Any, factors: tuple[Any, ...]) -> None:
+        """Let NumPy compute calls like one with these arguments without looking for a record."""
+        _remember(arrays, out, self._trans, factors[1] != 0)
+
+
+class Rival(Again, Protocol):
+    """A way to compute a recorded call on the host."""
+
+    @property
+    def fastest(self) -> float:
+        """How many times as fast a device can be that is the host's processor itself."""
+
+    def computed(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any) -> Any:
+        """The result of arrays that are known to lie apart; the output is the last of them, unless it is None."""
+
+    def remember(self, arrays: tuple[Any, ...], out: Any, factors: tuple[Any, ...]) -> None:
+        """Let calls like one with these arguments be computed so, without looking for a record where that can be."""
+
 
 class Recorded(Again, Protocol):
     """One that ``perform`` has computed once, on a device."""
@@ -62,44 +86,66 @@ class Recorded(Again, Protocol):
         """Whether that is a processor, of which NumPy's BLAS has the same cores."""
 
 
-class Contested:
-    """A ``recorded`` product that is raced at its next call. Calls after that one give the bits that it gives."""
+class Raced(NamedTuple):
+    """What is raced: a key by which ``note`` finds what it told, None for what that does not tell of, and its operations."""
 
-    def __init__(self, recorded: Again, trans: tuple[str, ...]) -> None:
-        self._recorded, self._trans = recorded, trans
-        self._chosen: Again | None = None
+    key: Hashable
+    operations: int
+
+
+class Contested:
+    """A ``recorded`` call on a processor that is raced against its ``rival`` at the next call, unless ``held`` tells that it has won.
+
+    Calls after that one give the bits that it gives. Where the kernels have won NumPy tries again at a few later calls, for other programs
+    may have had its cores all through a race: if it takes no longer then, there is another race.
+    """
+
+    def __init__(self, recorded: Recorded, rival: Rival, key: Hashable, held: Held | None = None) -> None:
+        self._recorded, self._rival, self._key = recorded, rival, key
+        self._chosen: Again | None = None if held is None else recorded
+        self._held, self._calls, self._tries = held, 0, _TRIES
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether the arrays are apart, as for a recorded call."""
         return self._recorded.apart_from(places)
 
     def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The product; None where the call has to be planned anew."""
+        """The result of a call; None where the call has to be planned anew."""
         if self._chosen is not None:
-            return self._chosen.again(library, arrays, factors, out, places)
-        reads_c = factors[1] != 0
-        kept = out.copy() if reads_c and out is not None and out is arrays[2] else None
-        rival = ByNumpy(self._recorded, self._trans)
+            if self._held is None or not self._tries:
+                return self._chosen.again(library, arrays, factors, out, places)
+            self._calls += 1
+            if self._calls < self._tries[0]:
+                return self._chosen.again(library, arrays, factors, out, places)
+        operands = arrays if out is None else arrays[:-1]
         race = Race(
             lambda: self._recorded.again(library, arrays, factors, out, list(places)),
-            lambda: rival.computed(arrays, factors, out),
+            lambda: self._rival.computed(arrays, factors, out),
             out,
-            kept,
+            out.copy() if _holds(operands, out) else None,
         )
         result, on_device = race.run(race.device)
         if result is None:
             return None
+        if not self._raced_again(race, on_device):
+            return result if out is None else race.run(race.device)[0]
+        self._chosen, self._held = self._rival, None
+        self._rival.remember(operands, out, factors)
+        return race.run(race.numpy)[0]
+
+    def _raced_again(self, race: Race, on_device: list[float]) -> bool:
+        """Whether NumPy wins now; it does not for products that take too long."""
+        if self._held is not None:
+            self._tries = self._tries[1:]
+            if clearly(self._held.on_device, min(race.run(race.numpy, _AT_A_TRY)[1])):
+                return False
         self._chosen = self._recorded
         if max(on_device) > _TOO_LONG:
-            return result
+            return False
         held = race.held(on_device)
-        if not reads_c:
-            _note(result, arrays[0].shape[-1 if self._trans[0] == "N" else -2], held)
-        if held.numpy_wins:
-            self._chosen = rival
-            _remember(arrays if out is None else arrays[:-1], out, self._trans, reads_c)
-            return held.numpys
-        return result if out is None else race.run(race.device)[0]
+        _note(self._key, held)
+        self._held = held._replace(numpys=None)
+        return held.numpy_wins or not held.plausible(self._rival.fastest)
 
 
 def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
@@ -110,32 +156,50 @@ def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], pl
     """
     a, trans = call.arrays[0], call.options
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
-    if 2 * result.size * k > _LARGEST:
-        return Contested(recorded, trans[:2]) if recorded.on_processor else recorded
-    rival, reads_c = ByNumpy(recorded, trans[:2]), call.factors[1] != 0
-    kept = result.copy() if reads_c and result is call.arrays[2] else None
+    key = ("gemm", (*result.shape, k), str(result.dtype)) if call.factors[1] == 0 and result.ndim == 2 else None
+    return faster_than(recorded, ByNumpy(recorded, trans[:2]), Raced(key, 2 * result.size * k), library, call, (result, places))
+
+
+def faster_than(
+    recorded: Recorded, rival: Rival, raced: Raced, library: Any, call: Any, output: tuple[NDArray[Any], Sequence[int]]
+) -> Again:
+    """``recorded``, or its ``rival`` where that is faster here, as ``faster`` says; ``output`` is the result, and all addresses."""
+    if raced.operations > _LARGEST:
+        return Contested(recorded, rival, raced.key) if recorded.on_processor else recorded
+    result, places = output
+    kept = result.copy() if _holds(call.arrays, result) else None
     arrays, factors = (*call.arrays, result), call.factors
     race = Race(lambda: recorded.again(library, arrays, factors, result, list(places)), lambda: rival.computed(arrays, factors, result))
     held = race.held()
     finding = seconds_to_find(library, arrays)
     held = held._replace(on_device=held.on_device + finding, least_on_device=held.least_on_device + finding)
-    if not reads_c:
-        _note(result, k, held)
+    contested = recorded.on_processor and not held.plausible(rival.fastest)
+    if not contested:
+        _note(raced.key, held)
     if held.numpy_wins:
-        _remember(call.arrays, call.out, trans[:2], reads_c)
+        rival.remember(call.arrays, call.out, factors)
     elif kept is None:
         race.device()
     if kept is not None:
         np.copyto(result, kept)
-    return rival if held.numpy_wins else recorded
+    if held.numpy_wins:
+        return rival
+    if not recorded.on_processor:
+        return recorded
+    return Contested(recorded, rival, raced.key, None if contested else held._replace(numpys=None))
 
 
-def _note(result: NDArray[Any], k: int, held: Held) -> None:
-    """Keep how long a product took each way, for ``note``."""
-    if result.ndim == 2:
+def _holds(operands: Sequence[Any], result: Any) -> bool:
+    """Whether a result is one of the operands."""
+    return any(operand is result for operand in operands)
+
+
+def _note(key: Hashable, held: Held) -> None:
+    """Keep how long a call took each way, for ``note``."""
+    if key is not None:
         if len(_raced) >= _MOST:
             _raced.clear()
-        _raced[(*result.shape, k, str(result.dtype))] = held._replace(numpys=None)
+        _raced[key] = held._replace(numpys=None)
 
 
 def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c: bool) -> None:
@@ -167,18 +231,20 @@ def follow(call: Any, converted: Any) -> None:
 
 
 def note(problem: Problem, on_processor: bool) -> str:
-    """A sentence for ``explain`` about what is left to NumPy, and about the race for a product; empty where there is none."""
-    if problem.workload != "gemm":
-        return numpy_level3.note(problem)
-    if problem.dtype not in map(str, DTYPES):
+    """A sentence for ``explain`` about what is left to NumPy, and about a race; empty where there is none."""
+    product = problem.workload == "gemm"
+    sizes = {name: problem.sizes[name] for name in "mnk"} if product else problem.sizes
+    if problem.dtype not in map(str, DTYPES) or not prod(sizes.values()):
         return ""
-    m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))
-    long = 2 * m * n * k > _LARGEST
-    if m * n * k == 0 or (long and not on_processor):
+    dtype = np.dtype(problem.dtype)
+    if not product and not blas_calls.known(problem.workload, dtype):
         return ""
-    if numpy_products.at_once(m * n * k, np.dtype(problem.dtype)):
+    if numpy_products.at_once(prod(sizes.values()), dtype) if product else numpy_level3.brief(problem):
         return f"NumPy arrays of this size are left to {numpy_products.BY_NUMPY}"
-    held = _raced.get((m, n, k, problem.dtype))
+    long = 2 * (prod(sizes.values()) if product else numpy_level3.multiply_adds(problem)) > _LARGEST
+    if long and not on_processor:
+        return ""
+    held = _raced.get((problem.workload, tuple(sizes.values()), problem.dtype))
     if held is None:
         when = "second" if long else "first"
         return f"NumPy arrays of this size are raced against NumPy's BLAS at their {when} call where no device is named"

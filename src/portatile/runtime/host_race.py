@@ -35,16 +35,21 @@ class Held(NamedTuple):
     least_by_numpy: float
     numpys: Any = None
 
+    def plausible(self, fastest: float) -> bool:
+        """Whether the device was at most so many times as fast. On NumPy's own cores it cannot be more, unless BLAS lacked threads."""
+        return self.by_numpy <= fastest * self.on_device
+
     @property
     def numpy_wins(self) -> bool:
         """Whether NumPy computes such products from now on: unless the device is clearly faster, in most runs and at best.
 
         Where processors are shared, a single quick launch says little of the next ones, and so do runs for which BLAS lacked a thread.
         """
-        return not (_clearly(self.on_device, self.by_numpy) and _clearly(self.least_on_device, self.least_by_numpy))
+        return not (clearly(self.on_device, self.by_numpy) and clearly(self.least_on_device, self.least_by_numpy))
 
 
-def _clearly(on_device: float, by_numpy: float) -> bool:
+def clearly(on_device: float, by_numpy: float) -> bool:
+    """Whether seconds on a device are clearly fewer than NumPy's."""
     return on_device <= _CLEARLY * by_numpy - _CALL
 
 

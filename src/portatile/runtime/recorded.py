@@ -18,9 +18,11 @@ from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.strides import span
-from portatile.runtime import host_blas, memory_limit, numpy_level3, numpy_products
+from portatile.runtime import host_blas, memory_limit, numpy_products
 from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import faster
+from portatile.runtime.host_calls import Forms, HostCall, HostRoutine
+from portatile.runtime.host_calls import kinds as kinds_of
 from portatile.runtime.host_race import Again
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
@@ -66,14 +68,15 @@ class Recorder:
     """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``Call.factors``.
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
-    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it, as it may small arrays of the routine ``level3``.
+    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it; ``host`` tells what else is computed on the host.
     Safe to call from several threads.
     """
 
-    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, level3: str = "") -> None:
-        self._factors, self._product, self._level3 = factors, product, level3
+    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, host: HostRoutine | None = None) -> None:
+        self._factors, self._product, self._host = factors, product, host
         self._known: dict[tuple[object, ...], Again] = {}
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
+        self._forms = Forms()
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)
@@ -84,6 +87,8 @@ class Recorder:
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
+        if self._host is not None and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
+            return result
         if type(device) is list:
             device = tuple(device)  # by which a call can be found again
         kind = type(arrays[0])
@@ -113,6 +118,7 @@ class Recorder:
 
     def _forget(self) -> None:
         self._known.clear()
+        self._forms.clear()
         self._last = [], None
 
     def _which_nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
@@ -134,37 +140,47 @@ class Recorder:
             result = planned.finish(self.call(planned.plan, *planned.call) if computed is None else computed)
             if self._product:
                 host_blas.follow(call, planned.call)
+            elif self._host is not None and library is not None and library.on_host:
+                self._forms.follow(call, planned.call, result.shape)
             return result
         result, requests = planned
-        if self._level3 and self._by_numpy(call, result, library, key):
-            return result
+        rival = self._rival(call, result, requests, library) if key is not None else None
+        if rival is not None and self._host is not None and key is not None and self._host.small(call):
+            self._keep(key, rival)
+            rival.remember(call.arrays, call.out, call.factors)
+            return rival.run(call.arrays, call.factors, result)
         bounds = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
             if recorded is not None:
-                if len(self._known) >= _MOST:
-                    self._known.clear()
-                self._last = [], None
-                any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
-                    self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
-                else:
-                    self._known[key] = recorded
+                self._keep(key, self._faster(recorded, rival, library, call, planned))
         return result
 
-    def _by_numpy(self, call: Call, result: Any, library: Library | None, key: tuple[object, ...] | None) -> bool:
-        """Whether NumPy computed a planned call of level 3, because it is small and no device is named; records it then."""
-        arrays, factors, options, out, device = call
-        if library is None or key is None or not library.on_host or device is not None or options[-1]:
-            return False
-        if settings.selection() != (None, None) or not numpy_level3.small(self._level3, arrays, options):
-            return False
-        numpy_level3.compute(self._level3, arrays, factors, options, result, out is None)
+    def _keep(self, key: tuple[object, ...], recorded: Again) -> None:
         if len(self._known) >= _MOST:
             self._known.clear()
         self._last = [], None
-        self._known[key] = numpy_level3.RoutineByNumpy(self._level3, options, factors, library.maker(result, None))
-        return True
+        self._known[key] = recorded
+
+    def _rival(self, call: Call, result: Any, requests: Sequence[Request], library: Library | None) -> HostCall | None:
+        """A planned call of host arrays as the host computes it, if it does and no device is named."""
+        if self._host is None or library is None or not library.on_host or not requests:
+            return None
+        if call.device is not None or settings.selection() != (None, None):
+            return None
+        return self._host.rival(call, result, self._forms)
+
+    def _faster(self, recorded: _Recorded, rival: HostCall | None, library: Library, call: Call, planned: Planned) -> Again:
+        """What computes a call from now on: ``recorded``, which has just done so on a device, or NumPy's BLAS if that is faster."""
+        result, requests = planned
+        any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
+        if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
+            return faster(recorded, library, call, result, _places(library, call.arrays, result))
+        if rival is None or self._host is None or 0 in call.factors[:1]:
+            return recorded
+        key = (requests[0].workload, requests[0].sizes, str(result.dtype)) if len(requests) == 1 else None
+        raced = host_blas.Raced(key, self._host.operations(call))
+        return host_blas.faster_than(recorded, rival, raced, library, call, (result, _places(library, call.arrays, result)))
 
 
 def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]:
@@ -246,9 +262,9 @@ def _types(request: Request, factors: tuple[Any, ...]) -> _Types:
     than kernels take.
     """
     first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
-    kinds = numpy_level3.kinds(factors)
+    kinds = kinds_of(factors)
     fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
-    return None if first == last else last, lambda given: numpy_level3.kinds(given) == kinds and fits(given)
+    return None if first == last else last, lambda given: kinds_of(given) == kinds and fits(given)
 
 
 def _moderate(factors: tuple[Any, ...]) -> bool:
