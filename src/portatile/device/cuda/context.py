@@ -69,7 +69,7 @@ class CudaContext(Device):
                 if self._context is None:
                     context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
                     with Current(context, int(context)), relaxed():
-                        self._open(context)
+                        self._make_pool(context)
                     self._context = (context, int(context))
         return self._context
 
@@ -157,13 +157,23 @@ class CudaContext(Device):
                 driver.cuStreamWaitEvent(self._stream, queue.last, 0)
             driver.cuMemFreeAsync(pointer, self._stream)
 
-    def open_to(self, other: CudaContext) -> None:
-        """Let another GPU reach this one's memory, where the machine connects them: else copies between them go through the host."""
-        if other in self._open_to:
+    def open_to(self, other: Device) -> None:
+        if other in self._open_to or not isinstance(other, CudaContext):
             return
-        self._open_to.add(other)
+        with self._lock:
+            if other not in self._open_to:
+                self._open(other)
+                self._open_to.add(other)
+
+    def _open(self, other: CudaContext) -> None:
+        """Map the memory into another GPU, where the machine connects them: else copies between them go through the host.
+
+        The mapping of memory changes, which nothing may be using meanwhile.
+        """
         if other is self or not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
             return
+        with self.current(), relaxed():
+            call(driver.cuCtxSynchronize)
         if self._pool is not None:
             access = driver.CUmemAccessDesc()
             access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
@@ -254,7 +264,7 @@ class CudaContext(Device):
         self._lock = threading.RLock()  # a thread that did not come along may have held the other
         self.recycled = self._pool_of_freed()
 
-    def _open(self, context: Any) -> None:
+    def _make_pool(self, context: Any) -> None:
         """The pool, its stream and its fence, where the driver has pools."""
         if not self.attribute("MEMORY_POOLS_SUPPORTED"):
             return
