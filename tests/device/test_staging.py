@@ -135,7 +135,7 @@ def test_an_operand_that_devices_share_arrives_on_each(twins: tuple[Device, Devi
     a, b = rng.random((400, 96)), rng.random((96, 130))
     for _ in range(2):
         np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=1e-12)
-    with Broadcast(twins) as common:
+    with Broadcast() as common:
         for device in twins:
             queue = device.default_queue()
             memory = common.place(queue, "b", b)

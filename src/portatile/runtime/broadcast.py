@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
-from itertools import permutations
 from typing import Any, Self
 
 from numpy.typing import NDArray
 
 from portatile.device import staging
-from portatile.device.base import Device, Memory, Queue
+from portatile.device.base import Memory, Queue
 from portatile.device.event import Event
 from portatile.errors import PortatileError
 
@@ -59,14 +57,9 @@ class _Common:
 
 
 class Broadcast:
-    """The arrays of one problem, by name, for these devices, which reach each other's memory from here on.
+    """The arrays of one problem, by name. A context manager; what it gave out lasts until it ends. Safe to use from several threads."""
 
-    A context manager; what it gave out lasts until it ends. Safe to use from several threads.
-    """
-
-    def __init__(self, devices: Sequence[Device]) -> None:
-        for device, other in permutations(devices, 2):
-            device.open_to(other)
+    def __init__(self) -> None:
         self._given: list[Memory] = []
         self._making = threading.Lock()
         self._commons: dict[str, _Common] = {}

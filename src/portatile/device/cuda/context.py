@@ -172,8 +172,9 @@ class CudaContext(Device):
         """
         if other is self or not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
             return
-        with self.current(), relaxed():
-            call(driver.cuCtxSynchronize)
+        for context in (self, other):
+            with context.current(), relaxed():
+                call(driver.cuCtxSynchronize)
         if self._pool is not None:
             access = driver.CUmemAccessDesc()
             access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
