@@ -44,7 +44,7 @@ class Ways:
 
 
 def shared(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways, timed: SharedProduct | None = None) -> Simulated:
-    """The product by all of them. ``cores``: those that this process may use. ``timed``: the product that each was timed at, if not this."""
+    """The product by all of them. ``cores``: those that this process may use. ``timed``: the product that each was timed at, if not it."""
     factors = [share(device.info, [other.info for other in devices], cores) for device in devices]
     rates = tuple(device.rate(timed or work) * factor for device, factor in zip(devices, factors, strict=True))
     links = tuple(device.link for device in devices)
