@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from weakref import WeakSet
 
 from portatile.device.base import Device
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
 from portatile.device.cuda.image import LinearTextures
 from portatile.device.cuda.info import describe
+from portatile.device.exit_gate import inside
 from portatile.device.module import PageLock
 from portatile.device.pool import Pool
 from portatile.errors import DeviceError
@@ -35,7 +36,12 @@ class Stream(Protocol):
 
 
 class CudaContext(Device):
-    """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU."""
+    """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU.
+
+    ``used`` are all whose contexts this process has had.
+    """
+
+    used: ClassVar[WeakSet[CudaContext]] = WeakSet()
 
     def __init__(self, index: int, driver_text: str) -> None:
         self._handle = call(driver.cuDeviceGet, index)
@@ -71,6 +77,7 @@ class CudaContext(Device):
                     with Current(context, int(context)), relaxed():
                         self._make_pool(context)
                     self._context = (context, int(context))
+                    self.used.add(self)
         return self._context
 
     def current(self) -> Current:
@@ -173,8 +180,7 @@ class CudaContext(Device):
         if other is self or not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
             return
         for context in (self, other):
-            with context.current(), relaxed():
-                call(driver.cuCtxSynchronize)
+            context.finish()
         if self._pool is not None:
             access = driver.CUmemAccessDesc()
             access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
@@ -183,6 +189,12 @@ class CudaContext(Device):
             call(driver.cuMemPoolSetAccess, self._pool, [access], 1)
         with other.current():  # of memory of other libraries; it may be allowed already
             driver.cuCtxEnablePeerAccess(self.context[0], 0)
+
+    def finish(self) -> None:
+        """Wait for everything that this process has queued on the GPU; what failed there is told of by what asks for it."""
+        if self._context is not None:
+            with inside, self.current(), relaxed():
+                driver.cuCtxSynchronize()
 
     def attribute(self, name: str) -> int:
         """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
