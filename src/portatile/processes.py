@@ -1,4 +1,4 @@
-"""Child processes: the environment that each is started with, its end with its parent, and how one ended."""
+"""This process's cores, and child processes: the environment that each is started with, its end with its parent, and how one ended."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def environment() -> dict[str, str]:
     if root not in (*site.getsitepackages(), site.getusersitepackages()):
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
     return variables
+
+
+def cores() -> int:
+    """The processor's cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def end_with_parent() -> None:

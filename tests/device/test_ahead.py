@@ -6,14 +6,13 @@ from collections import Counter
 
 import pytest
 
-from portatile import program, workloads
+from portatile import processes, program, workloads
 from portatile.device.base import Device
 from portatile.errors import CompileError
 from portatile.records import Source, canonical
 from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Build, Evaluate, Timing
-from portatile.tuning.search import compile_workers
 from portatile.tuning.search.supervisor import Supervisor
 from portatile.tuning.search.tuner import TuningRequest, tune
 from portatile.tuning.search.worker_process import WorkerProcess
@@ -41,7 +40,7 @@ def test_sources_are_compiled_once_and_the_default_is_timed_first(device: Device
 
     monkeypatch.setattr(WorkerProcess, "give", spy)
     monkeypatch.setattr(Supervisor, "alternates", property(lambda self: False))
-    monkeypatch.setattr(compile_workers, "_cores", lambda: 4)
+    monkeypatch.setattr(processes, "cores", lambda: 4)
     workload = workloads.get("stream")
     problem = workload.problem(dict.fromkeys(workload.sizes, 4096))
     with ResultStore(None) as store:

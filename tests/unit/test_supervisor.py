@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from portatile import processes
 from portatile.errors import DeviceError
 from portatile.records import Plan, Source
 from portatile.tuning.protocol import Build
-from portatile.tuning.search import compile_workers
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.supervisor import Setup, Supervisor
 from portatile.tuning.search.worker_process import Variant, WorkerProcess
@@ -90,7 +90,7 @@ def test_few_contexts_on_a_gpu_with_little_memory(
     supervisor, started = Supervisor(Setup(None, tmp_path, 1 << 20, -1)), []
     monkeypatch.setattr(supervisor, "_info", replace(GPU, backend=backend, global_memory=gibibytes << 30))
     monkeypatch.setattr(supervisor, "_start", started.append)
-    monkeypatch.setattr(compile_workers, "_cores", lambda: 64)
+    monkeypatch.setattr(processes, "cores", lambda: 64)
     supervisor.compile_ahead(Plan(()))
     assert len(started) == workers
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+
+from portatile import processes
 
 _COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
 _LINKS = 4  # such copies for whose threads there is room: of several devices, either way
@@ -26,8 +27,7 @@ def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None
 
 def threads(copies: int = 1) -> int:
     """Threads at most for so many copies at once."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_COPIERS * copies, cores)
+    return min(_COPIERS * copies, processes.cores())
 
 
 @cache

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -51,8 +50,7 @@ def spare_cores(infos: Sequence[DeviceInfo]) -> int:
     """Kernel texts that a machine may compile at once: none where a processor is timed, because compiling would disturb the times."""
     if any(info.kind == "cpu" for info in infos):
         return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(cores - 2 * len(infos), 1)
+    return max(processes.cores() - 2 * len(infos), 1)
 
 
 @contextmanager

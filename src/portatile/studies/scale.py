@@ -6,7 +6,6 @@ here, which is predicted from what each of them takes alone, from the links, and
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from portatile import workloads
+from portatile import processes, workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
@@ -166,7 +165,7 @@ class _Together:
         """The product by these devices. Raises what measuring a smaller one raises."""
         ways, work = self._ways(names), _product(self._n, self._dtype)
         devices = [self.alone[name] for name in names]
-        return prediction.together(work, devices, _cores(), replace(ways, start=self._start(names, ways)))
+        return prediction.together(work, devices, processes.cores(), replace(ways, start=self._start(names, ways)))
 
     def _start(self, names: Sequence[str], ways: Ways) -> float:
         """Seconds of a shared call beside copies and computation: what one of half the size takes longer than is predicted without them."""
@@ -174,7 +173,7 @@ class _Together:
         work, timed = _product(half, self._dtype), _product(self._n, self._dtype)
         problem = workloads.problem("gemm", self._dtype, dict.fromkeys("mnk", half))
         took = min(shared_run.timed(SharedRun(problem, tuple(names), self._run.options.repeat, together=True)).seconds)
-        return max(took - prediction.shared(work, [self.alone[name] for name in names], _cores(), ways, timed).seconds, 0.0)
+        return max(took - prediction.shared(work, [self.alone[name] for name in names], processes.cores(), ways, timed).seconds, 0.0)
 
     def _ways(self, names: Sequence[str]) -> Ways:
         """How arrays reach these devices, as measured once for each set of those that have a link."""
@@ -217,11 +216,6 @@ def as_recorded(trials: Sequence[Trial], compilers: int, overheads: Overheads) -
 
 def _row(what: str, count: int, simulated: Simulated) -> ScaleRow:
     return ScaleRow(what, count, simulated.seconds, None, None, None, simulated.binds, simulated.busy[simulated.binds])
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _product(n: int, dtype: str) -> SharedProduct:

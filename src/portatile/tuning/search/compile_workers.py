@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from portatile import processes
 from portatile.device import backends
 from portatile.records import DeviceInfo
 
@@ -15,7 +14,7 @@ _OTHERS = 2  # processes that are busy too: the timing worker and the parent
 
 def spares(jobs: int | None) -> int:
     """Processes to start before the device is known; ``jobs`` is the number that the user asked for."""
-    return min(_cores() - _OTHERS if jobs is None else jobs, _MOST)
+    return min(processes.cores() - _OTHERS if jobs is None else jobs, _MOST)
 
 
 def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) -> int:
@@ -26,16 +25,11 @@ def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) ->
     PoCL compiles for one work-group size when it launches, and again for any size when it is asked for a binary. On few cores that
     is slower than a timing worker that asks for no binary, unless all work-groups have one work-item, which PoCL can know ahead.
     """
-    if alternates and jobs is None and not single and _cores() <= _FEW:
+    if alternates and jobs is None and not single and processes.cores() <= _FEW:
         jobs = 1
     if jobs is None:
-        spare = _cores() if alternates else _cores() - _OTHERS
+        spare = processes.cores() if alternates else processes.cores() - _OTHERS
         if not alternates and not backends()[info.backend].offline:  # each opens a context
             spare = min(spare, info.global_memory // _CONTEXT)
         jobs = min(max(spare, 1), _MOST)
     return 0 if alternates and jobs == 1 else jobs  # one alone does not compile faster than the timing worker itself
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

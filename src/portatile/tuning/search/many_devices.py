@@ -8,12 +8,11 @@ divided among those that compile at once.
 from __future__ import annotations
 
 import contextvars
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from portatile import workloads
+from portatile import processes, workloads
 from portatile.errors import PortatileError
 from portatile.formatting import duration
 from portatile.records import DeviceInfo
@@ -169,5 +168,4 @@ def _jobs(request: TuningRequest, count: int) -> int | None:
     """Compile workers of one of so many searches that run at once."""
     if request.jobs is not None or count == 1:
         return request.jobs
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(cores // count - _BESIDE, 1)
+    return max(processes.cores() // count - _BESIDE, 1)
