@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -152,11 +152,14 @@ def test_gpus_open_their_memory_before_anything_travels(pair: list[Device], on_d
 
     monkeypatch.setattr(CudaContext, "_open", noted)
     for one in pair:
-        monkeypatch.setattr(one, "_open_to", WeakSet())
+        monkeypatch.setattr(one, "_open_to", WeakKeyDictionary())
     operands = [Buffer.from_numpy(drawn(*shape), pair[1]) if on_device else drawn(*shape) for shape in ((8, 3), (3, 5))]
     for _ in range(2):
         portatile.matmul(*operands, device=[one.info.id for one in pair])
     assert opened == [(pair[0], "MainThread"), (pair[1], "MainThread")]
+    pair[1].release()
+    pair[0].open_to(pair[1])
+    assert len(opened) == 3, "its context is another one"
 
 
 def test_launches_that_come_again_are_a_graph_on_each_device(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from typing import Any, ClassVar, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from portatile.device.base import Device
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
@@ -61,7 +61,7 @@ class CudaContext(Device):
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
         self.of_graphs: list[tuple[Any, Any]] = []  # memory that other libraries' graphs keep, and what tells that they are gone
-        self._open_to: WeakSet[CudaContext] = WeakSet()
+        self._open_to: WeakKeyDictionary[CudaContext, int] = WeakKeyDictionary()  # and the generation of each
         self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[Stream] = WeakSet()
         self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
@@ -165,12 +165,12 @@ class CudaContext(Device):
             driver.cuMemFreeAsync(pointer, self._stream)
 
     def open_to(self, other: Device) -> None:
-        if other in self._open_to or not isinstance(other, CudaContext):
+        if not isinstance(other, CudaContext) or self._open_to.get(other) == other.generation:
             return
         with self._lock:
-            if other not in self._open_to:
+            if self._open_to.get(other) != other.generation:
                 self._open(other)
-                self._open_to.add(other)
+                self._open_to[other] = other.generation
 
     def _open(self, other: CudaContext) -> None:
         """Map the memory into another GPU, where the machine connects them: else copies between them go through the host.
