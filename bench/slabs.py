@@ -79,7 +79,7 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, tasks.Task, Cut, 
         queue = lane.queue
         try:
             with charged("upload"):
-                shared = slab_pipeline._place(queue, task, cut, own)
+                shared = slab_pipeline._place([queue, queue], task, cut, own)
                 queue.finish()
             for low, high in ranges:
                 part = tasks.part(task, cut, low, high)

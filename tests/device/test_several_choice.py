@@ -20,8 +20,9 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import batches, forecast, rates, several, splits
+from portatile.runtime import batches, forecast, perform, rates, several, splits
 from portatile.store import ResultStore
+from portatile.workloads import precisions
 
 pytestmark = pytest.mark.unoptimised
 
@@ -54,6 +55,25 @@ def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], 
 
 def _problem(m: int, n: int, k: int) -> Problem:
     return workloads.problem("gemm", "float32", {"m": m, "n": n, "k": k})
+
+
+def test_the_precision_that_all_prefer_is_asked_once(both: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    usual = precisions.preferred
+
+    def preferred(problem: Problem, *infos: Any) -> Problem:
+        asked.append(problem.key)
+        return usual(problem, *infos)
+
+    monkeypatch.setattr(precisions, "preferred", preferred)
+    monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")
+    a, b = drawn(1, 300, 70), drawn(2, 70, 90)
+    for _ in range(3):
+        portatile.matmul(a, b, device=both)
+    assert len(asked) == len(set(asked)) == 1
+    perform.forget()
+    portatile.matmul(a, b, device=both)
+    assert len(asked) == 2
 
 
 def test_wrong_use_says_what_to_do(both: list[str]) -> None:

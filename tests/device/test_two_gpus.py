@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import Buffer, wavelets
+from portatile import Buffer, processes, wavelets
 from portatile import device as devices
 from portatile.device.base import Device
 from portatile.runtime import forecast
@@ -153,3 +155,29 @@ def test_a_context_of_both(gpus: list[Device]) -> None:
     for kind, queues in ((contexts.SHARED, contexts.TWO), (contexts.SHARED, contexts.OUT_OF_ORDER), (contexts.ONE_EACH, contexts.IN_ORDER)):
         row = contexts._measured(contexts.ContextsRow("both", 2, "", kind, queues, contexts.PINNED, 4, 3), pair, 1)
         assert row.status == "ok"
+
+
+_FIRST_PRODUCTS = """
+import sys
+import numpy as np
+import portatile
+from portatile import device
+from portatile.runtime import forecast
+
+forecast._quickest, forecast._LITTLE = (lambda together, alone: ""), 0.0
+pair = [device.get(name) for name in sys.argv[1:]]
+rng = np.random.default_rng(0)
+a, b = (np.concatenate([rng.random((64, 4096))] * 64) for _ in range(2))
+for _ in range(4):
+    found = portatile.matmul(a, b, device=sys.argv[1:])
+    np.testing.assert_allclose(found[::512], a[::512] @ b, rtol=1e-12)
+    for one in pair:
+        one.release()
+"""
+
+
+def test_the_first_product_of_new_contexts(gpus: list[Device]) -> None:
+    """Operands that both need come over both links, and from each other, while each computes: what is made for that is made anew."""
+    command = [sys.executable, "-c", _FIRST_PRODUCTS, *(one.info.id for one in gpus)]
+    completed = subprocess.run(command, env=processes.environment(), capture_output=True, text=True, check=False, timeout=90)
+    assert completed.returncode == 0, completed.stderr[-3000:]

@@ -8,10 +8,11 @@ import os
 import numpy as np
 import pytest
 
-from portatile import Buffer
+from portatile import Buffer, device
 from portatile.device import page_locked, staging
 from portatile.device.base import Device
 from portatile.device.cuda import memory
+from portatile.device.cuda.context import CudaContext
 from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError, DeviceError
 from support.cuda_driver import EmulatedDriver
@@ -93,6 +94,22 @@ def test_nothing_is_registered_while_a_process_forks(gpu: Device, driver: Emulat
         del kept
         assert np.array_equal(there.numpy(), np.arange(1000.0))
     locked.forget()
+
+
+def test_every_gpu_is_waited_for_before_pages_are_unlocked(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock is made through one GPU, and others copy from the pages too."""
+    array, other = np.arange(1000.0), device.get("cuda:1")
+    other.default_queue().finish()
+    lock = gpu.lock(array)
+    assert lock is not None
+    asked: list[Device] = []
+    monkeypatch.setattr(CudaContext, "finish", lambda one: asked.append(one))
+    lock.wait()
+    assert {gpu, other} <= set(asked)
+    lock.release()
+    asked.clear()
+    lock.wait()
+    assert not asked
 
 
 def test_much_pinned_memory_is_the_system_s(gpu: Device, driver: EmulatedDriver) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from portatile import Buffer, device, wavelets
 from portatile.device import staging
 from portatile.device.base import Device, Rows
 from portatile.device.cuda import packed
+from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.queue import CudaQueue
 from portatile.errors import DeviceError
 from portatile.runtime import forecast
@@ -134,6 +137,29 @@ def test_what_all_need_whole_crosses_the_link_once(pair: list[Device], driver: E
 
     monkeypatch.setattr(CudaQueue, "receive", fails)
     np.testing.assert_allclose(portatile.matmul(a, b, device=ids), a @ b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_gpus_open_their_memory_before_anything_travels(pair: list[Device], on_device: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each to the other, once, by the caller's thread: the mapping of memory must not change under copies of the devices' threads."""
+    monkeypatch.setattr(forecast, "_TINY", 0)
+    opened: list[tuple[Device, str]] = []
+    usual = CudaContext._open
+
+    def noted(context: CudaContext, other: CudaContext) -> None:
+        opened.append((context, threading.current_thread().name))
+        usual(context, other)
+
+    monkeypatch.setattr(CudaContext, "_open", noted)
+    for one in pair:
+        monkeypatch.setattr(one, "_open_to", WeakKeyDictionary())
+    operands = [Buffer.from_numpy(drawn(*shape), pair[1]) if on_device else drawn(*shape) for shape in ((8, 3), (3, 5))]
+    for _ in range(2):
+        portatile.matmul(*operands, device=[one.info.id for one in pair])
+    assert opened == [(pair[0], "MainThread"), (pair[1], "MainThread")]
+    pair[1].release()
+    pair[0].open_to(pair[1])
+    assert len(opened) == 3, "its context is another one"
 
 
 def test_launches_that_come_again_are_a_graph_on_each_device(

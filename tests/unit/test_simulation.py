@@ -14,7 +14,7 @@ from portatile.device import datasheet
 from portatile.errors import DeviceError
 from portatile.studies import scale
 from portatile.studies.form import prediction, shared_run, simulation
-from portatile.studies.form.prediction import Alone
+from portatile.studies.form.prediction import Alone, Ways
 from portatile.studies.form.shared_run import SharedRun, SharedTimes
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, TrialCost
 from portatile.studies.form.study import Run
@@ -112,12 +112,12 @@ def test_what_devices_take_together_follows_from_each_alone() -> None:
     alone = Alone(gpu, 1.5, link=1e9)  # a second for what every device needs
     assert alone.rate(work) * (0.5 - 4.096e-3) == pytest.approx(4.096e12)
     other = replace(alone, info=replace(gpu, physical_id="another"))
-    assert prediction.together(work, [alone, other], 2, 1e12).seconds == pytest.approx(1.25, abs=0.01)
-    assert prediction.together(work, [alone, alone], 2, 1e12).seconds == pytest.approx(1.5, abs=0.01), "one GPU by two back ends"
-    assert prediction.together(work, [alone, other], 2, 1e9).seconds == 1.5, "the host's memory binds"
+    assert prediction.together(work, [alone, other], 2, Ways(1e12)).seconds == pytest.approx(1.25, abs=0.01)
+    assert prediction.together(work, [alone, alone], 2, Ways(1e12)).seconds == pytest.approx(1.5, abs=0.01), "one GPU by two back ends"
+    assert prediction.together(work, [alone, other], 2, Ways(1e9)).seconds == 1.5, "the host's memory binds"
     part = Alone(cpu, 1.0)
-    assert prediction.together(work, [part, part], 2, 1e12).binds == "one device"
-    assert prediction.together(work, [part, part], 4, 1e12).seconds == pytest.approx(0.5, abs=0.02), "pieces are of few widths"
+    assert prediction.together(work, [part, part], 2, Ways(1e12)).binds == "one device"
+    assert prediction.together(work, [part, part], 4, Ways(1e12)).seconds == pytest.approx(0.5, abs=0.02), "pieces are of few widths"
     assert prediction.share(cpu, [gpu, cpu], 1) == 0.5
 
 
@@ -133,10 +133,17 @@ def test_devices_here_are_told_beside_their_prediction() -> None:
 
 
 def test_every_set_is_measured_after_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two devices that reach the host's memory: one takes a second, the other two; one set cannot run, which its row says."""
+    """Two devices that reach the host's memory: one takes a second, the other two; one set cannot run, which its row says.
+
+    A call that is shared takes 0.05 s beside its computation, as one of half the size tells.
+    """
     took = {("cuda:0",): 1.0, ("cuda:1",): 2.0, ("cuda:2",): 2.0, ("cuda:0", "cuda:1"): 0.7}
 
     def timed(run: SharedRun) -> SharedTimes:
+        if run.together:
+            assert run.problem.sizes["m"] == 2048
+            whole = 1 / sum(1 / took[name,] for name in run.devices)
+            return SharedTimes((whole / 8 + 0.05,), 1.0, {}, 0.0)
         if run.devices not in took:
             raise DeviceError("it fell off the bus")
         assert run.problem.sizes["m"] == 4096
@@ -148,9 +155,9 @@ def test_every_set_is_measured_after_its_prediction(monkeypatch: pytest.MonkeyPa
     run = Run(devices, scale.ScaleOptions(measure=4096))
     rows = {row.devices: row for row in scale.finish(list(scale._here(run, shared_run.subsets([one.info.id for one in devices]))))}
     assert rows["cuda:1"].measured == 2.0
-    assert rows["cuda:0 + cuda:1"].seconds == pytest.approx(2 / 3, rel=0.05)
-    assert rows["cuda:0 + cuda:1"].off == pytest.approx(-0.045, abs=0.04)
-    assert rows["cuda:0 + cuda:1 + cuda:2"].seconds == pytest.approx(0.5, rel=0.05)
+    assert rows["cuda:0 + cuda:1"].seconds == pytest.approx(2 / 3 + 0.05, rel=0.05)
+    assert rows["cuda:0 + cuda:1"].off == pytest.approx(0.024, abs=0.05)
+    assert rows["cuda:0 + cuda:1 + cuda:2"].seconds == pytest.approx(0.5 + 0.05, rel=0.05)
     assert rows["cuda:0 + cuda:1 + cuda:2"].status == "it fell off the bus"
     assert len(rows) == 7
 

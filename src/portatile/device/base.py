@@ -241,6 +241,12 @@ class Device(Releasable):
     def allocate(self, nbytes: int) -> Memory:
         """Device memory; raises DeviceError when there is not enough."""
 
+    def open_to(self, other: Device) -> None:
+        """Let another device reach this one's memory, where the back end connects them: copies between them are faster then.
+
+        It takes a driver long, once, and waits for what the device is doing: it is called before copies begin.
+        """
+
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
         """Another library's device memory as a Memory, without a copy; CUDA only. ``owner``, which it belongs to, is kept alive.
 

@@ -30,7 +30,7 @@ class PageLock(Releasable):
 
     @abstractmethod
     def wait(self) -> None:
-        """Block until the device has done what it was given so far."""
+        """Block until all devices that reach the pages have done what they were given so far."""
 
 
 class Kernel(ABC):

@@ -8,16 +8,14 @@ stored in this process as they arrive. A restarted scheduler receives again what
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from portatile import device, flat_plans, program, select, strategies, workloads
+from portatile import device, flat_plans, program, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, UsageError
 from portatile.fleet import members, session
 from portatile.fleet.members import Fleet
@@ -27,7 +25,10 @@ from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking
-from portatile.tuning.search import agreement
+from portatile.tuning.search import agreement, first_configs
+from portatile.tuning.search.beside import beside
+from portatile.tuning.search.cooperation import alone
+from portatile.tuning.search.first_configs import Opening
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Stopped, TuningRequest, TuningResult
@@ -110,8 +111,11 @@ class _Search:
     def run(self) -> Stopped:
         """Search until the budget is spent, the space is exhausted or the user presses Ctrl-C; then hold the final comparison."""
         try:
+            strategy = self.request.strategy if callable(self.request.strategy) else strategies.get(self.request.strategy)
+            opening = partial(first_configs.opening, strategy, self.request, self.planner, self.space, self.default, alone())
+            opened = beside(opening, self._attend)
             self._begin_default()
-            stopped = self._explore()
+            stopped = self._explore(opened)
             self._decide()
             return stopped
         except KeyboardInterrupt:
@@ -144,8 +148,12 @@ class _Search:
     def _begin_default(self) -> None:
         """Have every worker evaluate the default, and wait for the first result."""
         while canonical(self.default) not in self.found.trials:
-            self._meet_workers()
-            self._collect()
+            self._attend()
+
+    def _attend(self) -> None:
+        """Have new workers evaluate the default, and collect what has finished, after a short wait."""
+        self._meet_workers()
+        self._collect()
 
     def _meet_workers(self) -> None:
         """Have each new worker evaluate the default, whenever it joins.
@@ -162,15 +170,11 @@ class _Search:
         for address in present.keys() - self.defaults.keys() - checking:
             self._submit(f"default {address}", self.default, address)
 
-    def _explore(self) -> Stopped:
+    def _explore(self, opened: Opening) -> Stopped:
         """Serve the strategy."""
-        strategy = self.request.strategy if callable(self.request.strategy) else strategies.get(self.request.strategy)
-        search = strategy(self.space, np.random.default_rng(self.request.seed), self._start())
-        if self.request.suggested:
-            search = strategies.with_suggestions(search, [config for config in self.request.suggested if config in self.space])
+        search, requested, _ = opened
         reported: set[str] = set()
         try:
-            requested: Sequence[Config] = next(search)
             while not self.found.spent():
                 self._meet_workers()
                 for config in requested:
@@ -194,16 +198,6 @@ class _Search:
         finally:
             search.close()
 
-    def _start(self) -> list[Config]:
-        """The default, what is known for similar problems, what the model ranks first."""
-        own = [self.default, *self.request.start]
-        known = self.planner.results(self.request.problem.workload) if self.request.warm else ()
-        own += [choice.config for choice in select.candidates(self.workload, self.request.problem, self.info, known, self.request.warm)]
-        if self.request.model and self.request.ranked:
-            drawn = self.space.scatter(np.random.default_rng([self.request.seed, 2]), 64)
-            own += self.planner.ranked(drawn)[: self.request.ranked]
-        return [config for config in {canonical(config): config for config in own}.values() if config in self.space]
-
     def _begin(self, config: Config) -> None:
         """Begin to evaluate a configuration, unless it is known, under way, or rejected on paper."""
         key = canonical(config)
@@ -214,11 +208,11 @@ class _Search:
         """Have a configuration evaluated, compiled ``ahead`` by another worker where that helps."""
         self.number += 1
         try:
-            variant = self.planner.variant(self.number, config, self.planner.plan(self.request.problem, config))
+            timed = self.planner.plan(self.request.problem, config)
+            variant = self.planner.variant(self.number, config, timed)
         except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
             self._take(Trial(self.request.problem, dict(config), self.info, "", _refusal(error), message=str(error), time=now()))
             return
-        timed = self.planner.plan(self.request.problem, config)
         source = program.source_hash(tuple(flat_plans.sources(timed)))
         if not worker and (known := self.stored.get((key, source))) is not None:
             self.found.known += 1

@@ -30,15 +30,15 @@ class _Common:
         self.changed = threading.Condition()
 
     def take(self, missing: set[int], flying: bool) -> tuple[int | None, dict[int, Memory]]:
-        """A chunk to bring from the host, or chunks to take from other devices; neither if one should wait for its own.
+        """A chunk to bring from the host, and chunks to take from other devices; neither if one should wait for its own.
 
         Waits while others may bring some, unless own ones are ``flying``.
         """
         with self.changed:
             while True:
-                if self.free:
-                    return self.free.popleft(), {}
                 ready = {first: self.there[first] for first in missing if first in self.there}
+                if self.free:
+                    return self.free.popleft(), ready
                 if ready or flying:
                     return None, ready
                 self.changed.wait()
@@ -72,21 +72,25 @@ class Broadcast:
             with suppress(PortatileError):  # of a device that failed
                 memory.release()
 
-    def place(self, queue: Queue, name: str, array: NDArray[Any]) -> Memory:
-        """Memory of the queue's device that holds a C-contiguous array once the queue has come here; others must not write to it."""
+    def place(self, queue: Queue, name: str, array: NDArray[Any], receiving: Queue | None = None) -> Memory:
+        """Memory of the queue's device that holds a C-contiguous array once the queue has come here; others must not write to it.
+
+        What comes from other devices does so on the queue ``receiving``, beside what comes from the host; the array is there once that has
+        come here, too.
+        """
         memory = queue.device.allocate(max(array.nbytes, array.itemsize))
         with self._making:
             self._given.append(memory)
             common = self._commons.setdefault(name, _Common(array.nbytes))
-        _Arrival(queue, memory, array.reshape(-1).view("u1"), common).run()
+        _Arrival(queue, receiving or queue, memory, array.reshape(-1).view("u1"), common).run()
         return memory
 
 
 class _Arrival:
     """An array on its way to one device."""
 
-    def __init__(self, queue: Queue, memory: Memory, raw: NDArray[Any], common: _Common) -> None:
-        self._queue, self._memory, self._raw, self._common = queue, memory, raw, common
+    def __init__(self, queue: Queue, receiving: Queue, memory: Memory, raw: NDArray[Any], common: _Common) -> None:
+        self._queue, self._receiving, self._memory, self._raw, self._common = queue, receiving, memory, raw, common
         self._missing = set(range(0, raw.nbytes, _CHUNK))
         self._flying: deque[tuple[int, Event]] = deque()
 
@@ -127,7 +131,7 @@ class _Arrival:
         """Take a chunk from another device, or where that cannot be, or has failed meanwhile, from the host."""
         nbytes = min(_CHUNK, self._raw.nbytes - first)
         try:
-            received = self._queue.receive(self._memory, there, nbytes, first, first)
+            received = self._receiving.receive(self._memory, there, nbytes, first, first)
         except PortatileError:
             received = False
         if not received:

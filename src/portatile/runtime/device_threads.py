@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import permutations
 from typing import NamedTuple
 
-from portatile.errors import DeviceError, LaunchError
+from portatile.device.base import Device
+from portatile.errors import DeviceError, LaunchError, PortatileError
 from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
 from portatile.user_warnings import warn
@@ -20,12 +22,16 @@ class Part(NamedTuple):
     run: Callable[[Pieces], None]
 
 
-def together(workers: Sequence[Part], pieces: Pieces) -> None:
+def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] = ()) -> None:
     """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
 
-    Raises what the last one raised where all fail, and a mistake that is no device's failure.
+    ``copying``: devices between which the parts copy; they reach each other's memory before any part begins. Raises what the last one
+    raised where all fail, and a mistake that is no device's failure.
     """
     errors: list[Exception] = []
+    for device, other in permutations(dict.fromkeys(copying), 2):
+        with suppress(PortatileError):  # it fails: so will its part, or copies go through the host
+            device.open_to(other)
 
     def work(worker: Part) -> None:
         try:

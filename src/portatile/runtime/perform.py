@@ -31,6 +31,8 @@ _remembered: dict[tuple[object, ...], Bound] = {}
 forgetting: list[Callable[[], None]] = []
 """Functions of other modules with memos, which ``forget`` calls."""
 forgetting.append(at_once.forget)
+_preferences: dict[tuple[object, ...], Problem] = {}  # by problem and devices: to estimate its times takes milliseconds
+forgetting.append(_preferences.clear)
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
 
 
@@ -107,7 +109,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     matrices = dict(zip(problem.layout, request.operands, strict=True))
     taking = several.taking(chosen, problem, matrices)
     if precisions.chosen_by_device(request.precision):  # as those prefer it that take part
-        problem = precisions.preferred(problem, *(one.info for one in taking[0]))
+        problem = _preferred_by(taking[0], problem)
     considered = several.considered(chosen, problem, matrices, taking)._replace(key=key)
     if alone := several.settled(considered):
         return _bound(request._replace(selector=alone))
@@ -242,10 +244,21 @@ def capturing(device: Device, result: Any) -> bool:
 
 def _preferred(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> Problem:
     """``precisions.preferred``, unless its workspace alone would have the problem cut into slabs."""
-    preferred = precisions.preferred(problem, engine.device.info)
+    preferred = _preferred_by([engine.device], problem)
     if preferred is problem or operands[-1].on_device:
         return preferred
     return problem if _too_large(engine, preferred, operands) and not _too_large(engine, problem, operands) else preferred
+
+
+def _preferred_by(taking: Sequence[Device], problem: Problem) -> Problem:
+    """``precisions.preferred`` by several devices; memoised."""
+    key = problem.key, *((device.info.id, device.generation) for device in taking)
+    found = _preferences.get(key)
+    if found is None:
+        if len(_preferences) >= _MAX_REMEMBERED:
+            _preferences.clear()
+        found = _preferences[key] = precisions.preferred(problem, *(device.info for device in taking))
+    return found
 
 
 def _prepared(engine: Engine, problem: Problem, request: Request, instead: Problem | None, again: bool) -> Prepared:

@@ -100,7 +100,6 @@ class RemoteParts:
         name = self._device.info.id
         taken: list[tuple[int, int]] = []
         self._lanes = [_Lane(self._device.queue()) for _ in range(2)]
-        self._open()
         self._since = time.perf_counter()
         try:
             for lane in cycle(self._lanes):
@@ -124,15 +123,6 @@ class RemoteParts:
             for piece in taken:
                 pieces.back(*piece)
             raise
-
-    def _open(self) -> None:
-        """Let the devices reach each other's memory before anything is timed: a driver may take long for that, once."""
-        lane = self._lanes[0]
-        for stored in self._task.matrices.values():
-            if (memory := stored.array.memory).device is not self._device:
-                own = lane.take(self._device, "opening", 1)
-                lane.queue.receive(own, memory, 0)
-                self._at(stored).queue.receive(memory, own, 0)
 
     def whole(self) -> None:
         """Compute all of the task here."""

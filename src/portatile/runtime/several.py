@@ -300,10 +300,12 @@ def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Observer:
 
 def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:
     """Compute all pieces; the steps a second that each shows who does not fail."""
+    lie = [stored.array.memory.device for stored in workers[0].task.matrices.values() if stored.on_device]
+    devices = [worker.engine.device for worker in workers] + lie
     with Broadcast() as common:
         for worker in workers:
             worker.task = replace(worker.task, common=common)
-        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
+        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces, devices)
     warm = pieces.shown
     taking = [worker.share for worker in workers if worker.share.pieces and not worker.share.failure]
     return {share.device: warm[share.device] for share in taking if share.device in warm}

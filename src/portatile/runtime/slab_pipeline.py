@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,10 @@ def pipeline(
         try:
             for which in range(2):
                 lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
-            shared = _place(lanes[0].queue, task, cut, own)
-            lanes[1].queue.wait_for(lanes[0].queue.marker())
+            queues = [lane.queue for lane in lanes]
+            shared = _place(queues, task, cut, own)
+            for queue, other in permutations(queues):
+                queue.wait_for(other.marker())
             _Stream(engine, cut, shared, collected).run(task, lanes, ranges)
         finally:
             for lane in lanes:
@@ -145,15 +148,16 @@ def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
     return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, which, crossing)
 
 
-def _place(queue: Queue, task: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
-    """Queue the upload of what every slab needs; ``own`` takes the memory that nobody else gives back."""
+def _place(queues: Sequence[Queue], task: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
+    """Queue the upload of what every slab needs, on both queues; ``own`` takes the memory that nobody else gives back."""
     shared: dict[str, Memory] = {}
+    queue, beside = queues
     for name, stored in task.matrices.items():
         if name in cut.pieces:
             continue
         array = np.ascontiguousarray(stored.array) if stored.read and stored.array.size else None
         if array is not None and task.common is not None and staging.pays(queue.device, array):
-            shared[name] = task.common.place(queue, name, array)
+            shared[name] = task.common.place(queue, name, array, beside)
             continue
         shared[name] = queue.device.allocate(max(nbytes(task, name), task.problem.itemsize))
         own.append(shared[name])

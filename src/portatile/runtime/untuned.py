@@ -58,20 +58,28 @@ class Untuned:
     def __init__(self, device: Device, cache: Cache, build: Callable[[Source], Binary], plan: Callable[[Problem, Choice], Plan]) -> None:
         self._device, self._cache, self._build, self._plan = device, cache, build, plan
         self._known: dict[str, Choice] = {}
+        self._unknown: set[str] = set()  # problems of which the cache has nothing: computations over several devices ask at each call
 
     def forget(self) -> None:
         """Look at the cache again."""
         self._known.clear()
+        self._unknown.clear()
 
     def known(self, problem: Problem, choice: Choice) -> Choice:
         """The fastest configuration if the problem was timed before, else ``choice``: what runs where nothing is timed."""
         if not self._wanted(problem, choice):
             return choice
-        choice_of_timing = self._known.get(problem.key)
-        if choice_of_timing is None:
-            ran = self._kept(problem, choice)
-            choice_of_timing = None if ran is None else self._remember(problem, choice, ran)
-        return choice_of_timing or choice
+        key = problem.key
+        if (known := self._known.get(key)) is not None:
+            return known
+        if key in self._unknown:
+            return choice
+        if (ran := self._kept(problem, choice)) is not None:
+            return self._remember(problem, choice, ran)
+        if len(self._unknown) >= _MOST_KNOWN:
+            self._unknown.clear()
+        self._unknown.add(key)
+        return choice
 
     def waits(self, problem: Problem, choice: Choice) -> bool:
         """Whether the problem would be timed if it came again: it was not yet, and is not too large."""
@@ -104,6 +112,7 @@ class Untuned:
     def _remember(self, problem: Problem, choice: Choice, ran: Sequence[_Timed]) -> Choice:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
+        self._unknown.discard(problem.key)
         fastest = self._known[problem.key] = _fastest(choice, ran)
         return fastest
 

@@ -259,9 +259,9 @@ class ParameterSpace:
 
     def _counting(self, states: int) -> Counting | None:
         """Counts of the legal completions, or None where that takes more than so many states."""
-        for limit in self._counted:
-            if self._counted[limit] is not None or limit >= states:
-                return self._counted[limit]
+        for limit, counting in list(self._counted.items()):  # another search may be counting too
+            if counting is not None or limit >= states:
+                return counting
         try:
             self._counted[states] = Counting(self._rules, states, self._effort.fruitless)
         except TooManyStatesError:

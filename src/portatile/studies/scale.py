@@ -1,12 +1,11 @@
 """How far do tuning and a shared product scale? Simulated from recorded trials and measured rates, to 1,000 workers and 64 devices.
 
 What was measured stands beside its simulation: the duration of a recording, of one machine, and a product by every subset of the devices
-here, which is predicted from what each of them takes alone.
+here, which is predicted from what each of them takes alone, from the links, and from what a shared product of half the size costs beside.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from portatile import workloads
+from portatile import processes, workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
@@ -26,7 +25,7 @@ from portatile.records import DeviceInfo
 from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
 from portatile.studies.form import links, prediction, shared_run, simulation
-from portatile.studies.form.prediction import Alone
+from portatile.studies.form.prediction import Alone, Ways
 from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, Simulated, TrialCost
 from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
@@ -116,31 +115,27 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
     options: ScaleOptions = run.options
     n = options.measure or (_ON_GPUS if any(device.info.kind == "gpu" for device in run.devices) else _ON_CPUS)
     problem = workloads.problem("gemm", options.dtype, dict.fromkeys("mnk", n))
-    work = _product(n, options.dtype)
-    alone: dict[str, Alone] = {}
-    together = _Links(run.devices, int(work.shared_bytes), options.host * 1e9)
+    together = _Together(run, n, options.dtype, options.host * 1e9)
     for chosen in sets:
         run.say(f"{' + '.join(chosen)}: {n} x {n} {options.dtype}")
         row = replace(blank, count=len(chosen), devices=" + ".join(chosen))
-        if len(chosen) > 1 and all(name in alone for name in chosen):
-            predicted = prediction.together(work, [alone[name] for name in chosen], _cores(), *together.of(chosen))
-            row = replace(row, seconds=predicted.seconds, binds=predicted.binds, busy=predicted.busy[predicted.binds])
         if len(chosen) > 1 and run.known(row):
             continue
-        repeat = options.repeat
-        expected = (1 + repeat) * (row.seconds or 0.0)
-        if not run.fits(expected):
-            yield replace(row, status=f"{LEFT_OUT}: {expected:.0f} s are too long")
-            continue
         try:
-            measured = min(shared_run.timed(SharedRun(problem, chosen, repeat)).seconds)
+            if len(chosen) > 1 and all(name in together.alone for name in chosen):
+                predicted = together.predicted(chosen)
+                row = replace(row, seconds=predicted.seconds, binds=predicted.binds, busy=predicted.busy[predicted.binds])
+            expected = (1 + options.repeat) * (row.seconds or 0.0)
+            if not run.fits(expected):
+                yield replace(row, status=f"{LEFT_OUT}: {expected:.0f} s are too long")
+                continue
+            row = replace(row, measured=min(shared_run.timed(SharedRun(problem, chosen, options.repeat)).seconds))
         except PortatileError as error:
             yield replace(row, status=str(error).splitlines()[0])
             continue
-        row = replace(row, measured=measured)
         if len(chosen) == 1:
             device = next(device for device in run.devices if device.info.id == chosen[0])
-            alone[chosen[0]] = _alone(device, measured, work)
+            together.alone[chosen[0]] = _alone(device, row.measured or 0.0, _product(n, options.dtype))
         if not run.known(row):
             yield row
 
@@ -154,19 +149,38 @@ def _alone(device: Device, seconds: float, work: SharedProduct) -> Alone:
     return Alone(device.info, seconds, links.to_each(device, np.ones(nbytes, np.uint8)), whole)
 
 
-class _Links:
-    """What is measured of all links of a set together, once for each set of devices that have one."""
+class _Together:
+    """What products by several devices take, as predicted from ``alone``, what each took for one of ``n`` rows, and from their links.
 
-    def __init__(self, devices: Sequence[Device], nbytes: int, host: float) -> None:
-        self._devices, self._nbytes, self._host = {device.info.id: device for device in devices}, nbytes, host
-        self._known: dict[tuple[Device, ...], tuple[float, float]] = {}
+    ``host``: bytes a second that the host's memory gives at most. What is measured of a set is measured once.
+    """
 
-    def of(self, names: Sequence[str]) -> tuple[float, float]:
-        """Bytes a second of host arrays to these devices, and from device to device."""
-        linked = tuple(device for name in names if not (device := self._devices[name]).info.unified_memory)
+    def __init__(self, run: Run, n: int, dtype: str, host: float) -> None:
+        self._run, self._n, self._dtype, self._host = run, n, dtype, host
+        self._devices = {device.info.id: device for device in run.devices}
+        self._known: dict[tuple[Device, ...], Ways] = {}
+        self.alone: dict[str, Alone] = {}
+
+    def predicted(self, names: Sequence[str]) -> Simulated:
+        """The product by these devices. Raises what measuring a smaller one raises."""
+        ways, work = self._ways(names), _product(self._n, self._dtype)
+        devices = [self.alone[name] for name in names]
+        return prediction.together(work, devices, processes.cores(), replace(ways, start=self._start(names, ways)))
+
+    def _start(self, names: Sequence[str], ways: Ways) -> float:
+        """Seconds of a shared call beside copies and computation: what one of half the size takes longer than is predicted without them."""
+        half = max(self._n // 2, 1)
+        work, timed = _product(half, self._dtype), _product(self._n, self._dtype)
+        problem = workloads.problem("gemm", self._dtype, dict.fromkeys("mnk", half))
+        took = min(shared_run.timed(SharedRun(problem, tuple(names), self._run.options.repeat, together=True)).seconds)
+        return max(took - prediction.shared(work, [self.alone[name] for name in names], processes.cores(), ways, timed).seconds, 0.0)
+
+    def _ways(self, names: Sequence[str]) -> Ways:
+        """How arrays reach these devices, as measured once for each set of those that have a link."""
+        linked, nbytes = tuple(one for name in names if not (one := self._devices[name]).info.unified_memory), self._n * self._n
+        nbytes *= np.dtype(self._dtype).itemsize
         if linked not in self._known:
-            together = links.to_all(linked, self._nbytes), links.between(linked, self._nbytes)
-            self._known[linked] = min(together[0], self._host), together[1]
+            self._known[linked] = Ways(min(links.to_all(linked, nbytes), self._host), links.between(linked, nbytes))
         return self._known[linked]
 
 
@@ -202,11 +216,6 @@ def as_recorded(trials: Sequence[Trial], compilers: int, overheads: Overheads) -
 
 def _row(what: str, count: int, simulated: Simulated) -> ScaleRow:
     return ScaleRow(what, count, simulated.seconds, None, None, None, simulated.binds, simulated.busy[simulated.binds])
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _product(n: int, dtype: str) -> SharedProduct:

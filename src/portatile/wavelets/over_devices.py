@@ -116,7 +116,8 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     step = task.work / asked.orbitals
     known = {name: task.work / one.seconds / step for name, one in asked.told.alone.items()}
     pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
-    together([Part(share, partial(run, share)) for share in shares], pieces)
+    copying = [psi.device, *asked.devices] if isinstance(psi, Buffer) else []
+    together([Part(share, partial(run, share)) for share in shares], pieces, copying)
     whole = result.whole()
     seconds = time.perf_counter() - began
     warm = pieces.shown

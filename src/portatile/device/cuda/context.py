@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, Protocol
-from weakref import WeakSet
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
 from portatile.device.base import Device
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
 from portatile.device.cuda.image import LinearTextures
 from portatile.device.cuda.info import describe
+from portatile.device.exit_gate import inside
 from portatile.device.module import PageLock
 from portatile.device.pool import Pool
 from portatile.errors import DeviceError
@@ -35,7 +36,12 @@ class Stream(Protocol):
 
 
 class CudaContext(Device):
-    """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU."""
+    """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU.
+
+    ``used`` are all whose contexts this process has had.
+    """
+
+    used: ClassVar[WeakSet[CudaContext]] = WeakSet()
 
     def __init__(self, index: int, driver_text: str) -> None:
         self._handle = call(driver.cuDeviceGet, index)
@@ -55,7 +61,7 @@ class CudaContext(Device):
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
         self.of_graphs: list[tuple[Any, Any]] = []  # memory of other libraries' graphs, each with the signal that the graph is gone
-        self._open_to: WeakSet[CudaContext] = WeakSet()
+        self._open_to: WeakKeyDictionary[CudaContext, int] = WeakKeyDictionary()  # and the generation of each
         self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[Stream] = WeakSet()
         self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
@@ -69,8 +75,9 @@ class CudaContext(Device):
                 if self._context is None:
                     context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
                     with Current(context, int(context)), relaxed():
-                        self._open(context)
+                        self._make_pool(context)
                     self._context = (context, int(context))
+                    self.used.add(self)
         return self._context
 
     def current(self) -> Current:
@@ -157,13 +164,23 @@ class CudaContext(Device):
                 driver.cuStreamWaitEvent(self._stream, queue.last, 0)
             driver.cuMemFreeAsync(pointer, self._stream)
 
-    def open_to(self, other: CudaContext) -> None:
-        """Let another GPU reach this one's memory, where the machine connects them: else copies between them go through the host."""
-        if other in self._open_to:
+    def open_to(self, other: Device) -> None:
+        if not isinstance(other, CudaContext) or self._open_to.get(other) == other.generation:
             return
-        self._open_to.add(other)
+        with self._lock:
+            if self._open_to.get(other) != other.generation:
+                self._open(other)
+                self._open_to[other] = other.generation
+
+    def _open(self, other: CudaContext) -> None:
+        """Map the memory into another GPU, where the machine connects them: else copies between them go through the host.
+
+        The mapping of memory changes, which nothing may be using meanwhile.
+        """
         if other is self or not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
             return
+        for context in (self, other):
+            context.finish()
         if self._pool is not None:
             access = driver.CUmemAccessDesc()
             access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
@@ -172,6 +189,12 @@ class CudaContext(Device):
             call(driver.cuMemPoolSetAccess, self._pool, [access], 1)
         with other.current():  # of memory of other libraries; it may be allowed already
             driver.cuCtxEnablePeerAccess(self.context[0], 0)
+
+    def finish(self) -> None:
+        """Wait for everything that this process has queued on the GPU; what failed there is told of by what asks for it."""
+        if self._context is not None:
+            with inside, self.current(), relaxed():
+                driver.cuCtxSynchronize()
 
     def attribute(self, name: str) -> int:
         """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
@@ -254,7 +277,7 @@ class CudaContext(Device):
         self._lock = threading.RLock()  # the old one may be held by a thread that the forked process lacks
         self.recycled = self._pool_of_freed()
 
-    def _open(self, context: Any) -> None:
+    def _make_pool(self, context: Any) -> None:
         """The pool, its stream and its fence, where the driver has pools."""
         if not self.attribute("MEMORY_POOLS_SUPPORTED"):
             return

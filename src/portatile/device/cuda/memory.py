@@ -14,7 +14,6 @@ from portatile.device.copies import address
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, relaxed, running
 from portatile.device.cuda.image import LinearTexture
-from portatile.device.exit_gate import inside
 from portatile.device.module import PageLock
 from portatile.device.side_by_side import side_by_side, threads
 from portatile.errors import PortatileError
@@ -171,8 +170,8 @@ class CudaPageLock(PageLock):
 
     def wait(self) -> None:
         if self.alive:
-            with inside, self._device.current(), relaxed():
-                driver.cuCtxSynchronize()
+            for device in list(CudaContext.used):  # each of them may be copying there
+                device.finish()
 
     def release(self) -> None:
         pointer, self._pointer = self._pointer, None

@@ -35,17 +35,29 @@ class Alone:
         return work.rows * work.flops / max(self.seconds - crossing / self.link, _LEAST * self.seconds)
 
 
-def together(work: SharedProduct, devices: Sequence[Alone], cores: int, host: float, peer: float = 0.0) -> Simulated:
-    """The product by all of them, or by the fastest alone where that is sooner: so a call chooses, too.
-
-    ``cores``: those that this process may use. ``host``: bytes a second of host arrays over all links together. ``peer``: from device to
-    device, 0 where there are no such copies.
+@dataclass(frozen=True)
+class Ways:
+    """How arrays reach several devices: bytes a second of host arrays over all ``host`` links together, and from ``peer`` to peer, 0 where
+    there are no such copies. ``start``: seconds of a shared call beside copies and computation.
     """
+
+    host: float
+    peer: float = 0.0
+    start: float = 0.0
+
+
+def shared(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways, timed: SharedProduct | None = None) -> Simulated:
+    """The product by all of them. ``cores``: those that this process may use. ``timed``: the product that each was timed at, if not it."""
     factors = [share(device.info, [other.info for other in devices], cores) for device in devices]
-    rates = tuple(device.rate(work) * factor for device, factor in zip(devices, factors, strict=True))
-    shared = simulation.product(work, Machine(rates, tuple(device.link for device in devices), host, peer=peer))
-    alone = min(device.seconds for device in devices)
-    return shared if shared.seconds < alone else Simulated(alone, {"one device": 1.0})
+    rates = tuple(device.rate(timed or work) * factor for device, factor in zip(devices, factors, strict=True))
+    links = tuple(device.link for device in devices)
+    return simulation.product(work, Machine(rates, links, ways.host, peer=ways.peer, start=ways.start))
+
+
+def together(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways) -> Simulated:
+    """The product by all of them, or by the fastest alone where that is sooner: so a call chooses, too."""
+    by_all, alone = shared(work, devices, cores, ways), min(device.seconds for device in devices)
+    return by_all if by_all.seconds < alone else Simulated(alone, {"one device": 1.0})
 
 
 def share(device: DeviceInfo, devices: Sequence[DeviceInfo], cores: int) -> float:

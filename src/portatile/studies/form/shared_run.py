@@ -24,6 +24,7 @@ from portatile.errors import ArgumentError, DeviceError, PortatileError
 from portatile.records import Problem, from_json, to_json
 from portatile.runtime import several
 from portatile.runtime.engine import Engine, Prepared, engine_of
+from portatile.runtime.forecast import Forecast
 from portatile.runtime.perform import start
 from portatile.workload import Inputs
 from portatile.workloads.operands import view
@@ -34,7 +35,10 @@ _REFUSED = 3  # the exit code where the last line is the reason
 
 @dataclass(frozen=True)
 class SharedRun:
-    """``problem`` by ``devices``, ``repeat`` times after the first. ``one_core``: by one core of the processor alone."""
+    """``problem`` by ``devices``, ``repeat`` times after the first. ``one_core``: by one core of the processor alone.
+
+    ``together``: by all of them, also where one alone is expected to be sooner.
+    """
 
     problem: Problem
     devices: tuple[str, ...]
@@ -42,6 +46,7 @@ class SharedRun:
     processes: int = 1
     one_core: bool = False
     seed: int = 0
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ class _Work:
         self._rng = np.random.default_rng(run.seed)
         self._inputs: Inputs = workload.usual_inputs(run.problem, self._rng)
         self._workload, self._problem = workload, run.problem
-        self._devices = devices.several(run.devices)
+        self._devices, self._together = devices.several(run.devices), run.together
         self._written = [operand.name for operand in workload.operands_of(run.problem.options) if operand.role != "in"]
         read = workload.reads(run.problem, self._inputs.scalars)
         self._before = {name: self._inputs.operands[name].copy() for name in self._written if name in read}
@@ -184,6 +189,8 @@ class _Work:
 
         began = time.monotonic()
         considered = several.considered(self._devices, self._laid_out, self._matrices)
+        if self._together:
+            considered = considered._replace(told=Forecast(None, {}))
         split = several.perform(considered, self._matrices, self._inputs.scalars, begin)
         ended = time.monotonic()
         steps = max(sum(share.steps for share in split.shares), 1)

@@ -122,7 +122,7 @@ class Machine:
     """``rates``: flops a second of each device. ``links``: bytes a second of each device's own, either way; ``host`` of all links together.
 
     A device that reaches the host's memory has an infinite link. ``piece``: seconds that beginning and ending a piece costs. ``peer``:
-    bytes a second from device to device, 0 where there are no such copies.
+    bytes a second from device to device, 0 where there are no such copies. ``start``: seconds of a call beside all pieces.
     """
 
     rates: tuple[float, ...]
@@ -130,6 +130,7 @@ class Machine:
     host: float
     piece: float = 1e-4
     peer: float = 0.0
+    start: float = 0.0
 
     def bandwidths(self) -> tuple[float, ...]:
         """Bytes a second of each link while all of them are used."""
@@ -163,7 +164,7 @@ def product(work: SharedProduct, machine: Machine) -> Simulated:
     pieces = Pieces(work.rows, work.period, {device.name: device.rate / work.flops for device in devices})
     for device in devices:
         device.busy["links"] += machine.arrival(work.shared_bytes, device.bandwidth)
-    clock = [(device.busy["links"], number) for number, device in enumerate(devices)]  # when each device is free
+    clock = [(machine.start + device.busy["links"], number) for number, device in enumerate(devices)]  # when each device is free
     heapq.heapify(clock)
     begun, last = set[int](), 0.0
     narrow = max(work.rows // (LEAST_SLABS * count), 1)  # of a piece that crosses a link

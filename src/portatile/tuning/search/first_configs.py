@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from portatile import select
+from portatile import select, strategies
 from portatile.records import Config, canonical
 from portatile.space import ParameterSpace
 from portatile.tuning.search.cooperation import Participant
@@ -14,6 +16,30 @@ from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import TuningRequest
 
 _DRAWN = 64  # random configurations that the model ranks
+
+
+class Opening(NamedTuple):
+    """A strategy that has begun, what it requests first, and which of that are warm starts, as canonical text."""
+
+    search: strategies.Search
+    requested: Sequence[Config]
+    warm: frozenset[str]
+
+
+def opening(
+    strategy: strategies.Strategy,
+    request: TuningRequest,
+    planner: Planner,
+    space: ParameterSpace,
+    default: Config,
+    cooperation: Participant,
+) -> Opening:
+    """Begin a search. In a large space that takes as long as to compile the default."""
+    start, warm = first(request, planner, space, default, cooperation)
+    search = strategy(space, cooperation.rng(request.seed), start)
+    if request.suggested:
+        search = strategies.with_suggestions(search, [config for config in request.suggested if config in space])
+    return Opening(search, next(search, ()), warm)
 
 
 def first(

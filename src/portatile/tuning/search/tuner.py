@@ -24,6 +24,7 @@ from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.search import deferred_checks, first_configs, objective, planner
+from portatile.tuning.search.beside import beside
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
 from portatile.tuning.search.cooperation import Participant, alone
 from portatile.tuning.search.deferred_checks import PendingVariant
@@ -117,7 +118,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         request, planner = self.request, self.planner
-        self.space = request.space or planner.workload.space(request.problem, planner.info)
+        self.space = request.space or self.cooperation.once("space", partial(planner.workload.space, request.problem, planner.info))
         self.default = planner.workload.default(request.problem, planner.info)
         self.goal = Goal(request.objective, planner.info)
         self.own_work = {} if request.workload is None else planner.own_work()
@@ -150,13 +151,10 @@ class _Run:
 
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
-        first, self.warm = first_configs.first(self.request, self.planner, self.space, self.default, self.cooperation)
-        search = self.strategy(self.space, self.cooperation.rng(self.request.seed), first)
-        if self.request.suggested:
-            search = strategies.with_suggestions(search, [config for config in self.request.suggested if config in self.space])
+        opening = partial(first_configs.opening, self.strategy, self.request, self.planner, self.space, self.default, self.cooperation)
+        search, requested, self.warm = beside(opening, self._attend)
         reported: set[str] = set()
         try:
-            requested = next(search)
             while not self._spent():
                 for config in (*self.cooperation.news(), *requested):
                     if self._spent(len(self.waiting)) or not self.supervisor.needs_work:
@@ -180,6 +178,10 @@ class _Run:
         finally:
             search.close()
             self._await_default()
+
+    def _attend(self) -> None:
+        self.supervisor.poll()
+        self._collect(0)
 
     def _spent(self, under_way: int = 0) -> bool:
         """Whether the budget allows no further variant, counting ``under_way`` that have not finished."""
@@ -387,8 +389,7 @@ class _Run:
         seconds, count = self.spending.elapsed, len(self.trials)
         left = None if self.request.budget.seconds is None else max(self.spending.seconds_left(), 0.0)
         rate = (count - self.known) / seconds if seconds > 0 else 0.0
-        info = self.planner.info
+        info, evaluations = self.planner.info, self.spending.evaluations_left(count)
         warm, failures = len(self.warm & self.trials.keys()), dict(self.failures)
-        evaluations = self.spending.evaluations_left(count)
         trials = None if evaluations is None else max(evaluations, 0)
         return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, failures, rate, 0, warm, trials)
