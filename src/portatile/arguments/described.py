@@ -203,7 +203,7 @@ class Torch(Library):
 
     def stream(self, array: Any) -> int:
         if self._stream is not None:
-            return int(self._stream(array.get_device())) or LEGACY_STREAM
+            return self._stream(array.get_device()) or LEGACY_STREAM
         return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or LEGACY_STREAM
 
 

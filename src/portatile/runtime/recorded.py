@@ -77,7 +77,9 @@ class Recorder:
         self._known: dict[tuple[object, ...], Again] = {}
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
         self._in_turn = 0  # look-ups that were equal to the latest
-        self._guarded: tuple[list[object], Guard, Again] | None = None  # where those are many: what begins the key, and what knows the rest
+        self._guarded: tuple[list[object], Guard, Again | None] | None = (
+            None  # where those are many: what begins the key, and what knows the rest
+        )
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)

@@ -210,8 +210,8 @@ class CudaQueue(Queue):
     def capturing(self) -> bool:
         if not self._foreign:
             return False
-        error, *status = driver.cuStreamIsCapturing(self.stream)
-        return not int(error) and int(status[0]) != 0
+        told = driver.cuStreamIsCapturing(self.stream)
+        return not told[0] and int(told[1]) != 0
 
     def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
         return self._captured.give(place, nbytes, zeroed)
