@@ -31,7 +31,8 @@ class CudaQueue(Queue):
     """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed.
 
     Another library's stream may be destroyed once its caller has what it asked for. ``last`` is an event behind the last command
-    there that uses memory of ours, or None for a stream of our own. ``beside`` tells that there is the default queue too.
+    there that uses memory of ours, or None for a stream of our own. ``beside`` tells that there is the default queue too, ``tells`` that
+    launches give events.
     """
 
     def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None, beside: bool = False) -> None:
@@ -40,7 +41,7 @@ class CudaQueue(Queue):
         self.generation = device.generation
         self._foreign, self._beside = foreign is not None, beside
         self.number = next(_numbers)  # of all queues there ever were
-        self._events = profiling or out_of_order
+        self.tells = profiling or out_of_order
         self._context, self._number = device.context
         with device.current():
             non_blocking = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
@@ -78,7 +79,7 @@ class CudaQueue(Queue):
             raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
         if borrowed:
             self.leave()
-        return CudaEvent(self.device, self.stream, self.profiling, start) if self._events or wait else None
+        return CudaEvent(self.device, self.stream, self.profiling, start) if self.tells or wait else None
 
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
         contiguous(array)

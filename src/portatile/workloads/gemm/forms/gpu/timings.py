@@ -49,7 +49,7 @@ class Timings:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One problem: configurations that were timed as the estimate sees them, their microseconds, and the least of all that were timed."""
+    """One problem: configurations that were timed as the estimate sees them, their microseconds, and the least of all of the form."""
 
     name: str
     best: float
@@ -148,7 +148,8 @@ def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | Non
     """The configurations that the estimate would choose among; None without any."""
     kind = estimate.kind_of(problem, device, device.local_memory)
     points, took = [], []
-    for config, microseconds in timed.rows:
+    rows = [row for row in timed.rows if row[0]["FORM"] == Gpu.FORM]
+    for config, microseconds in rows:
         point = Gpu(**_parameters(config))
         place = _place(kind, point)
         cut = point.cut(problem, device)
@@ -158,7 +159,7 @@ def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | Non
     if not points:
         return None
     name = f"{'x'.join(map(str, timed.sizes))} {timed.trans}"
-    best = min(microseconds for _, microseconds in timed.rows)
+    best = min(microseconds for _, microseconds in rows)
     return Case(name, best, estimate.shape_of(problem, device), variants.columns_of(kind, points), np.array(took))
 
 

@@ -33,6 +33,8 @@ class Costs:
     asked: float
     rates: tuple[float, ...]
     warps: float
+    even: float
+    box: float
     loaded: float
     cached: float
     read: float
