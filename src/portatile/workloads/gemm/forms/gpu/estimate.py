@@ -16,6 +16,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import clusters, joins
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
+from portatile.workloads.gemm.forms.gpu.sources import shifts
 from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
@@ -80,6 +81,7 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
         clusters(device),
         limit,
         device.max_work_group_size,
+        (shifts(problem, "a"), shifts(problem, "b")),
     )
 
 
@@ -156,7 +158,7 @@ def _slower(v: Columns, costs: Costs) -> Floats:
 
 def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
     """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors of whole sectors."""
-    by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements") else 0.0 for name in WAYS])
+    by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements", "shifted") else 0.0 for name in WAYS])
     whole = np.array([costs.torn if name in ("free", "kept", "transposed") else 0.0 for name in WAYS])
     held_a, held_b = (np.where(held, costs.held, 1.0) for held in (v.held_a, v.held_b))
     of_a = by_way[v.ways_a] * v.loose_a * held_a + whole[v.ways_a] * shape.torn_a

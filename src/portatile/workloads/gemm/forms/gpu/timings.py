@@ -113,7 +113,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
     """Points to time: the best by the estimate, where each counts as slower for every one before it that has its tile, its size of tile,
     or shares k as it does, so that what the estimate misjudges is not all of them.
     """
-    found = ranking.candidates(problem, device, limit, costs, _TILES * count // 3)
+    found = ranking.candidates(problem, device, limit, costs, _TILES * count // 3, timed=True)
     best = np.argsort(found.took, kind="stable")[: _LEFT * count]
     took, v = found.took[best], found.columns.take(best)
     delay = np.zeros(len(best))
@@ -132,7 +132,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
 def _alike(table: variants.Table, v: variants.Columns) -> list[tuple[float, variants.Ints]]:
     """What candidates have in common that have the same number, and how much slower each counts for every other one."""
     shared = np.select([v.tail > 0, v.join, v.cluster > 1, v.split > 1], [4, 3, 2, 1], 0)
-    staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP) for one in table.stagings]
+    staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP, one.SHIFT) for one in table.stagings]
     places = {one: place for place, one in enumerate(dict.fromkeys(staged))}
     return [
         (0.03, v.place),
@@ -166,8 +166,8 @@ def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | Non
 def _place(kind: variants.Kind, point: Gpu) -> int | None:
     """The place of a point's tile; None for a tile, or a staging of it, that the estimate would not choose."""
     bare = replace(point, **variants.Staging(False, False)._asdict(), SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
-    staging = variants.Staging.at(point)._replace(PAIRS=False, HELD=False)
-    known = {one._replace(PAIRS=False, HELD=False) for one in variants.stagings(kind, bare)}
+    staging = variants.Staging.at(point)._replace(PAIRS=False, HELD=False, SHIFT=False)
+    known = {one._replace(PAIRS=False, HELD=False, SHIFT=False) for one in variants.stagings(kind, bare)}
     places = (place for place, tile in enumerate(kind.tiles) if tile.point == bare and tile.tail == point.TAIL)
     return next(places, None) if staging in known else None
 
