@@ -43,7 +43,17 @@ _START = costs.Costs(
         "warps": 0.9,
         "even": 0.8,
     },
-    **{"box": 0.02, "loaded": 3.0, "cached": 8.0, "read": 5.0, "stored": 4.0, "exchanged": 0.3, "gather": 0.9, "gathered": 0.01},
+    **{
+        "box": 0.02,
+        "loaded": 3.0,
+        "cached": 8.0,
+        "read": 5.0,
+        "stored": 4.0,
+        "ragged": 2.0,
+        "exchanged": 0.3,
+        "gather": 0.9,
+        "gathered": 0.01,
+    },
     **{"arrive": 1.2, "alone": 0.04, "add": 3.3, "added": 3.5},
 )
 """Where every fit begins, so that the same timings give the same constants."""

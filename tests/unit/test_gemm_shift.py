@@ -55,7 +55,8 @@ def test_they_are_copied_by_vectors() -> None:
     assert "cp.async.ca" not in text
     assert "cp.async.cg" in text
     loop = text[text.index("cp.async.wait_group") :]
-    assert loop.count("ld.shared.f32") and loop.count("ld.shared.v4.f32")
+    assert "ld.shared.f32" in loop
+    assert "ld.shared.v4.f32" in loop
     resources = program.build(step.source, cuda_compiler.CudaTarget("sm_90"), None).resources["gemm"]
     assert (resources.spill_stores, resources.spill_loads) == (0, 0)
 

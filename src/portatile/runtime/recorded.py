@@ -77,6 +77,7 @@ class Recorder:
         self._known: dict[tuple[object, ...], Again] = {}
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
         self._in_turn = 0  # look-ups that were equal to the latest
+        self._guards: dict[Again, Guard | None] = {}  # of recorded calls that came often
         self._guarded: tuple[list[object], Guard, Again | None] | None = (
             None  # where those are many: what begins the key, and what knows the rest
         )
@@ -128,15 +129,22 @@ class Recorder:
 
     def _forget(self) -> None:
         self._known.clear()
+        self._guards.clear()
         self._keep_last([], None)
 
     def _keep_last(self, key: list[object], recorded: Again | None) -> None:
         self._last, self._in_turn, self._guarded = (key, recorded), 0, None
 
     def _guard(self, library: Library, key: list[object], arrays: Sequence[Any], recorded: Again | None) -> None:
-        """Count a look-up that is equal to the one before; after many, a guard knows the next ones."""
-        self._in_turn += 1
-        if self._in_turn == _OFTEN and recorded is not None and (guard := library.guard(arrays)) is not None:
+        """Have a guard know the calls from now on, if this look-up, equal to the one before, is that of a call that came often."""
+        if recorded is None:
+            return
+        if recorded not in self._guards:
+            self._in_turn += 1
+            if self._in_turn < _OFTEN:
+                return
+            self._guards[recorded] = library.guard(arrays)
+        if (guard := self._guards[recorded]) is not None:
             self._guarded = key[:_HEAD], guard, recorded
 
     def _which_nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
@@ -167,7 +175,7 @@ class Recorder:
             recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
             if recorded is not None:
                 if len(self._known) >= _MOST:
-                    self._known.clear()
+                    self._forget()
                 self._keep_last([], None)
                 any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
                 if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
@@ -185,7 +193,7 @@ class Recorder:
             return False
         numpy_level3.compute(self._level3, arrays, factors, options, result, out is None)
         if len(self._known) >= _MOST:
-            self._known.clear()
+            self._forget()
         self._keep_last([], None)
         self._known[key] = numpy_level3.RoutineByNumpy(self._level3, options, factors, library.maker(result, None))
         return True

@@ -37,8 +37,11 @@ class Stream(Protocol):
 class CudaContext(Device):
     """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU."""
 
+    alone = False  # whether the process sees no other GPU, whose context a thread might have
+
     def __init__(self, index: int, driver_text: str) -> None:
         self._handle = call(driver.cuDeviceGet, index)
+        self.alone = call(driver.cuDeviceGetCount) == 1
         self.info = describe(index, self._handle, driver_text)
         self._lock = threading.RLock()
         self._context: tuple[Any, int] | None = None

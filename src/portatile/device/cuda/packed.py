@@ -90,9 +90,11 @@ class PackedLaunches(Ready):
             graph = None
         if graph is None and not replays.often(bits):
             return False
-        if queue.last is not None and queue.capturing:
+        if queue.capturable and queue.capturing:
             return False
-        if self._elsewhere():  # as where several devices are used by turns; a driver may take launches then, and so many cost more
+        if (
+            graph is None or not self._device.alone
+        ) and self._elsewhere():  # as where several devices are used by turns; a driver may take launches then, and so many cost more
             with self._device.current():
                 return self._replay(graph, replays, bits, values, queue)
         return self._replay(graph, replays, bits, values, queue)
@@ -105,6 +107,9 @@ class PackedLaunches(Ready):
                 return False
         graph.launched = True
         error = driver.cuGraphLaunch(graph.executable, queue.stream)[0]
+        if error and self._device.alone and self._elsewhere():
+            with self._device.current():
+                error = driver.cuGraphLaunch(graph.executable, queue.stream)[0]
         if error:
             raise failure(error, f"{len(self._steps)} kernels from {self.nodes[0].kernel.name!r} on, as a graph")
         return True

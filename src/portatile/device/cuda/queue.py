@@ -20,6 +20,7 @@ from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.device.event import Event
 from portatile.device.exit_gate import inside
+from portatile.device.foreign_arrays import LEGACY_STREAM
 from portatile.device.module import Kernel
 from portatile.errors import ArgumentError
 from portatile.records import Size3
@@ -32,7 +33,7 @@ class CudaQueue(Queue):
 
     Another library's stream may be destroyed once its caller has what it asked for. ``last`` is an event behind the last command
     there that uses memory of ours, or None for a stream of our own. ``beside`` tells that there is the default queue too, ``tells`` that
-    launches give events.
+    launches give events, ``capturable`` that its caller may have commands go into a graph.
     """
 
     def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None, beside: bool = False) -> None:
@@ -40,6 +41,7 @@ class CudaQueue(Queue):
         self.profiling, self.out_of_order = profiling, out_of_order
         self.generation = device.generation
         self._foreign, self._beside = foreign is not None, beside
+        self.capturable = foreign not in (None, LEGACY_STREAM)  # the legacy stream cannot be
         self.number = next(_numbers)  # of all queues there ever were
         self.tells = profiling or out_of_order
         self._context, self._number = device.context
@@ -209,7 +211,7 @@ class CudaQueue(Queue):
 
     @property
     def capturing(self) -> bool:
-        if not self._foreign:
+        if not self.capturable:
             return False
         told = driver.cuStreamIsCapturing(self.stream)
         return not told[0] and int(told[1]) != 0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.capabilities import clusters, joins
+from portatile.workloads.gemm.capabilities import clusters, joins, room
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.sources import shifts
@@ -25,7 +25,6 @@ _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
 _WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
 _JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
-_CLUSTERED, _PART = 4, 16  # groups of a cluster from which multiprocessors are left over beside a multiple of so many
 _VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
 _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds on, where copies draw power that multiply-adds would use
@@ -110,8 +109,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     waves = _ceil(tiles, np.maximum(v.tail, 1) * units) * (1 - v.saved)
     with_tail = began + costs.add + waves * busy(v.tail) + (fill + drain) * (waves + 1) + c / stored
 
-    there = np.where(v.cluster >= _CLUSTERED, np.maximum(units - units % _PART, 1), units)
-    each = _ceil(tiles * parts, there)
+    each = _ceil(tiles * parts, room(units, v.cluster))
     rounds, rest = each // v.groups, each % v.groups
     rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, tiles * parts) if shape.zeros else 1.0)
     copied = 1e-6 * tiles * parts * (v.rows + v.columns) * chunk * itemsize / costs.cached

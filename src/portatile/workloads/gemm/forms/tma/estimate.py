@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.capabilities import room
 from portatile.workloads.gemm.forms.tma.costs import Costs
 from portatile.workloads.gemm.forms.tma.point import Tma
 from portatile.workloads.gemm.storage import k_fast
@@ -22,20 +23,22 @@ _SOFT = 5.0  # how sharply the longer of two times that overlap hides the shorte
 _FOUR = 4  # warps that registers are given to together
 _REGISTERS = 1 << 16
 _LINE = 16  # elements of a box's line
-_ROOM = {4: 124 / 132, 8: 120 / 132}  # of the multiprocessors, by the groups of a cluster
 
 Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a problem; ``along``: whether k is fast in A, and in B; ``units``: multiprocessors."""
+    """The sizes of a problem; ``along``: whether k is fast in A, and in B; ``units``: multiprocessors; ``ragged``: rows of C are not
+    aligned to pairs.
+    """
 
     m: Any
     n: Any
     k: Any
     along: tuple[bool, bool]
     units: int
+    ragged: bool
 
     @property
     def kind(self) -> int:
@@ -71,7 +74,8 @@ class Columns:
 def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
     """The sizes of a problem on a device."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
-    return Shape(m, n, k, (k_fast(problem, "a"), k_fast(problem, "b")), max(device.compute_units, 1))
+    ragged = problem.sizes["n"] % 2 != 0 or problem.layout["c"].vector_width(problem.itemsize) < 2
+    return Shape(m, n, k, (k_fast(problem, "a"), k_fast(problem, "b")), max(device.compute_units, 1), ragged)
 
 
 def resident(point: Tma, limit: int) -> int:
@@ -111,14 +115,9 @@ def _boxes(shape: Shape, v: Columns) -> Numbers:
     return np.asarray((of_a + of_b) / _LINE)
 
 
-def _there(shape: Shape, v: Columns) -> Numbers:
-    """Multiprocessors that find room in clusters of so many."""
-    return np.asarray(np.select([v.cluster >= 8, v.cluster >= 4], [_ROOM[8] * shape.units, _ROOM[4] * shape.units], shape.units))
-
-
 def microseconds(shape: Shape, v: Columns, costs: Costs) -> Numbers:
     """The estimate for each point."""
-    units = np.maximum(_there(shape, v) // 1, 1)
+    units = room(shape.units, v.cluster)
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
     chunk, count = _chunk(shape, v), parts(shape, v)
     area = v.rows * v.columns
@@ -143,9 +142,10 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Numbers:
     read = 8e-6 * (shape.m + shape.n) * shape.k / costs.read
     filled = costs.fill + 8e-6 * (v.rows + v.columns) * np.minimum(v.deep * v.stages, chunk) / costs.first
     c = 8e-6 * shape.m * shape.n
+    stored = costs.stored / (costs.ragged if shape.ragged else 1.0)
     shared = -(-count // v.cluster)
     took = costs.launch + filled * np.where(v.stays, 1, rounds + (rest > 0))
-    took = took + np.maximum(np.maximum(rounds * busy(v.resident) + busy(rest), copied), read) + c * shared / costs.stored
+    took = took + np.maximum(np.maximum(rounds * busy(v.resident) + busy(rest), copied), read) + c * shared / stored
     took += 8e-6 * area * (v.teams - 1) / costs.exchanged * np.minimum(each, 2)
     alone = costs.arrive + 8e-6 * area * shared / v.cluster / (costs.alone * np.sqrt(v.warps / v.teams / _FOUR))
     gathered = np.where(v.cluster > 1, costs.gather + 8e-6 * area * (v.cluster - 1) / v.cluster / costs.gathered, 0.0)
