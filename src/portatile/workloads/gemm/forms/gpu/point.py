@@ -226,12 +226,13 @@ class Gpu(StagedTile):
         "local memory as far on as it begins.",
         when="not MMA",
         must={
-            "SHIFT is for float32": "not SHIFT or (plain and itemsize == 4 and not batched)",
+            "SHIFT is for float32": "not SHIFT or (plain and itemsize == 4)",
             "SHIFT needs VL = TR = TC = 4, and parts of a stage in whole fours": "not SHIFT or (VL == TR == TC == 4 and KB // KG % 4 == 0)",
             "SHIFT and TAIL exclude each other": "not SHIFT or TAIL == 0",
         },
         tried=("not SHIFT or (not HELD and UNROLL == KB)", "not SHIFT or (not PACK_A and shifts_a) or (not PACK_B and shifts_b)"),
         later=True,
+        batched=False,
     )
     SPLIT_K: int = parameter(
         1,
