@@ -115,6 +115,18 @@ def test_tensors_that_come_again_are_known_by_one_check(driver: FakeDriver) -> N
     assert len(driver.launched) > len(known)
 
 
+def test_tensor_maps_follow_their_tensors(driver: FakeDriver) -> None:
+    """Also where two sets of them come by turns, and where only one of them is another."""
+    sets = [[Tensor(shape, "float64") for shape in ((392, 232), (232, 216), (392, 216))] for _ in range(2)]
+    sets.append([sets[0][0], sets[1][1], sets[0][2]])
+    for turn in range(7):
+        given = sets[turn % 3]
+        driver.log.clear()
+        portatile.matmul(given[0], given[1], out=given[2])
+        maps = [parameter for launch in driver.launched for parameter in launch.parameters if len(parameter) == MAP]
+        assert [places(*given)[one[:8]] for one in maps] == ["array 0", "array 1"]
+
+
 def test_what_was_known_by_one_check_is_forgotten(driver: FakeDriver) -> None:
     """The launches of before a tuning, and of another device's life, are not taken again."""
     given = [square() for _ in range(3)]

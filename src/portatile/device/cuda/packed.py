@@ -252,12 +252,25 @@ def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
 
 
 def _writing(slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]]:
-    """A function that gives what stands in these slots: values, and of tensor maps the bytes."""
-    if not any(isinstance(slot.kind, TensorMap) for slot in slots):
-        return _picking([slot.place for slot in slots])
-    return lambda values: [
-        encoded(int(values[slot.place]), slot.kind) if isinstance(slot.kind, TensorMap) else values[slot.place] for slot in slots
-    ]
+    """A function that gives what stands in these slots: values, and of tensor maps the bytes, made anew where the address is another one
+    than in the last run. Not safe between threads.
+    """
+    pick = _picking([slot.place for slot in slots])
+    maps = [(at, slot.kind) for at, slot in enumerate(slots) if isinstance(slot.kind, TensorMap)]
+    if not maps:
+        return pick
+    last: dict[int, tuple[float, bytes]] = {}
+
+    def written(values: Sequence[float]) -> Sequence[Any]:
+        given: list[Any] = list(pick(values))
+        for at, form in maps:
+            known = last.get(at)
+            if known is None or known[0] != given[at]:
+                known = last[at] = given[at], encoded(int(given[at]), form)
+            given[at] = known[1]
+        return given
+
+    return written
 
 
 def _picking(places: Sequence[int]) -> Callable[[Sequence[float]], Sequence[float]]:
