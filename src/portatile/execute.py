@@ -223,15 +223,17 @@ class Executable:
         return repeat.run(queue, [memories[name] if name in memories else scalars[name] for name in names])
 
     def _repeated(self) -> tuple[Repeat, tuple[str, ...]] | None:
-        """The launches for ``_again``, and the names of what they take in each run; None where that is more than memory and numbers."""
+        """The launches for ``_again``, and the names of what they take in each run; None where that is more than memory, tensor maps and
+        numbers.
+        """
         names: dict[str, int] = {}
         launches = []
         for kernel, global_size, local_size, settled, unsettled in self._steps:
             args = settled.copy()
-            for place, name, kind, _ in unsettled:
-                if kind is not Memory and not issubclass(kind, np.generic):
+            for place, name, kind, form in unsettled:
+                if kind not in (Memory, TensorMap) and not issubclass(kind, np.generic):
                     return None
-                args[place] = Slot(names.setdefault(name, len(names)), kind)
+                args[place] = Slot(names.setdefault(name, len(names)), form if isinstance(form, TensorMap) else kind)
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))
         repeat = self.device.repeat(launches)
         return None if repeat is None else (repeat, tuple(names))

@@ -15,7 +15,7 @@ from portatile.device.opencl.launch import bare, sizes
 from portatile.device.opencl.queue import ClQueue
 from portatile.device.opencl.repeat import ClRepeat
 from portatile.errors import LaunchError
-from portatile.records import Source
+from portatile.records import Source, TensorMap
 from support.seeds import new_seed
 
 TEXT = "__kernel void next(__global int* x, int step) { x[get_global_id(2) * 8 + get_global_id(1) * 4 + get_global_id(0)] += step; }"
@@ -124,3 +124,30 @@ def test_a_library_that_is_not_there_is_no_error() -> None:
             __file__ = "/nowhere/at-all.so"
 
     assert bare(Binding) is None
+
+
+def test_launches_with_maps_of_their_memory(device: Device, queue: ClQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The map of what a run brings is among the arguments, and no launch is taken where other devices may move memory."""
+    text = "typedef struct { int of[32]; } map_t; __kernel void put(__global int* x, map_t map) { x[get_global_id(0)] = map.of[0]; }"
+    kernel = device.load(program.build(Source("put.cl", text, ()), device.target, None)).kernel("put")
+    numbers: dict[Memory, int] = {}
+    made = np.zeros(32, np.int32)
+
+    def tensor_map(memory: Memory, form: TensorMap) -> np.void:
+        made[0] = numbers[memory] + form.rows
+        return np.void(made.tobytes())
+
+    monkeypatch.setattr(device, "tensor_map", tensor_map)
+    form = TensorMap(4, 4, 100, 16, 4, 4, 0)
+    with ClRepeat([ReadyLaunch(kernel, (4, 1, 1), (4, 1, 1), [Slot(0, Memory), Slot(1, form)])]) as repeat:
+        target, *others = (device.allocate(16) for _ in range(3))
+        numbers.update({memory: number for number, memory in enumerate(others)})
+        result = np.empty(4, np.int32)
+        for which in (0, 1, 1, 0):
+            assert repeat.run(queue, [target, others[which]])
+            queue.download(result, target)
+            assert result.tolist() == [100 + which] * 4
+        monkeypatch.setattr(device, "peers", (object(),))
+        assert not repeat.run(queue, [target, others[0]])
+        for memory in (target, *others):
+            memory.release()

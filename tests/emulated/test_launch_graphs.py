@@ -15,8 +15,10 @@ from portatile.device.cuda import graph
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
 from portatile.device.cuda.graph import Node
+from portatile.device.event import Event
 from portatile.errors import LaunchError
-from portatile.records import Source
+from portatile.execute import Executable
+from portatile.records import Arg, Launch, Plan, Source
 from support.cuda_driver import EmulatedDriver
 
 TEXT = """
@@ -75,6 +77,35 @@ def test_a_single_launch_becomes_a_graph_too(gpu: Device, driver: EmulatedDriver
         queue.download(result, place)
         np.testing.assert_array_equal(result, np.full(N, value, np.float32))
     assert driver.count("graphs") - graphs == 4
+
+
+def test_runs_of_an_executable_are_launches(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    """One by one with their arguments packed from the third run on, never a graph; with other memory, numbers and queues."""
+    (x, y), (other, _), _ = pairs
+    args = (Arg("x", "buffer", "out"), Arg("value", "scalar", "in", dtype="float32"))
+    plan = Plan((Launch(Source("chain.cl", TEXT), "put", (N, 1, 1), (N, 1, 1), args),), ())
+    timed, graphs, result = gpu.queue(profiling=True), driver.count("graphs"), np.empty(N, np.float32)
+    with Executable(gpu, plan, lambda source: program.build(source, gpu.target, None)) as executable:
+        for turn in range(9):
+            memory, value, launches = (x, y, other)[turn % 3], 0.5 + turn // 2, driver.count("launches")
+            executable.run(gpu.default_queue(), {"x": memory}, {"value": value})
+            gpu.default_queue().download(result, memory)
+            np.testing.assert_array_equal(result, np.full(N, value, np.float32))
+            assert driver.count("launches") - launches == 1
+        events: list[Event] = []
+        executable.run(timed, {"x": x}, {"value": 7.0}, events)
+        executable.run(timed, {"x": x}, {"value": 8.0})
+        timed.download(result, x)
+        np.testing.assert_array_equal(result, np.full(N, 8, np.float32))
+        assert len(events) == 1
+        executable.run(gpu.default_queue(), {"x": x}, {"value": float("inf")})
+        gpu.default_queue().download(result, x)
+        assert np.isinf(result).all()
+        other.release()
+        with pytest.raises(LaunchError, match="released"):
+            executable.run(gpu.default_queue(), {"x": other}, {"value": 1.0})
+    assert driver.count("graphs") == graphs
+    timed.release()
 
 
 def test_graphs_that_come_by_turns_stay(

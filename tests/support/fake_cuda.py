@@ -259,12 +259,34 @@ class Tensor:
         return {"shape": self.shape, "typestr": self._dtype.str, "data": (self._place, False), "strides": strides, "version": 3}
 
 
+class TensorGuards:
+    """PyTorch's guards of tensors: whether others are like these, and no two of them the same; ``checks`` counts what was asked."""
+
+    checks = 0
+
+    def __init__(self, *tensors: Tensor, dynamic_dims_sizes: list[list[int]], dynamic_dims_strides: list[list[int]]) -> None:
+        self._sizes, self._strides = dynamic_dims_sizes, dynamic_dims_strides
+        self._rest = [self._described(tensor) for tensor in tensors]
+
+    def check(self, *tensors: Any) -> bool:
+        """Whether tensors are like those of the guards."""
+        type(self).checks += 1
+        if len(set(map(id, tensors))) < len(tensors) or [self._described(tensor) for tensor in tensors] != self._rest:
+            return False
+        return [list(tensor.shape) for tensor in tensors] == self._sizes and [list(tensor.stride()) for tensor in tensors] == self._strides
+
+    @staticmethod
+    def _described(tensor: Tensor) -> tuple[object, ...]:
+        return type(tensor), tensor.dtype, tensor.get_device(), tensor.requires_grad
+
+
 @contextmanager
 def torch(stream: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A module called torch whose current stream has that number; ``raw.stream`` changes it."""
     raw = SimpleNamespace(stream=stream)
     module: Any = ModuleType("torch")
-    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: raw.stream)
+    guards = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
+    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: raw.stream, _dynamo=guards)
     module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=raw.stream))
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "torch", module)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from portatile.errors import ArgumentError
 from portatile.execute import Executable
 from portatile.records import Launch, Layout, Problem
 from portatile.workloads.gemm.forms import contenders, read
+from portatile.workloads.gemm.forms.gpu import timings
 from portatile.workloads.gemm.forms.tma import costs, default, estimate
 from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 from support.checking import check, draft
@@ -22,6 +26,7 @@ from support.ptx_machine.device import INFO, PtxDevice
 from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
 GPU = DEVICES["gpu"]
 TWO = replace(INFO, compute_units=2)  # multiprocessors, so that groups that stay have several tiles
 DOUBLES = Tma(TBR=1, TBC=2, TRR=1, TCR=1, KB=16, STAGES=3)
@@ -128,6 +133,29 @@ def test_what_the_estimate_expects() -> None:
     assert took(DOUBLES, 512, 512, 512) < took(DOUBLES, 512, 512, 4096) < took(DOUBLES, 4096, 4096, 4096)
     assert took(replace(DOUBLES, SPLIT_K=8, CLUSTER=8), 64, 64, 8192) < took(DOUBLES, 64, 64, 8192)
     assert costs.of("another language") == known
+
+
+def test_the_constants_name_the_timings_that_they_are_fitted_to() -> None:
+    written = json.loads(costs.FILE.read_text())
+    for name, digest in written["results"].items():
+        path = RESULTS / name
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        assert name in written["command"]
+        assert timings.read(path).device.can.language in written["costs"]
+
+
+def test_uneven_warps_boxes_and_ragged_rows_take_longer() -> None:
+    """Six warps than eight for the same tile, boxes of single stages than of two, C whose rows are not aligned than one whose are."""
+    known = costs.of("CUDA C++")
+
+    def took(case: Problem, **changes: int) -> float:
+        columns = estimate.columns_of([replace(Tma(TBR=4, TBC=2, TRR=1, TCR=1, KB=32, STAGES=3), **changes)])
+        return float(estimate.microseconds(estimate.shape_of(case, GPU), columns, known)[0])
+
+    deep = product("float64", "TN", (1024, 1024, 4096))
+    assert took(deep, TBR=3) > took(deep)
+    assert took(deep, KB=16) > took(deep)
+    assert took(product("float64", "TT", (1024, 4095, 64))) > took(product("float64", "TT", (1024, 4096, 64)))
 
 
 def test_through_another_compiler_it_is_only_timed(monkeypatch: pytest.MonkeyPatch) -> None:

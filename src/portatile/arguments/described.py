@@ -25,11 +25,15 @@ _SPACE = 48  # bits of an offset within a memory that has no address of its own;
 Maker = Callable[[Any], tuple[Any, int]]
 """Gives a new array beside another one, and the address of its first element."""
 
+Guard = Callable[[Sequence[Any]], list[int] | None]
+"""Gives the addresses of arrays whose description is the one that it was made for; None for others."""
+
 
 class Library(ABC):
     """A library's arrays. Instances are stateless; ``kind`` is the exact type that all arrays of a call have."""
 
     on_host = False
+    guards = False  # whether ``guard`` may give something
     streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
 
     def __init__(self, kind: type) -> None:
@@ -45,6 +49,10 @@ class Library(ABC):
     @abstractmethod
     def place(self, array: Any) -> int:
         """The address of an array's first element."""
+
+    def guard(self, arrays: Sequence[Any]) -> Guard | None:
+        """What knows arrays that are described as these sooner than ``describe`` does; None where there is nothing such."""
+        return None
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         """A function that makes uninitialised arrays like ``made``, an array of another library, on the same device.
@@ -135,7 +143,10 @@ class Torch(Library):
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)
-        self._stream = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)
+        bindings = sys.modules["torch"]._C
+        self._stream = getattr(bindings, "_cuda_getCurrentRawStream", None)
+        self._guards = getattr(getattr(getattr(bindings, "_dynamo", None), "guards", None), "TensorGuards", None)
+        self.guards = self._guards is not None
 
     def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         kind: Any = self.kind
@@ -153,6 +164,32 @@ class Torch(Library):
     def place(self, array: Any) -> int:
         return array.data_ptr()  # type: ignore[no-any-return]
 
+    def guard(self, arrays: Sequence[Any]) -> Guard | None:
+        """By what ``torch.compile`` guards its graphs with: one call compares type, dtype, device, shape, strides and requires_grad of
+        all tensors, and refuses those that are one.
+        """
+        count = len(arrays)
+        if self._guards is None or len(set(map(id, arrays))) < count or any(array.data_ptr() & MASK for array in arrays):
+            return None
+        sizes, strides = [list(array.shape) for array in arrays], [list(array.stride()) for array in arrays]
+        try:
+            check = self._guards(*arrays, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+            if not check(*arrays):
+                return None
+        except (RuntimeError, TypeError):  # no public interface: another version may ask for more
+            return None
+
+        def known(arrays: Sequence[Any]) -> list[int] | None:
+            if len(arrays) != count or not check(*arrays):
+                return None
+            places = [array.data_ptr() for array in arrays]
+            for place in places:
+                if place & MASK:
+                    return None
+            return places
+
+        return known
+
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape = tuple(made.shape)
         if kind is not None:
@@ -166,7 +203,7 @@ class Torch(Library):
 
     def stream(self, array: Any) -> int:
         if self._stream is not None:
-            return int(self._stream(array.get_device())) or LEGACY_STREAM
+            return self._stream(array.get_device()) or LEGACY_STREAM
         return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or LEGACY_STREAM
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from portatile import settings
 from portatile.arguments import described, host_tensors
 from portatile.arguments.checks import whole
-from portatile.arguments.described import MASK, Library
+from portatile.arguments.described import MASK, Guard, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.strides import span
@@ -29,6 +29,8 @@ from portatile.runtime.request import Request
 from portatile.runtime.steps import Beginning, Constant, Cross, Launches, OnHost, Source, Start, Step, crosses, entire, source_of
 
 _MOST = 4096  # recorded calls of one routine
+_HEAD = 4  # what stands in a key before the descriptions of arrays
+_OFTEN = 8  # look-ups in turn from which a guard is made: it takes as long as several
 _FACTORS = 64  # tuples of factors for which a routine remembers which are 0
 
 
@@ -77,6 +79,11 @@ class Recorder:
         self._known: dict[tuple[object, ...], Again] = {}
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
         self._forms = Forms()
+        self._in_turn = 0  # look-ups that were equal to the latest
+        self._guards: dict[Again, Guard | None] = {}  # of recorded calls that came often
+        self._guarded: tuple[list[object], Guard, Again | None] | None = (
+            None  # where those are many: what begins the key, and what knows the rest
+        )
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)
@@ -101,25 +108,50 @@ class Recorder:
             if reads is None:
                 reads = self._which_nonzero(factors)
             key: list[object] = [options, device, reads, None if out is None else out is arrays[-1]]
-            places = library.describe(all_arrays, key)
-            if places is None:
-                return self._first(plan, Call(arrays, factors, options, out, device), None, None)
-            if library.on_host:
-                key += (memory_limit.asked(), settings.selection())
-            last, recorded = self._last
-            if key != last:
-                recorded = self._known.get(tuple(key))
-                self._last = key, recorded
+            guarded = self._guarded
+            places = None if guarded is None or guarded[0] != key else guarded[1](all_arrays)
+            if guarded is not None and places is not None:
+                recorded = guarded[2]
+            else:
+                places = library.describe(all_arrays, key)
+                if places is None:
+                    return self._first(plan, Call(arrays, factors, options, out, device), None, None)
+                if library.on_host:
+                    key += (memory_limit.asked(), settings.selection())
+                last, recorded = self._last
+                if key != last:
+                    recorded = self._known.get(tuple(key))
+                    self._keep_last(key, recorded)
+                elif library.guards:
+                    self._guard(library, key, all_arrays, recorded)
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array without these attributes, unhashable options
             return self._first(plan, Call(arrays, factors, options, out, device), None, None)
         if recorded is not None and (result := recorded.again(library, all_arrays, factors, out, places)) is not None:
             return result
+        if len(key) == _HEAD:  # a guard knew the arrays
+            library.describe(all_arrays, key)
         return self._first(plan, Call(arrays, factors, options, out, device), library, tuple(key))
 
     def _forget(self) -> None:
         self._known.clear()
         self._forms.clear()
-        self._last = [], None
+        self._guards.clear()
+        self._keep_last([], None)
+
+    def _keep_last(self, key: list[object], recorded: Again | None) -> None:
+        self._last, self._in_turn, self._guarded = (key, recorded), 0, None
+
+    def _guard(self, library: Library, key: list[object], arrays: Sequence[Any], recorded: Again | None) -> None:
+        """Have a guard know the calls from now on, if this look-up, equal to the one before, is that of a call that came often."""
+        if recorded is None:
+            return
+        if recorded not in self._guards:
+            self._in_turn += 1
+            if self._in_turn < _OFTEN:
+                return
+            self._guards[recorded] = library.guard(arrays)
+        if (guard := self._guards[recorded]) is not None:
+            self._guarded = key[:_HEAD], guard, recorded
 
     def _which_nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
         """Which factors are not 0. This belongs to the key, because operands that are multiplied by 0 are not read."""
@@ -158,8 +190,8 @@ class Recorder:
 
     def _keep(self, key: tuple[object, ...], recorded: Again) -> None:
         if len(self._known) >= _MOST:
-            self._known.clear()
-        self._last = [], None
+            self._forget()
+        self._keep_last([], None)
         self._known[key] = recorded
 
     def _rival(self, call: Call, result: Any, requests: Sequence[Request], library: Library | None) -> HostCall | None:

@@ -43,8 +43,11 @@ class CudaContext(Device):
 
     used: ClassVar[WeakSet[CudaContext]] = WeakSet()
 
+    alone = False  # whether the process sees no other GPU, whose context a thread might have
+
     def __init__(self, index: int, driver_text: str) -> None:
         self._handle = call(driver.cuDeviceGet, index)
+        self.alone = call(driver.cuDeviceGetCount) == 1
         self.info = describe(index, self._handle, driver_text)
         self._lock = threading.RLock()
         self._context: tuple[Any, int] | None = None

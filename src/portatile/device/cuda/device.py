@@ -16,11 +16,11 @@ from portatile.device.cuda.driver import call, driver, failure
 from portatile.device.cuda.image import PITCH, longest_row, texture
 from portatile.device.cuda.kernel import CudaModule
 from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPageLock, CudaPinned
-from portatile.device.cuda.packed import PackedLaunches
+from portatile.device.cuda.packed import PackedLaunches, repeated
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import encoded
 from portatile.device.cuda.vendor_blas import Cublas
-from portatile.device.module import Module, PageLock
+from portatile.device.module import Module, PageLock, Repeat
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.images import ImageForm
 from portatile.records import Binary, TensorMap
@@ -112,6 +112,9 @@ class CudaDevice(CudaContext):
 
     def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
         return PackedLaunches(self, launches)
+
+    def repeat(self, launches: Sequence[ReadyLaunch]) -> Repeat | None:
+        return repeated(self, launches)
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         return np.asarray(CudaPinned(self, max(nbytes, 1)))[:nbytes]

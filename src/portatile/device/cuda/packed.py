@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,23 +25,25 @@ from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import SIZE, encoded
+from portatile.device.module import Repeat
 from portatile.errors import PortatileError
 from portatile.images import Sampler
 from portatile.records import TensorMap
 
 _RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
 _STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
+_LARGEST = float(np.finfo(np.float32).max)  # of numbers that every type holds
 _COUNTED = 64  # sets of values, addresses mostly, of which it is known how often they came
 
 
 class PackedLaunches(Ready):
     """Ready launches of one device.
 
-    The blocks are its own, and written by each run: whoever runs it holds a lock.
+    The blocks are its own, and written by each run: whoever runs it holds a lock. ``replayed``: runs with the same values become a graph.
     """
 
-    def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch]) -> None:
-        self._device = device
+    def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch], replayed: bool = True) -> None:
+        self._device, self._replayed = device, replayed
         self._number = device.context[1]
         with device.current():
             packed = [_packed(device, launch) for launch in launches]
@@ -55,7 +58,7 @@ class PackedLaunches(Ready):
         if borrows:
             queue.enter()
         stream = queue.stream
-        if not self._again(self._exactly(values), values, queue):
+        if not (self._replayed and self._again(self._exactly(values), values, queue)):
             for write, pick, launch, address in self._steps:
                 write(*pick(values))
                 error = launch(stream, address, 0)[0]
@@ -87,9 +90,10 @@ class PackedLaunches(Ready):
             graph = None
         if graph is None and not replays.often(bits):
             return False
-        if queue.last is not None and queue.capturing:
+        if queue.capturable and queue.capturing:
             return False
-        if self._elsewhere():  # several devices are used by turns; a driver may accept a graph even then, at a higher cost
+        # Several devices used by turns: the driver may accept a graph launch even then, at a higher cost.
+        if (graph is None or not self._device.alone) and self._elsewhere():
             with self._device.current():
                 return self._replay(graph, replays, bits, values, queue)
         return self._replay(graph, replays, bits, values, queue)
@@ -102,6 +106,9 @@ class PackedLaunches(Ready):
                 return False
         graph.launched = True
         error = driver.cuGraphLaunch(graph.executable, queue.stream)[0]
+        if error and self._device.alone and self._elsewhere():
+            with self._device.current():
+                error = driver.cuGraphLaunch(graph.executable, queue.stream)[0]
         if error:
             raise failure(error, f"{len(self._steps)} kernels from {self.nodes[0].kernel.name!r} on, as a graph")
         return True
@@ -117,6 +124,44 @@ class PackedLaunches(Ready):
             return None
         replays.add(bits, graph)
         return graph
+
+
+class RepeatedLaunches(Repeat):
+    """Launches of one plan that run again and again, one by one, so that each may start before the one before it has ended: in a burst of
+    graphs it waits. Safe to use from several threads.
+    """
+
+    def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch]) -> None:
+        self._device, self._lock = device, Lock()
+        self._packed = PackedLaunches(device, launches, replayed=False)
+
+    def run(self, queue: Any, values: Sequence[Any]) -> bool:  # a CudaQueue
+        if queue.tells:
+            return False
+        given: list[float] = []
+        ours = False
+        for value in values:
+            if type(value) is CudaMemory and value.device is self._device and value.handle is not None:
+                ours = ours or value.ours
+                given.append(value.handle)
+            elif isinstance(value, float | int) and -_LARGEST < value < _LARGEST:
+                given.append(value)
+            else:  # what the usual way makes of it, or says of it
+                return False
+        with self._lock:
+            self._packed.run(queue, given, ours)
+        return True
+
+    def release(self) -> None:
+        """Nothing: the blocks go with it."""
+
+
+def repeated(device: CudaContext, launches: Sequence[ReadyLaunch]) -> RepeatedLaunches | None:
+    """Launches that run again; None where they take more than memory, tensor maps and real numbers."""
+    kinds = [arg.kind for launch in launches for arg in launch.args if isinstance(arg, Slot)]
+    if all(isinstance(kind, TensorMap) or kind is Memory or issubclass(kind, np.floating) for kind in kinds):
+        return RepeatedLaunches(device, launches)
+    return None
 
 
 class _Replays:
@@ -206,12 +251,25 @@ def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
 
 
 def _writing(slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]]:
-    """A function that gives what stands in these slots: values, and of tensor maps the bytes."""
-    if not any(isinstance(slot.kind, TensorMap) for slot in slots):
-        return _picking([slot.place for slot in slots])
-    return lambda values: [
-        encoded(int(values[slot.place]), slot.kind) if isinstance(slot.kind, TensorMap) else values[slot.place] for slot in slots
-    ]
+    """A function that gives what stands in these slots: values, and of tensor maps the bytes, made anew where the address is another one
+    than in the last run. Not safe between threads.
+    """
+    pick = _picking([slot.place for slot in slots])
+    maps = [(at, slot.kind) for at, slot in enumerate(slots) if isinstance(slot.kind, TensorMap)]
+    if not maps:
+        return pick
+    last: dict[int, tuple[float, bytes]] = {}
+
+    def written(values: Sequence[float]) -> Sequence[Any]:
+        given: list[Any] = list(pick(values))
+        for at, form in maps:
+            known = last.get(at)
+            if known is None or known[0] != given[at]:
+                known = last[at] = given[at], encoded(int(given[at]), form)
+            given[at] = known[1]
+        return given
+
+    return written
 
 
 def _picking(places: Sequence[int]) -> Callable[[Sequence[float]], Sequence[float]]:

@@ -20,6 +20,7 @@ from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.device.event import Event
 from portatile.device.exit_gate import inside
+from portatile.device.foreign_arrays import LEGACY_STREAM
 from portatile.device.module import Kernel
 from portatile.errors import ArgumentError
 from portatile.records import Size3
@@ -31,7 +32,8 @@ class CudaQueue(Queue):
     """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed.
 
     Another library's stream may be destroyed once its caller has what it asked for. ``last`` is an event behind the last command
-    there that uses memory of ours, or None for a stream of our own. ``beside`` tells that there is the default queue too.
+    there that uses memory of ours, or None for a stream of our own. ``beside`` tells that there is the default queue too, ``tells`` that
+    launches give events, ``capturable`` that its caller may have commands go into a graph.
     """
 
     def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None, beside: bool = False) -> None:
@@ -39,8 +41,9 @@ class CudaQueue(Queue):
         self.profiling, self.out_of_order = profiling, out_of_order
         self.generation = device.generation
         self._foreign, self._beside = foreign is not None, beside
+        self.capturable = foreign not in (None, LEGACY_STREAM)  # the legacy stream cannot be
         self.number = next(_numbers)  # of all queues there ever were
-        self._events = profiling or out_of_order
+        self.tells = profiling or out_of_order
         self._context, self._number = device.context
         with device.current():
             non_blocking = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
@@ -78,7 +81,7 @@ class CudaQueue(Queue):
             raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
         if borrowed:
             self.leave()
-        return CudaEvent(self.device, self.stream, self.profiling, start) if self._events or wait else None
+        return CudaEvent(self.device, self.stream, self.profiling, start) if self.tells or wait else None
 
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
         contiguous(array)
@@ -208,10 +211,10 @@ class CudaQueue(Queue):
 
     @property
     def capturing(self) -> bool:
-        if not self._foreign:
+        if not self.capturable:
             return False
-        error, *status = driver.cuStreamIsCapturing(self.stream)
-        return not int(error) and int(status[0]) != 0
+        told = driver.cuStreamIsCapturing(self.stream)
+        return not told[0] and int(told[1]) != 0
 
     def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
         return self._captured.give(place, nbytes, zeroed)

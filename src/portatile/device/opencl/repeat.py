@@ -16,6 +16,7 @@ from portatile.device.opencl.kernel import ClKernel
 from portatile.device.opencl.launch import sizes
 from portatile.device.opencl.memory import ClMemory
 from portatile.device.opencl.queue import ClQueue
+from portatile.records import TensorMap
 
 
 class _Step(NamedTuple):
@@ -38,12 +39,14 @@ class ClRepeat(Repeat):
             own = launch.kernel.copy()
             own.check(launch.global_size, launch.local_size)
             self._steps.append(_Step(own, launch, own.handle.int_ptr, sizes(launch.global_size), sizes(launch.local_size)))
+        # maps are of an address, which other devices of the context may change
+        self._device = self._steps[0].kernel.device if any(map(_maps, launches)) else None
         self._last: list[object] = []  # what the arguments are set to: serial numbers of memory, and numbers
         self._lock = Lock()
 
     def run(self, queue: Any, values: Sequence[Any]) -> bool:  # a ClQueue; to assert that would cost every launch
         enqueue = queue.bare
-        if enqueue is None:
+        if enqueue is None or (self._device is not None and self._device.peers):
             return False
         given = [value.serial if type(value) is ClMemory and value.buffer is not None else value for value in values]
         with self._lock:
@@ -80,5 +83,12 @@ def _filled(launch: ReadyLaunch, values: Sequence[Any]) -> list[Argument]:
     return [arg if not isinstance(arg, Slot) else _given(arg, values[arg.place]) for arg in launch.args]
 
 
+def _maps(launch: ReadyLaunch) -> bool:
+    """Whether it takes tensor maps."""
+    return any(isinstance(arg, Slot) and isinstance(arg.kind, TensorMap) for arg in launch.args)
+
+
 def _given(slot: Slot, value: Any) -> Any:
-    return value if isinstance(value, ClMemory) else slot.kind(value)  # type: ignore[operator]
+    if isinstance(slot.kind, TensorMap):
+        return value.device.tensor_map(value, slot.kind)
+    return value if isinstance(value, ClMemory) else slot.kind(value)

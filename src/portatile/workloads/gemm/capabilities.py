@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from portatile.records import DeviceInfo
 
 MMA_SHAPES = ("8x8x4", "16x8x4", "16x8x8", "16x8x16")
@@ -11,6 +15,10 @@ JOINED = 1 << 19
 """Bytes of a tile's sums from which one group adds them more slowly than a second launch on every device seen."""
 
 _CLUSTERED = 16  # multiprocessors
+_LARGE, _ROOM = (
+    4,
+    120 / 132,
+)  # groups of a large cluster; the part of an H100's multiprocessors on which such ones, of four or eight, find room
 
 
 def matrix_units(device: DeviceInfo) -> bool:
@@ -31,6 +39,13 @@ def joins(device: DeviceInfo) -> bool:
 def clusters(device: DeviceInfo) -> bool:
     """Whether neighbouring groups add up what they share in each other's local memory; small parts of a GPU hold no large clusters."""
     return device.can.clusters and device.compute_units >= _CLUSTERED
+
+
+def room(units: Any, cluster: Any) -> Any:
+    """Multiprocessors on which groups that fill one each find room in clusters of so many, as arrays: a large one lies in a part of the
+    GPU, and parts have numbers that no large cluster divides.
+    """
+    return np.where(np.asarray(cluster) >= _LARGE, np.maximum(np.floor(_ROOM * units), 1), units)
 
 
 def local_limit(device: DeviceInfo) -> int:

@@ -7,6 +7,7 @@ from portatile.workloads.gemm.capabilities import clusters, joins, local_limit, 
 from portatile.workloads.gemm.forms import Form
 from portatile.workloads.gemm.forms.gpu import default
 from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.forms.gpu.sources import shifts
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
 __all__ = ["form"]
@@ -15,7 +16,8 @@ __all__ = ["form"]
 def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     """``plain_a``, ``plain_b``: whether the operand is copied in vectors as it lies, so that packing cannot help; ``turnable_a``,
     ``turnable_b``: whether TURN applies to it; ``paired_a``, ``paired_b``, ``paired_along_a``, ``paired_along_b``: whether PAIRS applies to
-    it as it lies, or with k fast under KEEP; ``matrix_units``, ``small_units`` for float64: of 16 x 8, of 8 x 8.
+    it as it lies, or with k fast under KEEP; ``shifts_a``, ``shifts_b``: whether SHIFT does; ``matrix_units``, ``small_units`` for float64:
+    of 16 x 8, of 8 x 8.
     """
     facts: dict[str, Value] = {
         "joins": joins(device),
@@ -26,6 +28,7 @@ def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     facts["small_units"] = "8x8x4" in matrix_shapes(device)
     for which, takes in (("paired", takes_vectors), ("paired_along", takes_vectors_along_k)):
         facts |= {f"{which}_{name}": problem.itemsize == 4 and takes(problem, name, 8) and not takes(problem, name) for name in "ab"}
+    facts |= {f"shifts_{name}": shifts(problem, name) for name in "ab"}
     facts |= {f"plain_{name}": takes_vectors(problem, name) for name in "ab"}
     return facts | {f"turnable_{name}": takes_vectors_along_k(problem, name) for name in "ab"}
 

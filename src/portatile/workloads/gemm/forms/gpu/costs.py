@@ -28,11 +28,11 @@ class Costs:
     is, ``gather`` until a cluster's groups have met. Megabytes a microsecond: ``packed``, ``added``, ``cached``, ``read``, ``stored``, and
     of one group ``first`` of the stages before it multiplies, ``alone`` of sums that the last one of four warps adds, ``gathered`` of those
     of a cluster. Factors of the multiply-adds: ``transposed``, ``kept``; of the time to store C: ``ragged``, where its rows are not
-    aligned. Multiply-adds: ``columns``, ``elements``, ``dots`` for each element that is copied so, ``torn`` for each of rows that begin in
-    the middle of what memory reads together; ``held``: the part of that where elements go through registers. ``exchange``, in 1e-5
-    microseconds, for each of C in each part of a group. ``warps``: beside how many idle ones half the rate is reached. ``rates``: of the
-    tiles that ``tiles.tiles`` gives, a part of what the units can do: ``products`` in a microsecond on a multiprocessor, which follow from
-    its clock.
+    aligned. Multiply-adds: ``columns``, ``elements``, ``dots``, ``shifted`` for each element that is copied so, ``torn`` for each of rows
+    that begin in the middle of what memory reads together; ``held``: the part of that where elements go through registers. ``exchange``, in
+    1e-5 microseconds, for each of C in each part of a group. ``warps``: beside how many idle ones half the rate is reached. ``rates``: of
+    the tiles that ``tiles.tiles`` gives, a part of what the units can do: ``products`` in a microsecond on a multiprocessor, which follow
+    from its clock.
     """
 
     launch: float
@@ -63,6 +63,7 @@ class Costs:
     first: float = 0.2
     ragged: float = 1.5
     torn: float = 2.0
+    shifted: float = 8.0
 
     def filled(self, across: Any, steps: Any, itemsize: int) -> Any:
         """Microseconds until groups multiply whose tiles have so many rows and columns together, and so many steps of k before that."""

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.capabilities import clusters, joins
+from portatile.workloads.gemm.capabilities import clusters, joins, room
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
+from portatile.workloads.gemm.forms.gpu.sources import shifts
 from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
@@ -24,7 +25,6 @@ _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
 _WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
 _JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
-_CLUSTERED, _PART = 4, 16  # groups of a cluster from which multiprocessors are left over beside a multiple of so many
 _VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
 _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds on, where copies draw power that multiply-adds would use
@@ -80,6 +80,7 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
         clusters(device),
         limit,
         device.max_work_group_size,
+        (shifts(problem, "a"), shifts(problem, "b")),
     )
 
 
@@ -108,8 +109,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     waves = _ceil(tiles, np.maximum(v.tail, 1) * units) * (1 - v.saved)
     with_tail = began + costs.add + waves * busy(v.tail) + (fill + drain) * (waves + 1) + c / stored
 
-    there = np.where(v.cluster >= _CLUSTERED, np.maximum(units - units % _PART, 1), units)
-    each = _ceil(tiles * parts, there)
+    each = _ceil(tiles * parts, room(units, v.cluster))
     rounds, rest = each // v.groups, each % v.groups
     rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, tiles * parts) if shape.zeros else 1.0)
     copied = 1e-6 * tiles * parts * (v.rows + v.columns) * chunk * itemsize / costs.cached
@@ -156,7 +156,7 @@ def _slower(v: Columns, costs: Costs) -> Floats:
 
 def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
     """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors of whole sectors."""
-    by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements") else 0.0 for name in WAYS])
+    by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements", "shifted") else 0.0 for name in WAYS])
     whole = np.array([costs.torn if name in ("free", "kept", "transposed") else 0.0 for name in WAYS])
     held_a, held_b = (np.where(held, costs.held, 1.0) for held in (v.held_a, v.held_b))
     of_a = by_way[v.ways_a] * v.loose_a * held_a + whole[v.ways_a] * shape.torn_a

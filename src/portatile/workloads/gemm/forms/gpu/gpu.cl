@@ -56,13 +56,14 @@
 {% set turns = steps if UNROLL * KG >= KB else UNROLL // unit %}
 {% set now, later = ("step % 2", "(step + 1) % 2") if turns == steps else ("within % 2", "(within + 1) % 2") %}
 {% set vector = 16 // itemsize %}
-{% set lda_tile = bm + (PAD if A_FROM == "columns" else 0) %}
-{% set ldb_tile = bn + (PAD if B_FROM == "columns" else 0) %}
+{% set lda_tile = bm + (PAD if A_FROM == "columns" else vector if A_FROM == "shifted" else 0) %}
+{% set ldb_tile = bn + (PAD if B_FROM == "columns" else vector if B_FROM == "shifted" else 0) %}
 {% set stage = KB * (lda_tile + ldb_tile) %}
 {# x is the operand that is taken some rows at a time, y the one that all of them meet; for matrix instructions, their A and B #}
 {% set flipped = MMA and LANES == 8 %}
 {% set x, y = ("b", "a") if flipped else ("a", "b") %}
 {% set from_of = {"a": A_FROM, "b": B_FROM} %}
+{% set shift_of = {"a": A_SHIFT, "b": B_SHIFT} if SHIFT else {} %}
 {% set pitch_of = {"a": lda_tile, "b": ldb_tile} %}
 {% set block_of = {"a": TR, "b": TC} %}
 {# from one block of a work-item to the next; with QUARTERS a warp's blocks lie in one quarter of the tile #}
@@ -104,7 +105,7 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% from "elements.cl" import combined, ending, nothing, vectors_of with context %}
-{% from "tiles.cl" import place, fetch, held, settle, stride, turn, skew, shift, spot with context %}
+{% from "tiles.cl" import place, fetch, held, settle, stride, turn, skew, shift, begins, spot with context %}
 {% set held_any = held(A_FROM) or held(B_FROM) %}
 {% macro settle_a() %}{{ settle("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro settle_b() %}{{ settle("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
@@ -120,7 +121,7 @@
                 for (int at = item; at < {{ KB * wide }}; at += {{ items }}) {
                     const int i = at % {{ wide }}, kk = at / {{ wide }}, past = mended + kk - i;
                     if (past {{ ">" if ZEROS in ("a above", "b below") else "<" }}{{ "=" if UNIT }} 0)
-                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i") }}] = {{ "past == 0 ? 1 : 0" if UNIT else "0" }};
+                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i", guarded) }}] = {{ "past == 0 ? 1 : 0" if UNIT else "0" }};
                 }
 #ifdef PORTATILE_NVIDIA
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -153,6 +154,9 @@
 {# vectors of operands from local memory to registers, which hold all operands of one k, then those of the next: `i` counts operands, `at`
    places them in a row of the tile, or among its rows #}
 {% macro load(x, source, set, i, count, pitch, at) %}
+{% if source == "shifted" %}
+{{ load_shifted(x, set, i, count, pitch, at) }}
+{%- else %}
 {% for place in ("from", "far")[:halves] %}
 {% set past = " + %d" % (2 * count) if loop.index0 else "" %}
 #pragma unroll
@@ -169,6 +173,27 @@
 {% endfor %}
 {% endif %}
                 }
+{% endfor %}
+{% endif %}
+{% endmacro %}
+{# the same of rows that begin anywhere: how far on a row begins is known when steps are unrolled, and so what loads of it are aligned #}
+{% macro load_shifted(x, set, i, count, pitch, at) %}
+#pragma unroll
+                for (int next = 0; next < {{ depth }}; ++next) {
+                    const int on = {{ begins(x, x ~ "_turn + next") }};
+                    __local const float* row = {{ x }}_from + next * {{ pitch }} + {{ at }} + on;
+                    if (on == 0) {
+                        const float4 v = LDS((__local const float4*)row);
+{{ taken(x, set, i, count, ("v.s0", "v.s1", "v.s2", "v.s3")) }}                    } else if (on == 2) {
+                        const float2 v = LDS((__local const float2*)row), w = LDS((__local const float2*)(row + 2));
+{{ taken(x, set, i, count, ("v.s0", "v.s1", "w.s0", "w.s1")) }}                    } else {
+                        const float2 v = LDS((__local const float2*)(row + 1));
+{{ taken(x, set, i, count, ("LDS(row)", "v.s0", "v.s1", "LDS(row + 3)")) }}                    }
+                }
+{% endmacro %}
+{% macro taken(x, set, i, count, values) %}
+{% for value in values %}
+                        {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ loop.index0 }}] = {{ value }};
 {% endfor %}
 {% endmacro %}
 {% macro load_x(set, r) %}{{ load(x, from_of[x], set, r, xs, pitch_of[x], "%s / %d * %d + %s %% %d" % (r, block_of[x], jump_of[x], r, block_of[x])) }}{% endmacro %}
@@ -204,6 +229,9 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% set base_b = "read + b_panel" if QUARTERS else "read + %d" % (KB * lda_tile) %}
             __local const {{ real }}* a_from = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};
             __local const {{ real }}* b_from = {{ origin(B_FROM, base_b, ldb_tile, k_of, at["b"]) }};
+{% for name in ("a", "b") if from_of[name] == "shifted" %}
+            const int {{ name }}_turn = ({{ step }}) * {{ unit }};  // the step, but for a multiple of four
+{% endfor %}
 {% if halves > 1 %}
 {% set k_of = "(%s + 8)" % k_of %}
             __local const {{ real }}* a_far = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};

@@ -219,6 +219,21 @@ class Gpu(StagedTile):
         ),
         later=True,
     )
+    SHIFT: bool = parameter(
+        False,
+        (False, True),
+        "Operands of float32 that have k slow and rows which begin anywhere come as the 16 bytes that hold them; a row is then read from "
+        "local memory as far on as it begins.",
+        when="not MMA",
+        must={
+            "SHIFT is for float32": "not SHIFT or (plain and itemsize == 4)",
+            "SHIFT needs VL = TR = TC = 4, and parts of a stage in whole fours": "not SHIFT or (VL == TR == TC == 4 and KB // KG % 4 == 0)",
+            "SHIFT and TAIL exclude each other": "not SHIFT or TAIL == 0",
+        },
+        tried=("not SHIFT or (not HELD and UNROLL == KB)", "not SHIFT or (not PACK_A and shifts_a) or (not PACK_B and shifts_b)"),
+        later=True,
+        batched=False,
+    )
     SPLIT_K: int = parameter(
         1,
         (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64),
@@ -325,7 +340,7 @@ class Gpu(StagedTile):
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, or what the parts of a group exchange in the end."""
-        stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * self.PAD)
+        stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * max(self.PAD, 4 * self.SHIFT))
         exchange = self.rows * self.columns if self.KG > 1 or self.CLUSTER > 1 else 0
         return max(stages, exchange) * itemsize
 
@@ -346,8 +361,14 @@ class Gpu(StagedTile):
         facts: dict[str, Value] = {}
         for name, across, packed, tile in (("a", m, self.PACK_A, self.rows), ("b", n, self.PACK_B, self.columns)):
             along = self.MMA or self.KEEP
-            source = "panel" if packed else sources.source(problem, name, along=along, transposed=self.TURN, pairs=self.PAIRS)
+            source = (
+                "panel"
+                if packed
+                else sources.source(problem, name, along=along, transposed=self.TURN, pairs=self.PAIRS, shifted=self.SHIFT)
+            )
             facts[f"{name.upper()}_FROM"] = source
+            if self.SHIFT:
+                facts[f"{name.upper()}_SHIFT"] = problem.layout[name].strides[0] % 4
             facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
         target = packed_layout((m, n)) if bare_sums else problem.layout["c"]
         facts["C_VECTORS"] = n % self.VL == 0 and target.vector_width(problem.itemsize) >= self.VL

@@ -55,16 +55,28 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *
 
 
 def candidates(
-    problem: Problem, device: DeviceInfo, limit: int, costs: Costs, most: int = _TILES, *, zeros: str = "", alone: bool = False
+    problem: Problem,
+    device: DeviceInfo,
+    limit: int,
+    costs: Costs,
+    most: int = _TILES,
+    *,
+    zeros: str = "",
+    alone: bool = False,
+    timed: bool = False,
 ) -> Ranking:
-    """Every variant of the ``most`` tiles whose simplest ones take the least time; ``zeros`` and ``alone`` as for ``fastest``."""
+    """Every variant of the ``most`` tiles whose simplest ones take the least time; ``zeros`` and ``alone`` as for ``fastest``.
+
+    With ``timed``, for those who time them before they use one, those are among them of which the estimate has only a guess.
+    """
     shape, variants = shape_of(problem, device, zeros), table(kind_of(problem, device, limit))
     saved = _saved(problem, device, variants)
     promised = _promises(shape, variants, saved, costs)
     order = sorted(promised, key=lambda place: (promised[place], place))[:most]
     columns = variants.of_tiles(order) if order else variants.columns.take(slice(0))
     columns = replace(columns, saved=saved[columns.place])
-    columns = columns.take(_sensible(shape, variants, columns) & ((columns.launches == 1) if alone else True))
+    guessed = np.array([staging.SHIFT for staging in variants.stagings], np.bool_)[columns.staging]
+    columns = columns.take(_sensible(shape, variants, columns) & ((columns.launches == 1) if alone else True) & (~guessed | timed))
     return Ranking(variants, columns, microseconds(shape, columns, costs))
 
 

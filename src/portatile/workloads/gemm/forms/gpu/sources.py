@@ -8,18 +8,27 @@ from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vector
 _PAIR = 8  # bytes of two float32
 
 
-def source(problem: Problem, name: str, *, along: bool, transposed: bool, pairs: bool) -> str:
+def source(problem: Problem, name: str, *, along: bool, transposed: bool, pairs: bool, shifted: bool) -> str:
     """The name of the source of operand ``name``, ``a`` or ``b``.
 
     ``along``: with k fast it lies in local memory as it is. ``transposed``: else vectors are transposed on the way there. ``pairs``: rows
-    that are aligned to no vectors are copied two elements at a time where they may.
+    that are aligned to no vectors are copied two elements at a time where they may. ``shifted``: with k slow by the vectors that hold them.
     """
     if not k_fast(problem, name):
         if takes_vectors(problem, name):
             return "vectors"
+        if shifted and shifts(problem, name):
+            return "shifted"
         return "pairs" if pairs and takes_vectors(problem, name, _PAIR) else "elements"
     if along:
         if takes_vectors_along_k(problem, name):
             return "lines"
         return "dot_pairs" if pairs and takes_vectors_along_k(problem, name, _PAIR) else "dots"
     return "transposed" if transposed and takes_vectors_along_k(problem, name) else "columns"
+
+
+def shifts(problem: Problem, name: str) -> bool:
+    """Whether rows of operand ``name`` begin anywhere, but the first of them at a vector, with k slow: what SHIFT applies to."""
+    layout, vector = problem.layout[name], 16 // problem.itemsize
+    begins = layout.alignment % 16 == 0 and layout.offset % vector == 0
+    return problem.itemsize == 4 and begins and not k_fast(problem, name) and not takes_vectors(problem, name)

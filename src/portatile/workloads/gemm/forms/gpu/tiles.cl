@@ -4,6 +4,7 @@
      vectors     stored with k slow, 16 bytes at a time
      elements    stored with k slow, an element at a time, for storage that is not aligned
      pairs       the same, two elements at a time, for storage that is aligned to two
+     shifted     stored with k slow, rows that begin anywhere: the 16 bytes that hold them, so that row kk lies kk SHIFT % 4 elements on
      columns     stored with k fast, an element at a time, transposed on the way
      transposed  stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
      lines       stored with k fast and kept so, 16 bytes at a time
@@ -19,7 +20,7 @@
    range across k. With `edge` the tile goes past that range: what lies there is copied from its last elements, and nobody stores
    what comes of it. With K_EDGE the last tile goes past k: copies past its end bring zeros. #}
 {% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
-{% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs") else 1 }}{% endmacro %}
+{% macro width(source) %}{{ vector if source in ("panel", "vectors", "shifted", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs") else 1 }}{% endmacro %}
 {% set lines = ("lines", "dots", "dot_pairs") %}
 {% macro along(source) %}{{ "1" if source in ("columns", "transposed") or source in lines }}{% endmacro %}
 {% macro held(source) %}{{ "1" if source == "transposed" or (HELD and source in ("elements", "pairs")) }}{% endmacro %}
@@ -31,11 +32,14 @@
 {% macro skew(kk) %}(({{ kk }}) & 6) * 2{% endmacro %}
 {# ... in line `i` #}
 {% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB, together] | min // vector - 1) * vector) }}{% endmacro %}
+{# ... and how far on row `kk` of a shifted tile begins: tiles begin at a multiple of four steps of k #}
+{% macro begins(x, kk) %}(({{ kk }}) * {{ shift_of[x] }} & 3){% endmacro %}
 {# where element `i` across k of step `kk` lies in the tile #}
-{% macro spot(source, pitch, kk, i) %}
+{% macro spot(source, pitch, kk, i, x="") %}
 {{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in lines
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, turn("%s / %d" % (kk, vector))) if source == "transposed"
+   else "(%s) * %s + %s + %s" % (kk, pitch, i, begins(x, kk)) if source == "shifted"
    else "(%s) * %s + %s" % (kk, pitch, i) }}
 {%- endmacro %}
 {# copies across the rows of a tile, or along its k where that is contiguous #}
@@ -47,6 +51,12 @@
 {% endmacro %}
 {# the place in tile and operand that a work-item copies first #}
 {% macro place(x, source, wide, pitch, edge, ld, first, end) %}
+{% if source == "shifted" %}
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long)k0 * {{ ld }} + {{ first }};
+{% if even(source, wide) %}
+    const int {{ x }}_k = item / {{ wide // vector }}, {{ x }}_i = item % {{ wide // vector }} * {{ vector }};
+{% endif %}
+{% else %}
 {% set width = width(source) | int %}
 {% set per = per(source, wide) | int %}
 {% set clamp = edge and even(source, wide) %}
@@ -73,6 +83,36 @@
 {% endif %}
 {% if source != "transposed" and not MMA and source not in lines %}
     const int {{ x }}_spot = {{ spot(source, pitch, x ~ "_k", x ~ "_i") }};
+{% endif %}
+{% endif %}
+{% endmacro %}
+{# the copy of the 16 bytes in row `kk` of a shifted tile that number `i` of it lies in #}
+{% macro copy_shifted(x, pitch, ld, first, end, kk, i) %}
+                    const int from = {{ i }} - {{ begins(x, kk) }};
+                    {{ copy(16, "%s_to + (%s) * %s + %s" % (x, kk, pitch, i), "%s_at + (long)(%s) * %s + from" % (x, kk, ld), "%s + from < %s && k_next + %s < k1" % (first, end, kk)) }};
+{%- endmacro %}
+{# the copies of a shifted tile: of each row a vector more than its elements fill #}
+{% macro copies_shifted(x, wide, pitch, ld, first, end) %}
+{% set per = wide // vector %}
+{% if even("shifted", wide) %}
+#pragma unroll
+            for (int s = 0; s < {{ KB * per // items }}; ++s) {
+                const int kk = {{ x }}_k + s * {{ items // per }};
+{{ copy_shifted(x, pitch, ld, first, end, "kk", x ~ "_i") }}
+            }
+#pragma unroll
+            for (int kk = item; kk < {{ KB }}; kk += {{ items }}) {
+{{ copy_shifted(x, pitch, ld, first, end, "kk", wide) }}
+            }
+{% else %}
+{% set slots = KB * (per + 1) %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+                const int slot = item + s * {{ items }}, kk = slot / {{ per + 1 }}, i = slot % {{ per + 1 }} * {{ vector }};
+                if (slot < {{ slots }}) {
+{{ copy_shifted(x, pitch, ld, first, end, "kk", "i") }}
+                }
+            }
 {% endif %}
 {% endmacro %}
 {# slot `s` of those that a work-item copies along a row of k, kept inside the operand #}
@@ -158,7 +198,7 @@
 {% endif %}
 {% endmacro %}
 {% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
-{{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies(x, source, wide, pitch, edge, ld, first, end, "load" if held(source) else "copy") }}
+{{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies_shifted(x, wide, pitch, ld, first, end) if source == "shifted" else copies(x, source, wide, pitch, edge, ld, first, end, "load" if held(source) else "copy") }}
 {%- endmacro %}
 {# from one stage to the next in the operand #}
 {% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if along(source) else "(long)%s * %d" % (ld, KB) }}{% endmacro %}

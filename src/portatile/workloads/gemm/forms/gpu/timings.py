@@ -49,7 +49,7 @@ class Timings:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One problem: configurations that were timed as the estimate sees them, their microseconds, and the least of all that were timed."""
+    """One problem: configurations that were timed as the estimate sees them, their microseconds, and the least of all of the form."""
 
     name: str
     best: float
@@ -113,7 +113,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
     """Points to time: the best by the estimate, where each counts as slower for every one before it that has its tile, its size of tile,
     or shares k as it does, so that what the estimate misjudges is not all of them.
     """
-    found = ranking.candidates(problem, device, limit, costs, _TILES * count // 3)
+    found = ranking.candidates(problem, device, limit, costs, _TILES * count // 3, timed=True)
     best = np.argsort(found.took, kind="stable")[: _LEFT * count]
     took, v = found.took[best], found.columns.take(best)
     delay = np.zeros(len(best))
@@ -132,7 +132,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
 def _alike(table: variants.Table, v: variants.Columns) -> list[tuple[float, variants.Ints]]:
     """Properties of candidates as numbers, with penalties: a candidate counts as slower for each earlier one with the same number."""
     shared = np.select([v.tail > 0, v.join, v.cluster > 1, v.split > 1], [4, 3, 2, 1], 0)
-    staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP) for one in table.stagings]
+    staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP, one.SHIFT) for one in table.stagings]
     places = {one: place for place, one in enumerate(dict.fromkeys(staged))}
     return [
         (0.03, v.place),
@@ -148,7 +148,8 @@ def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | Non
     """The configurations that the estimate would choose among; None without any."""
     kind = estimate.kind_of(problem, device, device.local_memory)
     points, took = [], []
-    for config, microseconds in timed.rows:
+    rows = [row for row in timed.rows if row[0]["FORM"] == Gpu.FORM]
+    for config, microseconds in rows:
         point = Gpu(**_parameters(config))
         place = _place(kind, point)
         cut = point.cut(problem, device)
@@ -158,15 +159,15 @@ def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | Non
     if not points:
         return None
     name = f"{'x'.join(map(str, timed.sizes))} {timed.trans}"
-    best = min(microseconds for _, microseconds in timed.rows)
+    best = min(microseconds for _, microseconds in rows)
     return Case(name, best, estimate.shape_of(problem, device), variants.columns_of(kind, points), np.array(took))
 
 
 def _place(kind: variants.Kind, point: Gpu) -> int | None:
     """The place of a point's tile; None for a tile, or a staging of it, that the estimate would not choose."""
     bare = replace(point, **variants.Staging(False, False)._asdict(), SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
-    staging = variants.Staging.at(point)._replace(PAIRS=False, HELD=False)
-    known = {one._replace(PAIRS=False, HELD=False) for one in variants.stagings(kind, bare)}
+    staging = variants.Staging.at(point)._replace(PAIRS=False, HELD=False, SHIFT=False)
+    known = {one._replace(PAIRS=False, HELD=False, SHIFT=False) for one in variants.stagings(kind, bare)}
     places = (place for place, tile in enumerate(kind.tiles) if tile.point == bare and tile.tail == point.TAIL)
     return next(places, None) if staging in known else None
 

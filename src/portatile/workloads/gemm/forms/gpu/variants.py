@@ -23,8 +23,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements")
-"""How an operand comes to local memory: at no cost of its own, packed before, along k by vectors or by elements, transposed, across k."""
+WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements", "shifted")
+"""How an operand comes to local memory: at no cost of its own, packed before, along k by vectors or by elements, transposed, across k, by
+the vectors that hold its rows.
+"""
 
 CLUSTERS = (2, 4, 8)
 """Groups that may add up their sums in each other's local memory."""
@@ -42,7 +44,8 @@ class Kind:
     """The properties on which a problem's variants depend: how the operands are stored, and what the device can do.
 
     ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
-    large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most.
+    large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most; ``shifting``: the
+    vectors that hold a row can be copied, and it no other vectors.
     """
 
     dtype: str
@@ -54,6 +57,7 @@ class Kind:
     clustered: bool
     limit: int
     items: int
+    shifting: tuple[bool, bool] = (False, False)
 
     @property
     def itemsize(self) -> int:
@@ -76,11 +80,17 @@ class Staging(NamedTuple):
     PAD: int = 0
     PAIRS: bool = False
     HELD: bool = False
+    SHIFT: bool = False
 
     @classmethod
     def at(cls, point: Gpu) -> Staging:
         """The staging of a point."""
         return cls(*(getattr(point, name) for name in cls._fields))
+
+    @property
+    def padding(self) -> int:
+        """Elements that a row of a tile may be longer than the tile."""
+        return max(self.PAD, 4 * self.SHIFT)
 
     def of(self, point: Gpu) -> Gpu:
         """The point with this staging."""
@@ -172,9 +182,9 @@ def table(kind: Kind) -> Table:
         if staged:
             first.append(_numbers(kind, place, point, staged[0]))
         staged = [one for one in staged if not (point.TAIL and one.PACK_B)]
-        sharing = _sharing(kind, point, {one.PAD for one in staged})
+        sharing = _sharing(kind, point, {one.padding for one in staged})
         for one in staged:
-            shared += [(len(found), *way) for way in sharing[one.PAD]]
+            shared += [(len(found), *way) for way in sharing[one.padding]]
             found.append(_numbers(kind, place, point, one, known.setdefault(one, len(known))))
         starts.append(len(shared))
     base, split, join, cluster = (np.array(column) for column in zip(*shared, strict=True)) if shared else [np.zeros(0, np.int64)] * 4
@@ -220,12 +230,12 @@ def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, 
     elif fast:
         name = "transposed" if staging.TURN and whole else "columns"
     else:
-        name = "free" if whole else "elements"
+        name = "free" if whole else "shifted" if staging.SHIFT and kind.shifting[operand] else "elements"
     return WAYS.index(name), loose if name in ("dots", "elements") else 1.0, staging.HELD and name == "elements"
 
 
 def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
-    """By PAD the ways to share k, as SPLIT_K, JOIN and CLUSTER, that fit the local memory; with a tail only not to."""
+    """By the padding of rows the ways to share k, as SPLIT_K, JOIN and CLUSTER, that fit the local memory; with a tail only not to."""
     ways: list[tuple[int, bool, int]] = [(1, False, 1)]
     for split in SPLITS if not tile.TAIL else ():
         ways.append((split, False, 1))
@@ -258,6 +268,15 @@ def stagings(kind: Kind, point: Gpu) -> Iterator[Staging]:
             yield staged
             if any(is_loose and not fast for is_loose, fast in zip(loose, kind.fast, strict=True)):
                 yield staged._replace(HELD=True)
+            if any(is_loose and shift for is_loose, shift in zip(loose, kind.shifting, strict=True)) and _shifts(point):
+                left = zip(loose, kind.paired, kind.shifting, kind.fast, strict=True)
+                pairs = any(is_loose and pair and not shift and (along or not fast) for is_loose, pair, shift, fast in left)
+                yield staged._replace(SHIFT=True, PAIRS=pairs)
+
+
+def _shifts(point: Gpu) -> bool:
+    """Whether a point takes rows that begin anywhere, by the rules of SHIFT."""
+    return not point.MMA and point.VL == 4 and point.KB // point.KG % 4 == 0 and not point.TAIL
 
 
 def _unpacked(kind: Kind, point: Gpu, staging: Staging) -> Iterator[Staging]:

@@ -16,8 +16,7 @@ from portatile.workloads.gemm.forms.tma import costs, estimate
 from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 from portatile.workloads.gemm.reals import plain
 
-_SURE = 1.03  # times its estimate: what the gpu form's must be, for it to be the default
-_TIMED = 200.0  # microseconds up to which there were timings of the form: longer products are its own only when they were timed
+_TIMED = 2000.0  # microseconds up to which there were timings of the form: longer products are its own only when they were timed
 _NEAR = 1.3  # times the least estimate, up to which a point may be the fastest
 _SPLITS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48)
 _SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48)}  # by the groups of a cluster, those of several clusters that share a tile's k
@@ -43,7 +42,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Tma | None:
         return None
     took, found = _ranked(problem, device, 1)[0]
     other = gpu.expected(problem, device)
-    return found if other is None or _SURE * took < other < _TIMED else None
+    return found if other is None or took < other < _TIMED else None
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Tma]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.capabilities import room
 from portatile.workloads.gemm.forms.tma.costs import Costs
 from portatile.workloads.gemm.forms.tma.point import Tma
 from portatile.workloads.gemm.storage import k_fast
@@ -21,20 +22,28 @@ _CLOCK = 1980.0  # cycles in a microsecond
 _SOFT = 5.0  # how sharply the longer of two times that overlap hides the shorter
 _FOUR = 4  # warps that registers are given to together
 _REGISTERS = 1 << 16
-_PART = 16  # multiprocessors that hold whole clusters of four and eight
+_LINE = 16  # elements of a box's line
 
 Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a problem; ``kind``: 0 for NN and TT, 1 for TN, 2 for NT; ``units``: multiprocessors."""
+    """The sizes of a problem; ``along``: whether k is fast in A, and in B; ``units``: multiprocessors; ``ragged``: rows of C are not
+    aligned to pairs.
+    """
 
     m: Any
     n: Any
     k: Any
-    kind: Any
+    along: tuple[bool, bool]
     units: int
+    ragged: bool
+
+    @property
+    def kind(self) -> int:
+        """The place of a rate: 0 for NN and TT, 1 for TN, 2 for NT."""
+        return 0 if self.along[0] != self.along[1] else 2 if self.along[0] else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +74,8 @@ class Columns:
 def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
     """The sizes of a problem on a device."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
-    a, b = (k_fast(problem, name) for name in "ab")
-    return Shape(m, n, k, 0 if a != b else 2 if a else 1, max(device.compute_units, 1))
+    ragged = problem.sizes["n"] % 2 != 0 or problem.layout["c"].vector_width(problem.itemsize) < 2
+    return Shape(m, n, k, (k_fast(problem, "a"), k_fast(problem, "b")), max(device.compute_units, 1), ragged)
 
 
 def resident(point: Tma, limit: int) -> int:
@@ -100,32 +109,43 @@ def parts(shape: Shape, v: Columns) -> Numbers:
     return np.asarray(-(-shape.k // _chunk(shape, v)))
 
 
+def _boxes(shape: Shape, v: Columns) -> Numbers:
+    """Boxes that the TMA is asked for, for a stage: of 16 elements along k, or across it."""
+    of_a, of_b = (np.where(along, v.deep, side) for along, side in zip(shape.along, (v.rows, v.columns), strict=True))
+    return np.asarray((of_a + of_b) / _LINE)
+
+
 def microseconds(shape: Shape, v: Columns, costs: Costs) -> Numbers:
     """The estimate for each point."""
-    units = np.where(v.cluster >= _FOUR, max(shape.units - shape.units % _PART, 1), shape.units)
+    units = room(shape.units, v.cluster)
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
     chunk, count = _chunk(shape, v), parts(shape, v)
     area = v.rows * v.columns
     each = -(-(tiles * count) // units)  # groups of a multiprocessor
     products = area / (_PRODUCTS * np.array(costs.rates)[shape.kind])
     step = (products**_SOFT + (v.loads * costs.loaded / _CLOCK) ** _SOFT) ** (1 / _SOFT)
-    turns = np.where(v.copier, costs.turn, costs.asked) * chunk / v.deep / v.teams
-    wait = costs.wait * chunk / v.deep / np.maximum(v.stages - 1, 1)
+    stages = chunk / v.deep
+    turns = np.where(v.copier, costs.turn, costs.asked) * stages / v.teams
+    asked = costs.box * _boxes(shape, v) * stages
+    even = v.warps / (_FOUR * -(-v.warps // _FOUR))  # a group's warps stay with the quarters of a multiprocessor that they begin on
+    wait = costs.wait * stages / np.maximum(v.stages - 1, 1)
 
     def busy(count: Numbers) -> Numbers:
         """A round of ``count`` groups on a multiprocessor."""
         many = np.maximum(count, 1)
-        reached = many * v.warps / (many * v.warps + costs.warps)
-        return np.where(count > 0, ((many * step * chunk / reached + turns) ** _SOFT + wait**_SOFT) ** (1 / _SOFT), 0.0)
+        reached = np.maximum(even, costs.even) * many * v.warps / (many * v.warps + costs.warps)
+        longest = ((many * step * chunk / reached + turns) ** _SOFT + wait**_SOFT + (many * asked) ** _SOFT) ** (1 / _SOFT)
+        return np.where(count > 0, longest, 0.0)
 
     rounds, rest = each // v.resident, each % v.resident
     copied = 8e-6 * tiles * count * (v.rows + v.columns) * chunk / costs.cached
     read = 8e-6 * (shape.m + shape.n) * shape.k / costs.read
     filled = costs.fill + 8e-6 * (v.rows + v.columns) * np.minimum(v.deep * v.stages, chunk) / costs.first
     c = 8e-6 * shape.m * shape.n
+    stored = costs.stored / (costs.ragged if shape.ragged else 1.0)
     shared = -(-count // v.cluster)
     took = costs.launch + filled * np.where(v.stays, 1, rounds + (rest > 0))
-    took = took + np.maximum(np.maximum(rounds * busy(v.resident) + busy(rest), copied), read) + c * shared / costs.stored
+    took = took + np.maximum(np.maximum(rounds * busy(v.resident) + busy(rest), copied), read) + c * shared / stored
     took += 8e-6 * area * (v.teams - 1) / costs.exchanged * np.minimum(each, 2)
     alone = costs.arrive + 8e-6 * area * shared / v.cluster / (costs.alone * np.sqrt(v.warps / v.teams / _FOUR))
     gathered = np.where(v.cluster > 1, costs.gather + 8e-6 * area * (v.cluster - 1) / v.cluster / costs.gathered, 0.0)
