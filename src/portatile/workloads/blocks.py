@@ -14,6 +14,7 @@ from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import Batch
 
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
@@ -103,7 +104,8 @@ def stack(
     called = product(problem, sizes, operands, ("N", "N"), factors, count)
     layouts = {name: replace(layout, strides=layout.strides[1:]) for name, (_, layout) in operands.items()}
     one = get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, {"trans_a": "N", "trans_b": "N"}, layouts)
-    tile = alone(replace(one, sizes={**one.sizes, "m": count * sizes[0]}), device, triangle.operand)
+    every_row = computed(replace(one, sizes={**one.sizes, "m": count * sizes[0]}))
+    tile = alone(every_row, device, triangle.operand)
     strides = {name: layout.strides[0] for name, (_, layout) in operands.items()}
     plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1), device, Batch(count, **strides), triangle)
     return _bound(problem, called, plan)
@@ -117,12 +119,12 @@ def added(
     factors: tuple[Factor, Factor],
     device: DeviceInfo,
 ) -> Plan:
-    """As ``product``, in one launch that reads d where that reads c: c = factors[0] op(a) op(b) + factors[1] d; on NVIDIA's GPUs, of reals
-    in their type's own precision.
+    """As ``product``, in one launch that reads d where that reads c: c = factors[0] op(a) op(b) + factors[1] d; on NVIDIA's GPUs, in their
+    type's own precision.
     """
     memory, layout = operands["d"]
     called = product(problem, sizes, {name: place for name, place in operands.items() if name != "d"}, trans, factors)
-    plan = build(called.problem, alone(called.problem, device), device, added=layout)
+    plan = build(called.problem, alone(computed(called.problem), device), device, added=layout)
     return _bound(problem, msgspec.structs.replace(called, operands={**called.operands, "d": memory}), plan)
 
 

@@ -70,7 +70,7 @@ class Syrk(structured.OfElements):
         if nb == 0 and problem.sizes["k"] > 0:
             a = ("a", problem.layout["a"])
             operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
-            triangle = Triangle("c", "below" if upper else "above", mirrored=True)
+            triangle = Triangle("c", "below" if upper else "above", mirrored=True, hermitian=hermitian(problem))
             return blocks.whole(
                 problem, (n, n, problem.sizes["k"]), operands, _op(problem, ("a", "a")), ("alpha", "beta"), triangle, device
             )

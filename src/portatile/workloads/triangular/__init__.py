@@ -25,9 +25,9 @@ class Triangular(structured.TriangularOperand):
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is (C conjugates and transposes, R conjugates), ``diag="U"`` that
     the diagonal counts as ones and is not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities
-    or NaN, as in BLAS. With ``apart`` X is C (m x n), and B is only read. Complex systems are solved by substitution. ``precision`` is
-    that of the products beside the diagonal; its blocks are solved natively, in an order that is the configuration's, so that results
-    are not the same on every device.
+    or NaN, as in BLAS. With ``apart`` X is C (m x n), and B is only read. ``precision`` is that of
+    the products beside the diagonal; its blocks are solved natively, in an order that is the configuration's, so that results are not the
+    same on every device.
 
     Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
     step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
@@ -62,8 +62,8 @@ class Triangular(structured.TriangularOperand):
                 "METHOD == 'substitute' or IB > 4",
                 "METHOD == 'substitute' or NB > IB or PANEL == 8",
                 "PANEL <= max(IB, 8)",
-                "METHOD == 'substitute' or not complex",
-                "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * (32 + PANEL) + 128) <= min(local_memory, 49152)",
+                "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * ((16 if complex else 32) + PANEL) + 128)"
+                " <= min(local_memory, 49152)",
                 "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts(), "order": structured.order(problem), "complex": is_complex(problem)},
@@ -77,8 +77,8 @@ class Triangular(structured.TriangularOperand):
         Larger blocks make fewer launches, which is what a GPU asks for.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
-        if is_complex(problem):
-            nb = min(max(16, 1 << max(order - 1, 0).bit_length()), 32 if gpu else 64)  # a chain of sums grows with the square of that
+        if is_complex(problem) and not gpu:
+            nb = min(max(16, 1 << max(order - 1, 0).bit_length()), 64)  # a chain of sums grows with the square of that
             return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": 32, "PANEL": 8}
         if device.kind == "cpu":
             return _processor(problem, device)

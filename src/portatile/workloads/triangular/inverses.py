@@ -19,7 +19,7 @@ from portatile.workloads.structured import order
 
 _STATIC = 49152  # bytes of local memory that a text may declare anywhere
 _LARGE = 128  # the order of neighbours from which products join them sooner than one launch does, and above which their zeros count
-_CHUNK = 32  # columns of them that lie in local memory meanwhile
+_CHUNK, _COMPLEX = 32, 16  # columns of them that lie in local memory meanwhile, of reals and of complex numbers
 _Operands = Mapping[str, tuple[str, Layout]]
 
 
@@ -59,11 +59,12 @@ def inverses(
     return steps, temporaries
 
 
-def joining(nb: int, size: int, device: DeviceInfo) -> dict[str, int]:
+def joining(problem: Problem, nb: int, size: int, device: DeviceInfo) -> dict[str, int]:
     """The definitions of what joins neighbours: their order, at most, and the columns of them that lie in local memory at a time; and the
     order of the blocks that have zeros beside the triangle, of which those of ``size`` come first.
     """
-    return {"HALF": min(nb, _LARGE) // 2, "CHUNK": _CHUNK, "ZEROED": max(min(nb // 2, _LARGE), size) if device.nvidia else nb}
+    chunk = _COMPLEX if blocks.is_complex(problem) else _CHUNK
+    return {"HALF": min(nb, _LARGE) // 2, "CHUNK": chunk, "ZEROED": max(min(nb // 2, _LARGE), size) if device.nvidia else nb}
 
 
 def square(problem: Problem, config: Config, device: DeviceInfo) -> int:

@@ -184,7 +184,7 @@ class _Recursion(ABC):
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
-        kinds = {"COMPLEX": blocks.is_complex(self.problem), "HERMITIAN": self.trans in "CR"}
+        kinds = {"COMPLEX": blocks.is_complex(self.problem), "HERMITIAN": self.trans in "CR", "DOUBLE": self.problem.dtype == "complex128"}
         return load(
             __file__,
             file,
@@ -283,7 +283,7 @@ class _Inverses(_Recursion):
         self.solution, self.rest = ("c", "rest") if self.apart else ("solution", "b")
         self.ld = blocks.padded(self.problem.sizes["n"])  # so that products may read and write wide
         size = square(self.problem, self.config, self.device)
-        defines = {name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")} | joining(self.nb, size, self.device)
+        defines = {name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")} | joining(self.problem, self.nb, size, self.device)
         defines["SQUARE"] = size
         self.text = self.source("invert.cl", {**defines, "UPPER": self.problem.options["uplo"] == "U"})
         self.steps, temporaries = inverses(self.problem, self.config, self.device, self.text, kept=self.refine)

@@ -18,6 +18,7 @@ from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
+from portatile.workloads.gemm.reals import types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
@@ -80,6 +81,7 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
         clusters(device),
         limit,
         device.max_work_group_size,
+        types_of(problem).complex,
     )
 
 
