@@ -20,6 +20,16 @@ _CHAINED, _FEW = 16, 64  # times the right-hand sides, or so many of them, are t
 _CHAIN = 256  # a GPU substitutes in systems whose order times the bytes of an element is at most this: one launch beats six there
 
 
+INVERTED = (
+    "METHOD == 'substitute' or IB > 4",
+    "METHOD == 'substitute' or NB > IB or PANEL == 8",
+    "PANEL <= max(IB, 8)",
+    "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * ((16 if complex else 32) + PANEL) + 128) <= min(local_memory, 49152)",
+    "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
+)
+"""The rules of inverses."""
+
+
 class Triangular(structured.TriangularOperand):
     """TRSM, X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
 
@@ -59,12 +69,7 @@ class Triangular(structured.TriangularOperand):
                 "WGS <= max_work_group_size",
                 "METHOD != 'substitute' or PANEL == 8",
                 "METHOD != 'substitute' or device_kind != 'cpu' or itemsize * NB * WGS <= local_memory",
-                "METHOD == 'substitute' or IB > 4",
-                "METHOD == 'substitute' or NB > IB or PANEL == 8",
-                "PANEL <= max(IB, 8)",
-                "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * ((16 if complex else 32) + PANEL) + 128)"
-                " <= min(local_memory, 49152)",
-                "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
+                *INVERTED,
             ),
             {**problem.facts(), **device.facts(), "order": structured.order(problem), "complex": is_complex(problem)},
         )

@@ -5,7 +5,7 @@
 {# a part of an element, and those of four neighbours #}
 {% set part = ("double" if DOUBLE else "float") if COMPLEX else "REAL" %}
 {% set four = part ~ "4" if COMPLEX else "VECTOR(REAL)" %}
-{% from "scalars.cl" import functions, nothing, times with context %}
+{% from "scalars.cl" import functions, nothing, step, steps, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -36,8 +36,9 @@
 // below the diagonal is A; above it comes the transpose of the inverse, whose diagonal has a place of its own.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert(
     const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
-    __global REAL* restrict inverses)
+    __global REAL* restrict inverses{{ steps(["a", "inverses"]) }})
 {
+{{ step(["a", "inverses"]) -}}
     __local REAL tile[SQUARE][SQUARE + 1];
     __local REAL diagonal[SQUARE];
     const int item = (int)get_local_id(0), start = (int)get_group_id(0) * SQUARE;
@@ -140,8 +141,9 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
 //     factors[HALF][PANEL]  the columns of P, then those of A P
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     const int order, const int half_size, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
-    __global REAL* inverses)
+    __global REAL* inverses{{ steps(["a", "inverses"]) }})
 {
+{{ step(["a", "inverses"]) -}}
     __local {{ part }} tile[{{ "2 * " if COMPLEX }}CHUNK * (HALF + ROWS)] __attribute__((aligned(32)));
     __local REAL factors[HALF][PANEL];
     const int item = (int)get_local_id(0), c = item % PANEL, first = item / PANEL * ROWS;
@@ -229,8 +231,9 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_blocks
 
 // C = 0 for alpha = 0, whatever the launches before this one made of operands that must not matter then.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_zero(
-    const int m, const int n, const REAL alpha, __global REAL* restrict c, const long c_offset, const long ldc)
+    const int m, const int n, const REAL alpha, __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["c"]) }})
 {
+{{ step(["c"]) -}}
     const int column = (int)get_global_id(0);
     if ({{ "!" ~ nothing("alpha") if COMPLEX else "alpha != 0" }} || column >= n)
         return;

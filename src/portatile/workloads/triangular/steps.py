@@ -13,7 +13,7 @@ from portatile.workloads import blocks, precisions
 from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.structured import order, result
-from portatile.workloads.triangular.inverses import inverses, joining, square
+from portatile.workloads.triangular.inverses import Stack, inverses, joining, square
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
 _REGISTERS_WIDE = 16  # the same where there are twice as many
@@ -28,24 +28,27 @@ def forward(problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class Batch:
-    """``count`` systems of one shape in one launch; from one to the next, A and B lie ``a`` and ``b`` elements on (A 0: shared)."""
+    """``count`` systems of one shape in one launch; from one to the next, A, B and the result lie ``a``, ``b`` and ``c`` elements on (A 0:
+    shared).
+    """
 
     count: int
     a: int
     b: int
+    c: int = 0
 
 
 def plan(problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> Plan:
     """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous.
 
-    With ``batch``, ``problem`` is its first one, and every step works on all of them, by substitution.
+    With ``batch``, ``problem`` is its first one, and every step works on all of them.
     """
     blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
-    if batch is not None or config["METHOD"] == "substitute":
+    if config["METHOD"] == "substitute":
         return _Substitution(problem, config, device, batch).plan()
-    return _Inverses(problem, config, device).plan()
+    return _Inverses(problem, config, device, batch).plan()
 
 
 @dataclass(frozen=True)
@@ -154,11 +157,23 @@ class _Recursion(ABC):
         if self.batch is None:
             self.steps.append(blocks.product(problem, sizes, operands, trans, factors))
             return
-        lengths = {"a": self.batch.a, "b": self.batch.b}
-        stacks = {
-            name: (memory, replace(layout, strides=(lengths[memory], *layout.strides))) for name, (memory, layout) in operands.items()
+        self.steps.append(blocks.product(problem, sizes, self.stacks(operands), trans, factors, self.batch.count))
+
+    def stacks(self, operands: _Operands) -> _Operands:
+        """The operands of the first system's product as those of all systems."""
+        return {
+            name: (memory, replace(layout, strides=(self.step(memory), *layout.strides))) for name, (memory, layout) in operands.items()
         }
-        self.steps.append(blocks.product(problem, sizes, stacks, trans, factors, self.batch.count))
+
+    def step(self, memory: str) -> int:
+        """Elements from an operand or temporary of one system of the batch to the next one's."""
+        assert self.batch is not None
+        return {"a": self.batch.a, "b": self.batch.b, "c": self.batch.c}[memory]
+
+    @property
+    def systems(self) -> int:
+        """How many there are."""
+        return 1 if self.batch is None else self.batch.count
 
     def copy(self, source: _Place, target: _Place) -> None:
         """Append the copy of one matrix of the shape of B to another, in vectors where both have them; of zeros for alpha = 0."""
@@ -168,8 +183,12 @@ class _Recursion(ABC):
         if n % wide or any(place.layout.vector_width(itemsize) < wide for place in (source, target)):
             wide = 1
         parts = wide * (2 if blocks.is_complex(self.problem) else 1)
+        steps = () if self.batch is None else tuple(self.step(place.memory) for place in (source, target))
+        if any(step % wide for step in steps):
+            wide, parts = 1, parts // wide
         vector = str(definitions["REAL"]).rstrip("2") + (str(parts) if parts > 1 else "")
-        text = load(__file__, "copy.cl", {**definitions, "WGS": group, "VECTOR": vector}, COMPLEX=blocks.is_complex(self.problem))
+        kinds = {"COMPLEX": blocks.is_complex(self.problem), "BATCH": self.batch is not None}
+        text = load(__file__, "copy.cl", {**definitions, "WGS": group, "VECTOR": vector}, **kinds)
         places = [
             arg
             for name, place in (("from", source), ("to", target))
@@ -179,8 +198,10 @@ class _Recursion(ABC):
                 long_integer(f"{name}_row", place.layout.strides[0] // wide),
             )
         ]
-        arguments = (integer("m", m), integer("n", n // wide), self.alpha, *places)
-        self.steps.append(Launch(text, "triangular_copy", *blocks.lines(self.problem, m, n // wide, group), arguments))
+        moved = (long_integer(name, step // wide) for name, step in zip(("from_batch", "to_batch"), steps, strict=False))
+        arguments = (integer("m", m), integer("n", n // wide), self.alpha, *places, *moved)
+        (across, down, _), local = blocks.lines(self.problem, m, n // wide, group)
+        self.steps.append(Launch(text, "triangular_copy", (across, down, self.systems), local, arguments))
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
@@ -257,13 +278,13 @@ class _Substitution(_Recursion):
             *(long_integer(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
         )
         if self.batch is not None:
-            arguments = (*arguments, long_integer("a_batch", self.batch.a), long_integer("b_batch", self.batch.b))
-        group, systems = int(self.config["WGS"]), 1 if self.batch is None else self.batch.count
+            arguments = (*arguments, long_integer("a_batch", self.batch.a), long_integer("b_batch", self.step(self.solution)))
+        group = int(self.config["WGS"])
         groups = -(-self.count // group)
         if self.serial:
-            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, systems), (1, 1, 1), arguments))
+            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, self.systems), (1, 1, 1), arguments))
         else:
-            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, systems), (group, 1, 1), arguments))
+            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, self.systems), (group, 1, 1), arguments))
 
 
 class _Inverses(_Recursion):
@@ -286,19 +307,26 @@ class _Inverses(_Recursion):
         defines = {name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")} | joining(self.problem, self.nb, size, self.device)
         defines["SQUARE"] = size
         self.text = self.source("invert.cl", {**defines, "UPPER": self.problem.options["uplo"] == "U"})
-        self.steps, temporaries = inverses(self.problem, self.config, self.device, self.text, kept=self.refine)
+        triangles = None if self.batch is None else Stack(self.batch.count if self.batch.a else 1, self.batch.a)
+        self.steps, temporaries = inverses(self.problem, self.config, self.device, self.text, kept=self.refine, triangles=triangles)
         self._share(temporaries)
         changes = self.apart and (self.refine or self.order > self.nb)
         native = blocks.precision(self.problem) == precisions.NATIVE
-        self.brings = changes and not self.refine and native and self.device.nvidia
+        self.brings = changes and not self.refine and native and self.device.nvidia and self.batch is None
         if changes and not self.brings:
             self.copy(_Place("b", self.problem.layout["b"], "in"), _Place("rest", self.rest_layout(), "temporary"))
         self.solve()
         self._end()
         if changes or not self.apart:
-            nbytes = self.problem.sizes["m"] * self.ld * self.problem.itemsize
+            nbytes = self.systems * self.problem.sizes["m"] * self.ld * self.problem.itemsize
             self._share([Temporary("rest" if self.apart else "solution", nbytes)])
         return Plan(tuple(self.steps), tuple(self.shared.values()))
+
+    def step(self, memory: str) -> int:
+        """As of any recursion; triangles that are shared have shared inverses."""
+        if memory in ("inverses", "blocks"):
+            return -(-self.order // self.nb) * self.nb**2 if self.batch is not None and self.batch.a else 0
+        return self.problem.sizes["m"] * self.ld if memory in ("rest", "solution") else super().step(memory)
 
     def _update(self, known: _Block, rest: _Block, first: bool) -> None:
         """As of any recursion; the first time that right-hand sides change they come from B."""
@@ -332,8 +360,9 @@ class _Inverses(_Recursion):
             self.copy(solution, _Place("b", self.problem.layout["b"], "inout"))
             return
         m, n, group = self.problem.sizes["m"], self.problem.sizes["n"], int(self.config["WGS"])
-        size = (-(-n // group) * group, min(m, _ZERO_GROUPS), 1)
-        arguments = (integer("m", m), integer("n", n), self.alpha, *self.matrix("c", "out"))
+        size = (-(-n // group) * group, min(m, _ZERO_GROUPS), self.systems)
+        moved = () if self.batch is None else (long_integer("c_batch", self.batch.c),)
+        arguments = (integer("m", m), integer("n", n), self.alpha, *self.matrix("c", "out"), *moved)
         self.steps.append(Launch(self.text, "triangular_zero", size, (group, 1, 1), arguments))
 
     def solution_layout(self) -> Layout:
@@ -354,8 +383,11 @@ class _Inverses(_Recursion):
         scale = "alpha" if first else 1.0
 
         def product(name: str, given: tuple[str, Layout], made: tuple[str, Layout], factors: tuple[float | str, float | str]) -> None:
-            called = self.sided((name, inverse), given, made, block.size, block.size)
-            if self.device.nvidia:
+            sizes, operands, trans = called = self.sided((name, inverse), given, made, block.size, block.size)
+            if self.device.nvidia and self.batch is not None:
+                stacks, natively = self.stacks(operands), blocks.natively(self.problem)
+                self._take(blocks.small_stack(natively, sizes, stacks, trans, factors, self._zeros(), self.device, self.batch.count))
+            elif self.device.nvidia:
                 self._take(blocks.whole(blocks.natively(self.problem), *called, factors, self._zeros(), self.device))
             else:
                 self.multiply(*called, factors, natively=True)

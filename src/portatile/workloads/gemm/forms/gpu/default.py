@@ -54,6 +54,11 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
     return found if _single(found) else replace(found, TAIL=0, SPLIT_K=1)
 
 
+def in_stacks(problem: Problem, device: DeviceInfo, count: int) -> Gpu:
+    """The point for a stack of ``count`` small products on NVIDIA's GPUs."""
+    return _nvidia(problem, device, count)
+
+
 def _single(point: Gpu) -> bool:
     """Whether no second launch follows."""
     return not point.TAIL and (point.SPLIT_K == 1 or point.JOIN or point.CLUSTER > 1)
