@@ -33,15 +33,21 @@ CASES = {
 """Side, triangle and transposition; of syrk and syr2k the last two."""
 UPDATES = {"syrk": 1, "syr2k": 2}
 """The routines of one triangle, and how many products each adds up."""
+_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
 def operands(routine: str, case: str, m: int, n: int, dtype: str) -> tuple[Any, ...]:
     """What the routine takes. The triangles are close to the identity, so that one may be applied thousands of times."""
     rng = np.random.default_rng(SEED)
+
+    def drawn(*shape: int) -> Any:
+        real = rng.random(shape) - 0.5
+        return real + 1j * (rng.random(shape) - 0.5) if dtype.startswith("complex") else real
+
     if routine in UPDATES:
-        return tuple((rng.random((m, n) if case[1] == "N" else (n, m)) - 0.5).astype(dtype) for _ in range(UPDATES[routine]))
+        return tuple(drawn(*((m, n) if case[1] == "N" else (n, m))).astype(dtype) for _ in range(UPDATES[routine]))
     order = m if case[0] == "L" else n
-    a, b = rng.random((order, order)) - 0.5, rng.random((m, n)) - 0.5
+    a, b = drawn(order, order), drawn(m, n)
     if routine != "symm":
         a = 1e-3 / order**0.5 * a + np.eye(order)
     return a.astype(dtype), b.astype(dtype)
@@ -49,7 +55,7 @@ def operands(routine: str, case: str, m: int, n: int, dtype: str) -> tuple[Any, 
 
 def peer(routine: str, case: str, given: tuple[Any, ...], c: Any) -> Any:
     """A call of the BLAS that overwrites ``c``, a row-major array, with the result."""
-    call = getattr(blas, ("s" if c.dtype == np.float32 else "d") + routine)
+    call = getattr(blas, _LETTERS[c.dtype.name] + routine)
     lower = case[-2 if routine != "symm" else -1] == "L"
     if routine in UPDATES:  # the same triangle, of the transpose
         transposed = [array.T for array in given]
@@ -86,8 +92,9 @@ class Both:
         c = np.zeros((m, m), dtype) if routine in UPDATES else given[1].copy()
         ours = [Buffer.from_numpy(array, self.device) for array in (*given, c)]
         self.calls = {"portatile": own(routine, case, tuple(ours[:-1]), ours[-1]), "BLAS": peer(routine, case, given, c)}
-        wide = c.astype(np.float64)
-        peer(routine, case, tuple(array.astype(np.float64) for array in given), wide)()
+        kind = np.complex128 if c.dtype.kind == "c" else np.float64
+        wide = c.astype(kind)
+        peer(routine, case, tuple(array.astype(kind) for array in given), wide)()
         for call in self.calls.values():
             call()
         self.queue.finish()
@@ -124,9 +131,10 @@ def measure(child: Child, task: dict[str, Any], options: argparse.Namespace) -> 
 
 def flops(routine: str, case: str, m: int, n: int, dtype: str) -> float:
     """The BLAS's convention."""
+    each = 4 if dtype.startswith("complex") else 1
     if routine in UPDATES:
-        return float(UPDATES[routine] * n * m * (m + 1))
-    return float(m * n * (m if case[0] == "L" else n)) * (2 if routine == "symm" else 1)
+        return float(each * UPDATES[routine] * n * m * (m + 1))
+    return float(each * m * n * (m if case[0] == "L" else n)) * (2 if routine == "symm" else 1)
 
 
 def parse() -> argparse.Namespace:
@@ -136,7 +144,7 @@ def parse() -> argparse.Namespace:
     )
     commands.add_argument("--routines", default=",".join(CASES), help="separated by commas")
     commands.add_argument("--cases", help="side, triangle and transposition, separated by commas; default: some of each routine")
-    commands.add_argument("--dtype", default="float32,float64", help="separated by commas")
+    commands.add_argument("--dtype", default="float32,float64", help="separated by commas; complex64 and complex128 too")
     commands.add_argument("--rounds", type=int, default=7, help="bursts of each")
     commands.add_argument("--burst", type=float, default=0.2, help="seconds")
     commands.add_argument("--pin", type=int, default=0, metavar="CORE", help="the core")

@@ -26,7 +26,7 @@ from typing import Any
 import in_torch
 import portatile
 from in_opencl import opened
-from level3 import flops as real_flops
+from level3 import flops as flops_of
 from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import Buffer
 from portatile.device.clock import back_to_back
@@ -232,9 +232,9 @@ def expected(torch: Any, routine: str, case: str, given: list[Any]) -> Any:
 
 
 def flops(routine: str, case: str, m: int, n: int, dtype: str) -> float:
-    """The BLAS's convention: four times as many of complex numbers."""
-    real = {"herk": "syrk", "her2k": "syr2k", "hemm": "symm"}.get(routine, routine)
-    return real_flops(real, case, m, n, dtype) * (4 if dtype.startswith("complex") else 1)
+    """The BLAS's convention."""
+    alike = {"herk": "syrk", "her2k": "syr2k", "hemm": "symm"}.get(routine, routine)
+    return flops_of(alike, case, m, n, dtype)
 
 
 def measured(

@@ -60,8 +60,8 @@ def blocked(problem: Problem, size: int, device: DeviceInfo) -> Config:
 
 
 def _alone(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether one product that skips zeros is all of it; of complex numbers on GPUs only."""
-    return precision(problem) == precisions.NATIVE and zeros.skips_zeros(device) and (device.nvidia or not is_complex(problem))
+    """Whether one product that skips zeros is all of it."""
+    return precision(problem) == precisions.NATIVE and zeros.skips_zeros(device)
 
 
 def everywhere(size: int) -> int:

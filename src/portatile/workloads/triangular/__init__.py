@@ -82,9 +82,6 @@ class Triangular(structured.TriangularOperand):
         Larger blocks make fewer launches, which is what a GPU asks for.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
-        if is_complex(problem) and not gpu:
-            nb = min(max(16, 1 << max(order - 1, 0).bit_length()), 64)  # a chain of sums grows with the square of that
-            return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": 32, "PANEL": 8}
         if device.kind == "cpu":
             return _processor(problem, device)
         group, padded = _group(device, 256 if gpu else 64), 1 << max(order - 1, 0).bit_length()
@@ -135,7 +132,12 @@ def _processor(problem: Problem, device: DeviceInfo) -> Config:
         sides = 32
     most = 64 if order > _LONG else 128
     fits = [nb for nb in (128, 64, 32) if nb <= most and nb < 2 * order and nb * sides * itemsize <= device.local_memory]
-    return {"METHOD": "substitute", "NB": fits[0] if fits else 16, "IB": 8, "WGS": sides, "PANEL": 8}
+    return {"METHOD": "substitute", "NB": fits[0] if fits else 16, "IB": substituted(problem, device), "WGS": sides, "PANEL": 8}
+
+
+def substituted(problem: Problem, device: DeviceInfo) -> int:
+    """The unknowns that a processor's registers hold, or a work-item's; of complex ones half as many, unless there are registers enough."""
+    return 4 if device.kind == "cpu" and is_complex(problem) and not device.wide_vectors else 8
 
 
 def _group(device: DeviceInfo, wanted: int) -> int:

@@ -238,19 +238,23 @@ class _Substitution(_Recursion):
         defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
         if self.solution != "b":
             self.copy(_Place("b", self.problem.layout["b"], "in"), _Place("c", self.solution_layout(), "out"))
-        self.serial = self.device.kind == "cpu" and not blocks.is_complex(self.problem)
+        self.serial = self.device.kind == "cpu"
         self.text = self.source("panel.cl", {**defines, **self._vectors()}) if self.serial else self.source("substitute.cl", defines)
         self.solve()
         return Plan(tuple(self.steps))
 
     def _vectors(self) -> Mapping[str, Value]:
-        """The vectors of a processor, and how many of them, for each of IB rows, its registers hold beside what they are added to."""
-        wide, itemsize = self.device.wide_vectors, self.problem.itemsize
-        lanes = (64 if wide else 32) // itemsize
+        """The vectors of a processor, and how many of them, for each of IB rows, its registers hold beside what they are added to.
+
+        Of complex elements a vector has real parts or imaginary ones, and both together are one that OpenCL has.
+        """
+        wide, itemsize, parts = self.device.wide_vectors, self.problem.itemsize, 2 if blocks.is_complex(self.problem) else 1
+        lanes = min((64 if wide else 32) * parts // itemsize, 16 // parts, int(self.config["WGS"]))
         together = max(1, (_REGISTERS_WIDE if wide else _REGISTERS) // int(self.config["IB"]))
-        real = "float" if itemsize == 4 else "double"
+        real = "float" if itemsize == 4 * parts else "double"
         sides = int(self.config["WGS"]) // lanes
-        return {"NB": self.nb, "VL": lanes, "VECTOR": f"{real}{lanes}", "ALIGNMENT": itemsize, "TOGETHER": min(together, sides)}
+        vectors = {"NB": self.nb, "VL": lanes, "VECTOR": f"{real}{lanes}", "ALIGNMENT": itemsize}
+        return {**vectors, **({"WIDE": f"{real}{2 * lanes}", "PART": real} if parts > 1 else {"TOGETHER": min(together, sides)})}
 
     def solution_layout(self) -> Layout:
         """The operand's own."""
@@ -354,13 +358,15 @@ class _Inverses(_Recursion):
         return Triangle("a" if self.left else "b", "above" if lower else "below")
 
     def _end(self) -> None:
-        """Write the solution over B, or zeros for alpha = 0 where it lies already."""
+        """Write the solution over B, or zeros for alpha = 0 where it lies already: one product alone has left them there."""
         if not self.apart:
             solution = _Place("solution", self.solution_layout(), "temporary")
             self.copy(solution, _Place("b", self.problem.layout["b"], "inout"))
             return
+        if self.order <= self.nb and not self.refine:
+            return
         m, n, group = self.problem.sizes["m"], self.problem.sizes["n"], int(self.config["WGS"])
-        size = (-(-n // group) * group, min(m, _ZERO_GROUPS), self.systems)
+        size = (-(-n // group) * group, min(m, max(_ZERO_GROUPS // self.systems, 1)), self.systems)
         moved = () if self.batch is None else (long_integer("c_batch", self.batch.c),)
         arguments = (integer("m", m), integer("n", n), self.alpha, *self.matrix("c", "out"), *moved)
         self.steps.append(Launch(self.text, "triangular_zero", size, (group, 1, 1), arguments))

@@ -10,7 +10,7 @@ from portatile.workloads import structured
 from portatile.workloads.batched import Batched, Strides, native
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import order, result
-from portatile.workloads.triangular import INVERTED, Triangular, reference, steps
+from portatile.workloads.triangular import INVERTED, Triangular, reference, steps, substituted
 from portatile.workloads.triangular import workload as single
 from portatile.workloads.triangular.steps import Batch
 
@@ -67,12 +67,12 @@ class TriangularBatched(Batched, Triangular):
             nb = min(1 << (order(problem) - 1).bit_length(), _INVERTED)
             return {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": structured.largest_group(device), "PANEL": 16}
         n, sides = order(problem), problem.sizes["n" if problem.options["side"] == "L" else "m"]
-        least, most = (16, 64) if device.kind == "cpu" and not is_complex(problem) else (32, 64)
+        least, most = (16, 64) if device.kind == "cpu" else (32, 64)
         group = next((size for size in _SIDES if least <= size <= most and size >= sides), most)
         group = min(group, device.max_work_group_size)
         fits = [nb for nb in _BLOCKS if nb <= _SUBSTITUTED and nb < 2 * n]
         fits = [nb for nb in fits if (device.kind != "cpu" or nb * group * problem.itemsize <= device.local_memory)]
-        return {"METHOD": "substitute", "NB": max(fits, default=16), "IB": 8, "WGS": group, "PANEL": 8}
+        return {"METHOD": "substitute", "NB": max(fits, default=16), "IB": substituted(problem, device), "WGS": group, "PANEL": 8}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps of one system, each over the whole batch; a batch that is too long for a launch goes in parts."""
