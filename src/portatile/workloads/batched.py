@@ -37,9 +37,14 @@ class Batched(Workload):
         return {name: (problem.sizes["batch"], *shape) for name, shape in self.single.shapes(problem).items()}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The work-group of the kernels beside the products."""
-        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32")
-        return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
+        """The work-group of the kernels beside the products, if there are any."""
+        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32", "products_alone == 0 or WGS == products_alone")
+        alone = structured.group(device) if self.products_alone(problem, device) else 0
+        return ParameterSpace({"WGS": structured.GROUPS}, rules, {**device.facts(), "products_alone": alone})
+
+    def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
+        """Whether there is no kernel beside the products."""
+        return False
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """A warp or two."""

@@ -23,9 +23,13 @@ class SyrkBatched(Batched, syrk.Syrk):
     options: Mapping[str, tuple[Value, ...]] = native(syrk.Syrk.options)
     single = syrk.workload
 
+    def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
+        """On NVIDIA's GPUs, where a product leaves out what is not wanted."""
+        return device.nvidia and problem.sizes["k"] > 0
+
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """On NVIDIA's GPUs one product of all matrices that leaves out what is not wanted; else as of any stack."""
-        if not device.nvidia or problem.sizes["k"] == 0:
+        if not self.products_alone(problem, device):
             return super().plan(problem, config, device)
 
         def made(first: Problem, steps: Strides, count: int) -> Plan:

@@ -25,6 +25,10 @@ class TrmmBatched(Batched, trmm.Trmm):
     options: Mapping[str, tuple[Value, ...]] = native(trmm.Trmm.options, apart=True)
     single = trmm.workload
 
+    def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
+        """On NVIDIA's GPUs, where a product skips zeros, unless B is copied first."""
+        return device.nvidia and bool(problem.options.get("apart"))
+
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """On NVIDIA's GPUs one product of all matrices that skips zeros, of a copy of B where that is overwritten; else as of any stack."""
         if not device.nvidia or 0 in problem.sizes.values():
