@@ -202,3 +202,28 @@ def test_complex_triangular_factors(gpu: Device, routine: str, case: str) -> Non
     for alpha in (0.5 + 1j, 0.0):
         getattr(portatile, routine)(a, given, side=side, uplo=uplo, trans=trans, diag=diag, alpha=alpha, out=out)
         np.testing.assert_allclose(out.numpy(), alpha * (op @ b if side == "L" else b @ op), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(("routine", "dtype"), [("trmm", "float64"), ("trsm", "float64"), ("syrk", "complex64")])
+def test_stacks(gpu: Device, routine: str, dtype: str) -> None:
+    """All matrices together, into an array of their own and over B."""
+    rng, (count, order, sides) = np.random.default_rng(3), (2, 33, 3)
+
+    def drawn(*shape: int) -> np.ndarray:
+        return (rng.random(shape) + (1j * rng.random(shape) if dtype.startswith("complex") else 0)).astype(dtype)
+
+    a, b = drawn(count, order, order) / order + np.eye(order, dtype=dtype), drawn(count, order, sides)
+    low = np.tril(a)
+    stored = np.where(np.tri(order, dtype=bool), a, np.nan).astype(dtype)
+    given_a, given_b = (Buffer.from_numpy(x, gpu) for x in (stored, b))
+    close = {"rtol": 1e-3 if dtype == "complex64" else 1e-11, "atol": 1e-3 if dtype == "complex64" else 1e-11}
+    if routine == "syrk":
+        got, want = portatile.syrk(given_b).numpy(), b @ b.mT
+        np.testing.assert_allclose(np.tril(got), np.tril(want), **close)
+        return
+    want = low @ b if routine == "trmm" else np.linalg.inv(low) @ b
+    call = getattr(portatile, routine)
+    out = Buffer.from_numpy(np.full_like(b, np.nan), gpu)
+    np.testing.assert_allclose(call(given_a, given_b, out=out).numpy(), want, **close)
+    np.testing.assert_array_equal(given_b.numpy(), b)
+    np.testing.assert_allclose(call(given_a, given_b, out=given_b).numpy(), want, **close)
