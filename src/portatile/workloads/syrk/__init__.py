@@ -70,8 +70,8 @@ class Syrk(structured.OfElements):
         if nb == 0 and problem.sizes["k"] > 0:
             a = ("a", problem.layout["a"])
             operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
-            sizes, how = (n, n, problem.sizes["k"]), op_of(problem, ("a", "a"))
-            return blocks.whole(problem, sizes, operands, how, ("alpha", "beta"), unwanted(problem), device)
+            of_product, how = (n, n, problem.sizes["k"]), op_of(problem, ("a", "a"))
+            return blocks.whole(problem, of_product, operands, how, ("alpha", "beta"), unwanted(problem), device)
         nb = nb or _NO_TERMS
         defines: dict[str, Value] = {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}
         source, beta = load(__file__, "merge.cl", defines, **kinds(problem)), blocks.scalar(problem, "beta")

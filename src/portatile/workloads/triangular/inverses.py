@@ -24,9 +24,9 @@ _Operands = Mapping[str, tuple[str, Layout]]
 
 
 class Stack(NamedTuple):
-    """So many triangles of one order, ``step`` elements from one to the next, whose inverses go one after another."""
+    """``number`` triangles of one order, ``step`` elements from one to the next, whose inverses go one after another."""
 
-    count: int
+    number: int
     step: int
 
 
@@ -41,7 +41,7 @@ def inverses(
     n, nb, size = order(problem), int(config["NB"]), square(problem, config, device)
     group, panel = int(config["WGS"]), int(config["PANEL"])
     known = (blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
-    count, many = -(-n // nb), 1 if triangles is None else triangles.count
+    count, many = -(-n // nb), 1 if triangles is None else triangles.number
     steps: list[Launch | Call] = []
     names = ["inverses"]
     if kept:
@@ -100,7 +100,7 @@ def _joins_of_all(problem: Problem, nb: int, size: int, triangles: Stack, device
     """The same for a stack of triangles: of all of them the neighbours at one place together."""
     n = order(problem)
     for start in range(0, n - size, 2 * size):
-        yield from _join(problem, nb, _Pairs(start, size, min(size, n - start - size), triangles.count, triangles), device)
+        yield from _join(problem, nb, _Pairs(start, size, min(size, n - start - size), triangles.number, triangles), device)
 
 
 class _Pairs(NamedTuple):

@@ -253,7 +253,7 @@ class _Substitution(_Recursion):
         together = max(1, (_REGISTERS_WIDE if wide else _REGISTERS) // int(self.config["IB"]))
         real = "float" if itemsize == 4 * parts else "double"
         sides = int(self.config["WGS"]) // lanes
-        vectors = {"NB": self.nb, "VL": lanes, "VECTOR": f"{real}{lanes}", "ALIGNMENT": itemsize}
+        vectors: dict[str, Value] = {"NB": self.nb, "VL": lanes, "VECTOR": f"{real}{lanes}", "ALIGNMENT": itemsize}
         return {**vectors, **({"WIDE": f"{real}{2 * lanes}", "PART": real} if parts > 1 else {"TOGETHER": min(together, sides)})}
 
     def solution_layout(self) -> Layout:
