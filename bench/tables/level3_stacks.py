@@ -21,7 +21,7 @@ def from_results(folder: Path) -> Iterator[Table]:
                 name = row["routine"], f"{row['count']} of order {row['order']}"
                 cells.setdefault(name, {})[row["dtype"]] = f"{row['ratio']:.2f}", run
         rows = [
-            [*name, *(row[dtype][0] if dtype in row else "" for dtype in DTYPES), max(run.commit for _, run in row.values())]
+            [*name, *(row[dtype][0] if dtype in row else "" for dtype in DTYPES), list(row.values())[-1][1].commit]
             for name, row in cells.items()
         ]
         files = frozenset(run.file for row in cells.values() for _, run in row.values())

@@ -20,8 +20,8 @@ from portatile.workloads.gemm.reals import plain, types_of
 
 _PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
 _SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
-_SLOWER = {True: 1.02, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
-_QUARTERED = {True: 0.98, False: 0.94}  # of the time of whole tiles, which take more registers to store: with matrix units, without
+_SLOWER = {True: 1.06, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
+_QUARTERED = {True: 0.96, False: 0.94}  # of the time of whole tiles, which take more registers to store: with matrix units, without
 _MANY, _HOLDING = 128, 0.93  # sums of a work-item from which OpenCL's compiler makes more of quarters, and the time that this leaves
 _BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
