@@ -12,7 +12,7 @@ from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import order, result
 from portatile.workloads.triangular import INVERTED, Triangular, reference, steps, substituted
 from portatile.workloads.triangular import workload as single
-from portatile.workloads.triangular.steps import Batch
+from portatile.workloads.triangular.recursion import Batch
 
 _BLOCKS = (16, 32, 64, 128, 256, 512)
 _SUBSTITUTED = 128  # the order of blocks that one launch substitutes in, at most
