@@ -42,6 +42,7 @@ CASES = {
 """Side, triangle and transposition; of syrk and syr2k the last two."""
 UPDATES = {"syrk": 1, "syr2k": 2}
 """The routines of one triangle, and how many products each adds up."""
+_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
 def draw(seed: int, count: int, low: int, high: int, routines: Sequence[str], dtypes: Sequence[str]) -> list[dict[str, Any]]:
@@ -76,7 +77,7 @@ def operands(routine: str, case: str, m: int, n: int, dtype: str) -> tuple[Any, 
 
 def peer(routine: str, case: str, given: tuple[Any, ...], c: Any) -> Any:
     """A call of the BLAS that overwrites ``c``, a row-major array, with the result."""
-    call = getattr(blas, {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[str(c.dtype)] + routine)
+    call = getattr(blas, _LETTERS[c.dtype.name] + routine)
     lower = case[-2 if routine != "symm" else -1] == "L"
     if routine in UPDATES:  # the same triangle, of the transpose
         transposed = [array.T for array in given]
@@ -156,9 +157,10 @@ def measure(child: Child, task: dict[str, Any], options: argparse.Namespace) -> 
 
 def flops(routine: str, case: str, m: int, n: int, dtype: str) -> float:
     """The BLAS's convention."""
+    each = 4 if dtype.startswith("complex") else 1
     if routine in UPDATES:
-        return float(UPDATES[routine] * n * m * (m + 1))
-    return float(m * n * (m if case[0] == "L" else n)) * (2 if routine == "symm" else 1)
+        return float(each * UPDATES[routine] * n * m * (m + 1))
+    return float(each * m * n * (m if case[0] == "L" else n)) * (2 if routine == "symm" else 1)
 
 
 def parse() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""TRSM, TRMM, SYMM, SYRK and SYR2K on an NVIDIA GPU through CUDA or OpenCL, beside cuBLAS called directly, by turns.
+"""BLAS 3 on an NVIDIA GPU through CUDA or OpenCL, complex too, beside cuBLAS called directly, by turns.
 
     python bench/level3_gpu.py --sizes 1000,2048,4096,8192,10240x128 --limit 60
     python bench/level3_gpu.py --through opencl --precision native --limit 60
@@ -26,13 +26,19 @@ from typing import Any
 import in_torch
 import portatile
 from in_opencl import opened
-from level3 import UPDATES, flops
+from level3 import flops as flops_of
 from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import Buffer
 from portatile.device.clock import back_to_back
 
 CASES = {"trsm": ("LLN", "LUT", "RLN"), "trmm": ("LLN", "RUN"), "symm": ("LL", "RU"), "syrk": ("LN", "UT"), "syr2k": ("LN", "UT")}
 """Side, triangle and transposition; of syrk and syr2k the last two."""
+HERMITIAN = {"hemm": ("LL", "RU"), "herk": ("LN", "UC"), "her2k": ("LN", "UC")}
+"""The same of the routines that only complex matrices have."""
+UPDATES = {"syrk": 1, "herk": 1, "syr2k": 2, "her2k": 2}
+"""The routines of one triangle, and how many products each adds up."""
+_LETTERS = {"float32": "S", "float64": "D", "complex64": "C", "complex128": "Z"}
+_OPS = "NTC"  # the transpositions of cublas_api.h
 ROUNDS = 7
 _BURST = 4e-3  # seconds
 _LONG = 2 << 30  # bytes of the copy that OpenCL's launches wait behind
@@ -49,8 +55,8 @@ class Cublas:
         self._done(self._library.cublasSetStream_v2(self._handle, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)))
 
     def call(self, routine: str, dtype: str, *arguments: Any) -> Callable[[], None]:
-        """The call of ``cublasSsyrk_v2`` and its like: integers, factors as floats, and tensors."""
-        function = getattr(self._library, f"cublas{'S' if dtype == 'float32' else 'D'}{routine}_v2")
+        """The call of ``cublasSsyrk_v2`` and its like: integers, factors (real ones as floats), and tensors."""
+        function = getattr(self._library, f"cublas{_LETTERS[dtype]}{routine}_v2")
         kept = [_as_c(argument, dtype) for argument in arguments]
 
         def run() -> None:
@@ -127,8 +133,11 @@ def burst(torch: Any, call: Callable[[], Any], count: int) -> float:
 
 
 def _as_c(argument: Any, dtype: str) -> Any:
+    real = ctypes.c_float if dtype in ("float32", "complex64") else ctypes.c_double
     if isinstance(argument, float):
-        return ctypes.byref((ctypes.c_float if dtype == "float32" else ctypes.c_double)(argument))
+        return ctypes.byref(real(argument))
+    if isinstance(argument, complex):
+        return ctypes.byref((real * 2)(argument.real, argument.imag))
     return ctypes.c_int(argument) if isinstance(argument, int) else ctypes.c_void_p(argument.data_ptr())
 
 
@@ -138,14 +147,14 @@ def operands(torch: Any, routine: str, case: str, m: int, n: int, dtype: str) ->
     torch.manual_seed(m + n)
 
     def drawn(rows: int, columns: int) -> Any:
-        return torch.rand((rows, columns), dtype=kind, device="cuda") - 0.5
+        return torch.rand((rows, columns), dtype=kind, device="cuda") - (0.5 + 0.5j if kind.is_complex else 0.5)
 
     if routine in UPDATES:
         given = [drawn(m, n) if case[1] == "N" else drawn(n, m) for _ in range(UPDATES[routine])]
         return [*given, torch.zeros((m, m), dtype=kind, device="cuda")]
     order = m if case[0] == "L" else n
     a, b = drawn(order, order), drawn(m, n)
-    if routine != "symm":
+    if routine not in ("symm", "hemm"):
         a = 1e-3 / math.sqrt(order) * a + torch.eye(order, dtype=kind, device="cuda")
     return [a, b, torch.empty_like(b)]
 
@@ -157,8 +166,9 @@ def own(routine: str, case: str, given: list[Any], precision: str) -> Callable[[
     if routine in UPDATES:
         update = getattr(portatile, routine)
         return lambda: update(*arrays, uplo=case[0], trans=case[1], **asked)
-    if routine == "symm":
-        return lambda: portatile.symm(*arrays, side=case[0], uplo=case[1], **asked)
+    if routine in ("symm", "hemm"):
+        multiply = getattr(portatile, routine)
+        return lambda: multiply(*arrays, side=case[0], uplo=case[1], **asked)
     call = portatile.trsm if routine == "trsm" else portatile.trmm
     return lambda: call(*arrays, side=case[0], uplo=case[1], trans=case[2], **asked)
 
@@ -167,47 +177,64 @@ def peers(torch: Any, cublas: Cublas, routine: str, case: str, given: list[Any])
     """Calls that compute the same, the first into the last array; TRSM works in place, on copies of B."""
     *arrays, c = given
     dtype = str(c.dtype).removeprefix("torch.")
-    lower, (m, n) = case[-2 if routine != "symm" else -1] == "L", c.shape
+    lower, (m, n) = _lower(routine, case), c.shape
     uplo = _UPPER if lower else _LOWER  # of the transpose
+    one, nothing = (1.0, 0.0) if not c.is_complex() else (1.0 if routine == "herk" else 1 + 0j, 0.0 if routine in ("herk", "her2k") else 0j)
     if routine in UPDATES:
         k = arrays[0].shape[1 if case[1] == "N" else 0]
         lda = arrays[0].shape[1]
         matrices = [part for array in arrays for part in (array, lda)]
-        return {"cuBLAS": cublas.call(routine, dtype, uplo, int(case[1] == "N"), m, k, 1.0, *matrices, 0.0, c, m)}
+        transposed = 0 if case[1] != "N" else 2 if routine in HERMITIAN else 1
+        return {"cuBLAS": cublas.call(routine, dtype, uplo, transposed, m, k, one, *matrices, nothing, c, m)}
     a, b = arrays
     side = _RIGHT if case[0] == "L" else _LEFT
-    if routine == "symm":
-        return {"cuBLAS": cublas.call(routine, dtype, side, uplo, n, m, 1.0, a, len(a), b, n, 0.0, c, n)}
-    trans = int(case[2] == "T")
+    if routine in ("symm", "hemm"):
+        return {"cuBLAS": cublas.call(routine, dtype, side, uplo, n, m, one, a, len(a), b, n, nothing, c, n)}
+    trans = _OPS.index(case[2])
     if routine == "trmm":
-        return {"cuBLAS": cublas.call(routine, dtype, side, uplo, trans, 0, n, m, 1.0, a, len(a), b, n, c, n)}
+        return {"cuBLAS": cublas.call(routine, dtype, side, uplo, trans, 0, n, m, one, a, len(a), b, n, c, n)}
     c.copy_(b)
     columns, columns_a = b.T.contiguous(), a.T.contiguous()
-    theirs = (1 - side, 1 - uplo, trans, 0, m, n, 1.0, columns_a, len(a), columns, m)
-    op, upper = (a.T, lower) if case[2] == "T" else (a, not lower)
+    theirs = (1 - side, 1 - uplo, trans, 0, m, n, one, columns_a, len(a), columns, m)
+    op, upper = (a, not lower) if case[2] == "N" else (a.T if case[2] == "T" else a.mH, lower)
     return {
-        "cuBLAS": cublas.call(routine, dtype, side, uplo, trans, 0, n, m, 1.0, a, len(a), c, n),
+        "cuBLAS": cublas.call(routine, dtype, side, uplo, trans, 0, n, m, one, a, len(a), c, n),
         "cuBLAS, column-major": cublas.call(routine, dtype, *theirs),
         "PyTorch": lambda: torch.linalg.solve_triangular(op, b, upper=upper, left=case[0] == "L"),
     }
 
 
+def _lower(routine: str, case: str) -> bool:
+    return case[-1 if routine in ("symm", "hemm") else -2] == "L"
+
+
+def _wide(torch: Any, array: Any) -> Any:
+    return array.to(torch.complex128 if array.is_complex() else torch.float64)
+
+
 def expected(torch: Any, routine: str, case: str, given: list[Any]) -> Any:
     """The result in float64, of one triangle with zeros in the other."""
-    a, *rest = (array.double() for array in given[:-1])
-    lower = case[-2 if routine != "symm" else -1] == "L"
+    a, *rest = (_wide(torch, array) for array in given[:-1])
+    lower, other = _lower(routine, case), (lambda matrix: matrix.mH) if routine in HERMITIAN else (lambda matrix: matrix.T)
     if routine in UPDATES:
         b = rest[0] if rest else a
-        whole = a @ b.T if case[1] == "N" else a.T @ b
-        whole = whole + whole.T if rest else whole
+        whole = a @ other(b) if case[1] == "N" else other(a) @ b
+        whole = whole + other(whole) if rest else whole
         return whole.tril() if lower else whole.triu()
-    if routine == "symm":
-        whole = a.tril() + a.tril(-1).T if lower else a.triu() + a.triu(1).T
+    if routine in ("symm", "hemm"):
+        half, diagonal = (a.tril(-1) if lower else a.triu(1)), a.diagonal()
+        whole = half + other(half) + torch.diag(diagonal.real if routine == "hemm" else diagonal)
     else:
         whole = a.tril() if lower else a.triu()
-        whole = whole.T if case[2] == "T" else whole
+        whole = whole if case[2] == "N" else whole.T if case[2] == "T" else whole.mH
         whole = torch.linalg.inv(whole) if routine == "trsm" else whole
     return whole @ rest[0] if case[0] == "L" else rest[0] @ whole
+
+
+def flops(routine: str, case: str, m: int, n: int, dtype: str) -> float:
+    """The BLAS's convention."""
+    alike = {"herk": "syrk", "her2k": "syr2k", "hemm": "symm"}.get(routine, routine)
+    return flops_of(alike, case, m, n, dtype)
 
 
 def measured(
@@ -222,7 +249,7 @@ def measured(
 
     def check(name: str, result: Any) -> None:
         torch.cuda.synchronize()
-        if not (error := float((mask(result).double() - wide).abs().max())) <= allowed:
+        if not (error := float((_wide(torch, mask(result)) - wide).abs().max())) <= allowed:
             raise ValueError(f"{name} is wrong by {error:.1e}, allowed {allowed:.1e}")
 
     calls = {}
@@ -273,8 +300,8 @@ def asked() -> argparse.Namespace:
     )
     commands.add_argument("--solves", default="10240x128", help="more sizes for trsm")
     commands.add_argument("--through", choices=("cuda", "opencl"), default="cuda", help="portatile's back end")
-    commands.add_argument("--routines", default=",".join(CASES), help="separated by commas")
-    commands.add_argument("--dtype", default="float32,float64", help="separated by commas")
+    commands.add_argument("--routines", default=",".join(CASES | HERMITIAN), help="separated by commas")
+    commands.add_argument("--dtype", default="float32,float64", help="separated by commas; complex64 and complex128 too")
     commands.add_argument("--precision", default="native,default", help="separated by commas")
     commands.add_argument("--limit", type=float, default=300.0, help="seconds")
     return commands.parse_args()
@@ -288,8 +315,9 @@ def tasks(options: argparse.Namespace) -> list[Task]:
         m, n = map(int, (text.split("x") * 2)[:2])
         for dtype in options.dtype.split(","):
             for routine in options.routines.split(","):
-                if routine == "trsm" or text not in solves:
-                    found += [(routine, case, m, n, dtype) for case in CASES[routine]]
+                real = not dtype.startswith("complex")
+                if (routine == "trsm" or text not in solves) and not (real and routine in HERMITIAN):
+                    found += [(routine, case, m, n, dtype) for case in (CASES | HERMITIAN)[routine]]
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from recorded import Run, Table, markdown, processor, runs
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "complex64", "complex128")
 COLUMNS = ("problems", "geometric mean", "least", "median beyond the BLAS", "most")
 
 
@@ -35,8 +35,9 @@ def from_results(folder: Path) -> Iterator[Table]:
         for (*name, dtype), (run, row) in newest.items():
             cells.setdefault(tuple(name), {})[dtype] = f"{row['ratio']:.2f}"
             commits[tuple(name)] = run.commit
-        rows = [[*name, *(row.get(dtype, "") for dtype in DTYPES), commits[name]] for name, row in cells.items()]
-        text = markdown(("routine", "case", "size", "precision", *DTYPES, "commit"), rows)
+        dtypes = [dtype for dtype in DTYPES if any(dtype in row for row in cells.values())]
+        rows = [[*name, *(row.get(dtype, "") for dtype in dtypes), commits[name]] for name, row in cells.items()]
+        text = markdown(("routine", "case", "size", "precision", *dtypes, "commit"), rows)
         yield Table(
             f"level3-{'-'.join(device.lower().split())}{'-opencl' if opencl else ''}",
             text,

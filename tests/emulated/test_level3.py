@@ -162,3 +162,68 @@ def test_a_stack_that_comes_again_is_computed_where_it_lies_now(gpu: Device, dty
         kept += held
         assert portatile.trmm(a, b, alpha=alpha, out=out) is out
         np.testing.assert_allclose(out.numpy(), alpha * stacks[0] * stacks[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("uplo", "trans"), [("L", "N"), ("U", "C")])
+def test_quarters_of_complex_tiles(gpu: Device, uplo: str, trans: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed factors and such as are reals as they lie; what is imaginary on the diagonal of C is not read, and zero in the result."""
+    rng, tile = np.random.default_rng(7), matrix((2, 2), (1, 1), 16, 2)
+    point = replace(tile, PACK_A=trans == "N", PACK_B=trans == "N")
+    monkeypatch.setattr(zeros, "shared", lambda called, *_: (point, quartered(2 * called.sizes["n"], tile.rows)))
+    for order, terms in ((16, 20), (37, 9)):
+        a, c = rng.random((order, terms)) + 1j * rng.random((order, terms)), rng.random((order, order)) + 1j * rng.random((order, order))
+        written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
+        given = Buffer.from_numpy(np.ascontiguousarray(a if trans == "N" else a.conj().T), gpu)
+        for alpha, beta in ((1.0, 0.0), (-2.0, 0.5)):
+            held = np.where(written & (beta == 0), np.nan, c)
+            np.fill_diagonal(held.imag, np.nan)
+            out = Buffer.from_numpy(held, gpu)
+            portatile.herk(given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
+            expected = alpha * (a @ a.conj().T) + (beta * (c - 1j * np.diag(np.diag(c).imag)) if beta else 0)
+            np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-12)
+            assert np.all(np.diag(out.numpy()).imag == 0)
+            assert np.all(out.numpy()[~written] == c[~written])
+
+
+@pytest.mark.parametrize(("routine", "case"), [("trmm", "LLNU"), ("trmm", "RUCN"), ("trsm", "LUNN"), ("trsm", "RLCU")])
+def test_complex_triangular_factors(gpu: Device, routine: str, case: str) -> None:
+    """Their default on such a GPU: inverses, and products that skip zeros."""
+    side, uplo, trans, diag = case
+    rng, order = np.random.default_rng(3), 40
+    m, n = (order, 6) if side == "L" else (6, order)
+    stored = (rng.random((order, order)) + 1j * rng.random((order, order))) / order + np.eye(order)
+    read = np.tri(order, k=-1 if diag == "U" else 0, dtype=bool)
+    read = read.T if uplo == "U" else read
+    counts = np.where(read, stored, 0) + (np.eye(order) if diag == "U" else 0)
+    op = counts.conj().T if trans == "C" else counts
+    op = np.linalg.inv(op) if routine == "trsm" else op
+    b = rng.random((m, n)) + 1j * rng.random((m, n))
+    a, given, out = (Buffer.from_numpy(x, gpu) for x in (np.where(read, stored, np.nan), b, np.full_like(b, np.nan)))
+    for alpha in (0.5 + 1j, 0.0):
+        getattr(portatile, routine)(a, given, side=side, uplo=uplo, trans=trans, diag=diag, alpha=alpha, out=out)
+        np.testing.assert_allclose(out.numpy(), alpha * (op @ b if side == "L" else b @ op), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(("routine", "dtype"), [("trmm", "float64"), ("trsm", "float64"), ("syrk", "complex64")])
+def test_stacks(gpu: Device, routine: str, dtype: str) -> None:
+    """All matrices together, into an array of their own and over B."""
+    rng, (count, order, sides) = np.random.default_rng(3), (2, 33, 3)
+
+    def drawn(*shape: int) -> np.ndarray:
+        return (rng.random(shape) + (1j * rng.random(shape) if dtype.startswith("complex") else 0)).astype(dtype)
+
+    a, b = drawn(count, order, order) / order + np.eye(order, dtype=dtype), drawn(count, order, sides)
+    low = np.tril(a)
+    stored = np.where(np.tri(order, dtype=bool), a, np.nan).astype(dtype)
+    given_a, given_b = (Buffer.from_numpy(x, gpu) for x in (stored, b))
+    close = {"rtol": 1e-3 if dtype == "complex64" else 1e-11, "atol": 1e-3 if dtype == "complex64" else 1e-11}
+    if routine == "syrk":
+        got, want = portatile.syrk(given_b).numpy(), b @ b.mT
+        np.testing.assert_allclose(np.tril(got), np.tril(want), **close)
+        return
+    want = low @ b if routine == "trmm" else np.linalg.inv(low) @ b
+    call = getattr(portatile, routine)
+    out = Buffer.from_numpy(np.full_like(b, np.nan), gpu)
+    np.testing.assert_allclose(call(given_a, given_b, out=out).numpy(), want, **close)
+    np.testing.assert_array_equal(given_b.numpy(), b)
+    np.testing.assert_allclose(call(given_a, given_b, out=given_b).numpy(), want, **close)

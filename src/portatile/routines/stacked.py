@@ -19,8 +19,10 @@ from portatile.device.strides import span
 from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Converted, Planned
 
-SMALL = 128
-"""The order up to which matrices go together, as one block: then a launch costs more than the zeros that are multiplied."""
+SMALL, SMALL_FOR_GPU = 128, 512
+"""The order up to which matrices go together, as one block: then a launch costs more than the zeros that are multiplied; on a GPU whose
+products skip zeros one such matrix keeps few multiprocessors busy.
+"""
 
 Plan = Callable[[Call, Any], Planned]
 """The plan of one matrix; its result goes to the array that is given beside the call, if any, to one of its own or to ``out`` otherwise."""
@@ -57,10 +59,12 @@ def checked(call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, An
 def parts(checked_stacks: Stacks, order: int, most: int, read: tuple[str, ...], begins: str = "") -> list[list[Matrix]] | None:
     """The operands ``read`` and the target as even stacks, which a launch takes together; None where each matrix goes alone.
 
-    So do matrices of an ``order`` above ``most``, of several dtypes, and those where the copy of ``begins``, with which the target begins,
-    needs more than one.
+    So do matrices of an ``order`` above ``most`` (on NVIDIA's GPUs SMALL_FOR_GPU), of several dtypes, and those where the copy of
+    ``begins``, with which the target begins, needs more than one.
     """
     target = checked_stacks.target
+    if isinstance(target, Buffer) and target.device.info.nvidia:
+        most = SMALL_FOR_GPU
     used = [checked_stacks.given[name] for name in read]
     source = checked_stacks.given[begins] if begins else target
     if order > most or prod(checked_stacks.batch) < 2 or 0 in target.shape or any(array.dtype != target.dtype for array in (*used, source)):
@@ -112,8 +116,13 @@ def _check_apart(target: Any, operands: Mapping[str, Any]) -> None:
     if stacks.overlaps_itself(target):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     for name, array in operands.items():
-        if _place(array) != _place(target) and _meet(array, target):
+        if not in_one_place(array, target) and _meet(array, target):
             raise ArgumentError(f"the output overlaps {name} without being {name}; pass an output of its own, or a copy of {name}")
+
+
+def in_one_place(array: Any, other: Any) -> bool:
+    """Whether two arrays have the same elements."""
+    return _place(array) == _place(other)
 
 
 def _place(array: Any) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo
 from portatile.arguments.matrices import Array, Matrix, alike, check_square, matrix
 from portatile.arguments.outputs import Begin
 from portatile.device import Selector
+from portatile.device.buffer import Buffer
 from portatile.dtypes import name_of
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
@@ -108,6 +109,9 @@ def _plan_together(workload: str, call: Call, checked_stacks: Stacks) -> Planned
     """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
     if call.options[-1]:  # in another precision each matrix goes alone
         return None
+    apart = _together_apart(workload, call, checked_stacks)
+    if apart is not None:
+        return apart
     b, copied = checked_stacks.given["b"], checked_stacks.result is not call.arrays[1]
     parts = stacked.parts(checked_stacks, checked_stacks.given["a"].shape[-1], _SMALL[workload], ("a",), "b" if copied else "")
     if parts is None:
@@ -117,6 +121,20 @@ def _plan_together(workload: str, call: Call, checked_stacks: Stacks) -> Planned
     begin = stacks.copying(b, checked_stacks.target, "b") if copied else None
     batched = f"{workload}_batched"
     requests = [_request(batched, call, a, target, checked_stacks.result, None if at else begin) for at, (a, target) in enumerate(parts)]
+    return Planned(checked_stacks.result, requests)
+
+
+def _together_apart(workload: str, call: Call, checked_stacks: Stacks) -> Planned | None:
+    """The same where kernels read B and write the result, both on a GPU; None where they do not."""
+    target = checked_stacks.target
+    if not isinstance(target, Buffer) or not target.device.info.nvidia or stacked.in_one_place(checked_stacks.given["b"], target):
+        return None
+    parts = stacked.parts(checked_stacks, checked_stacks.given["a"].shape[-1], _SMALL[workload], ("a", "b"))
+    if parts is None or not all(_beside(b, c) for _, b, c in parts):
+        return None
+    for a, b, _ in parts:
+        _check(call, a, b)
+    requests = [_request(f"{workload}_batched", call, a, c, checked_stacks.result, None, b) for a, b, c in parts]
     return Planned(checked_stacks.result, requests)
 
 
@@ -158,7 +176,7 @@ def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin
     if b.transposed:  # B^T op(a)^T
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
     batched = workload.endswith("_batched")
-    options = (side, uplo, named(transpose, conjugated), diag, *(() if batched else (source is not None,)))
+    options = (side, uplo, named(transpose, conjugated), diag, source is not None)
     sizes = (b.number, m, n) if batched else (m, n)
     read = [operand.read_if(alpha != 0) for operand in (a, source) if operand is not None]
     operands, scalars = (*read, b), {"alpha": alpha}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import gcd
 from typing import ClassVar
@@ -19,6 +19,7 @@ from portatile.workloads import blocks, get, operands, structured
 
 _WORKSPACE = 1 << 28  # bytes of it at a time; stacks that need more go in several launches
 _SAMPLE = 16  # problems of a sampled reference
+Strides = Mapping[str, int]
 
 
 class Batched(Workload):
@@ -36,9 +37,14 @@ class Batched(Workload):
         return {name: (problem.sizes["batch"], *shape) for name, shape in self.single.shapes(problem).items()}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The work-group of the kernels beside the products."""
-        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32")
-        return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
+        """The work-group of the kernels beside the products, if there are any."""
+        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32", "products_alone == 0 or WGS == products_alone")
+        alone = structured.group(device) if self.products_alone(problem, device) else 0
+        return ParameterSpace({"WGS": structured.GROUPS}, rules, {**device.facts(), "products_alone": alone})
+
+    def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
+        """Whether there is no kernel beside the products."""
+        return False
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """A warp or two."""
@@ -57,14 +63,25 @@ class Batched(Workload):
         spread = []
         for moved, own in parts(problem, first, self.single.plan(first, whole, device).workspace):
             part = replace(moved, sizes={**first.sizes, "batch": own})
-            spread.append(_spread(self.single.plan(part, whole, device), part, steps))
+            spread.append(spread_over(self.single.plan(part, whole, device), part, steps))
         return Plan(tuple(step for plan in spread for step in plan.steps), spread[0].temporaries)
+
+    def in_parts(self, problem: Problem, made: Callable[[Problem, Strides, int], Plan]) -> Plan:
+        """The plans that ``made`` gives for the first problem of each launch, the elements from each operand's matrix to the next, and how
+        many problems a launch has.
+        """
+        check(problem)
+        if problem.sizes["batch"] == 0:
+            return Plan(())
+        steps, first = {name: layout.strides[0] for name, layout in problem.layout.items()}, one_of(problem)
+        plans = [made(moved, steps, own) for moved, own in parts(problem, first, made(first, steps, 1).workspace)]
+        return Plan(tuple(step for plan in plans for step in plan.steps), plans[0].temporaries)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """The results of each problem in float64; with ``sample``, of some of them."""
         count, shapes, single = problem.sizes["batch"], self.shapes(problem), self.single.shapes(problem)
         chosen = np.arange(count) if sample is None else operands.lines(sample, count, _SAMPLE)
-        output = self.operands[-1].name
+        output = self.operands_of(problem.options)[-1].name
         packed = replace(problem, layout={name: packed_layout(shape) for name, shape in single.items()})
         stored = {name: operands.view(inputs.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
         expected = []
@@ -107,9 +124,12 @@ class Batched(Workload):
         return problems
 
 
-def native(options: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
-    """The options without those of another precision, in which matrices go one by one, and of a result beside the operands."""
-    return {name: values for name, values in options.items() if name not in ("apart", "precision")}
+def native(options: Mapping[str, tuple[Value, ...]], *, apart: bool = False) -> dict[str, tuple[Value, ...]]:
+    """The options without those of another precision, in which matrices go one by one, and, unless ``apart``, of a result beside the
+    operands.
+    """
+    left_out = ("precision",) if apart else ("apart", "precision")
+    return {name: values for name, values in options.items() if name not in left_out}
 
 
 def cuts(problem: Problem) -> tuple[Cut, ...]:
@@ -141,7 +161,7 @@ def check(problem: Problem) -> None:
         if len(layout.strides) != 3 or layout.strides[0] < 0:
             raise ArgumentError(f"{problem.workload}: operand {name} must be a stack of matrices, its strides are {layout.strides}")
     workload = get(problem.workload)
-    name = workload.operands[-1].name
+    name = workload.operands_of(problem.options)[-1].name
     count, rows, columns = workload.shapes(problem)[name]
     step, stride, _ = problem.layout[name].strides
     disjoint = step >= (rows - 1) * stride + columns or (step >= columns and stride >= (count - 1) * step + columns)
@@ -151,7 +171,12 @@ def check(problem: Problem) -> None:
         )
 
 
-def _spread(plan: Plan, problem: Problem, steps: Mapping[str, int]) -> Plan:
+def stack_of(layout: Layout, step: int) -> Layout:
+    """The layout of a stack whose matrices lie ``step`` elements apart."""
+    return replace(layout, strides=(step, *layout.strides))
+
+
+def spread_over(plan: Plan, problem: Problem, steps: Mapping[str, int]) -> Plan:
     """The plan of one problem for as many as the stack has; ``steps`` are the elements from each operand's matrix to the next."""
     count = problem.sizes["batch"]
     apart = {**steps, **{temporary.name: temporary.nbytes // problem.itemsize for temporary in plan.temporaries}}

@@ -12,8 +12,10 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
-from portatile.workloads.gemm.forms.gpu.default import alone
+from portatile.workloads.gemm.forms.gpu.default import alone, in_stacks
+from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import Batch
 
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
@@ -100,13 +102,49 @@ def stack(
     count: int,
 ) -> Plan:
     """As ``whole`` for a stack of ``count`` products of A and B as they are, on NVIDIA's GPUs: with the tile for all rows of the stack."""
-    called = product(problem, sizes, operands, ("N", "N"), factors, count)
+    one = _first(problem, sizes, operands, ("N", "N"))
+    every_row = computed(replace(one, sizes={**one.sizes, "m": count * sizes[0]}))
+    return _stacked(problem, one, operands, factors, triangle, device, alone(every_row, device, triangle.operand), count)
+
+
+def small_stack(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    trans: tuple[str, str],
+    factors: tuple[Factor, Factor],
+    triangle: Triangle,
+    device: DeviceInfo,
+    count: int,
+) -> Plan:
+    """As ``stack``, of op(a) and op(b), with the tile that such a stack of whole products has: small matrices do not leave it empty."""
+    one = _first(problem, sizes, operands, trans)
+    tile = in_stacks(computed(one), device, count)
+    return _stacked(problem, one, operands, factors, triangle, device, tile, count)
+
+
+def _first(problem: Problem, sizes: tuple[int, int, int], operands: Mapping[str, tuple[str, Layout]], trans: tuple[str, str]) -> Problem:
+    """The first product of a stack."""
     layouts = {name: replace(layout, strides=layout.strides[1:]) for name, (_, layout) in operands.items()}
-    one = get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, {"trans_a": "N", "trans_b": "N"}, layouts)
-    tile = alone(replace(one, sizes={**one.sizes, "m": count * sizes[0]}), device, triangle.operand)
+    options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
+    return get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, options, layouts)
+
+
+def _stacked(
+    problem: Problem,
+    one: Problem,
+    operands: Mapping[str, tuple[str, Layout]],
+    factors: tuple[Factor, Factor],
+    triangle: Triangle,
+    device: DeviceInfo,
+    tile: Gpu,
+    count: int,
+) -> Plan:
+    """The launches of a stack whose first product is ``one``, with this tile."""
     strides = {name: layout.strides[0] for name, (_, layout) in operands.items()}
-    plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1), device, Batch(count, **strides), triangle)
-    return _bound(problem, called, plan)
+    plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1, TAIL=0), device, Batch(count, **strides), triangle)
+    names = {name: memory for name, (memory, _) in operands.items()}
+    return _bound(problem, Call(one, names, {"alpha": factors[0], "beta": factors[1]}), plan)
 
 
 def added(
@@ -117,12 +155,12 @@ def added(
     factors: tuple[Factor, Factor],
     device: DeviceInfo,
 ) -> Plan:
-    """As ``product``, in one launch that reads d where that reads c: c = factors[0] op(a) op(b) + factors[1] d; on NVIDIA's GPUs, of reals
-    in their type's own precision.
+    """As ``product``, in one launch that reads d where that reads c: c = factors[0] op(a) op(b) + factors[1] d; on NVIDIA's GPUs, in their
+    type's own precision.
     """
     memory, layout = operands["d"]
     called = product(problem, sizes, {name: place for name, place in operands.items() if name != "d"}, trans, factors)
-    plan = build(called.problem, alone(called.problem, device), device, added=layout)
+    plan = build(called.problem, alone(computed(called.problem), device), device, added=layout)
     return _bound(problem, msgspec.structs.replace(called, operands={**called.operands, "d": memory}), plan)
 
 

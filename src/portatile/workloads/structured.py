@@ -40,7 +40,7 @@ def order(problem: Problem) -> int:
 
 def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
     """Blocks NB of at most twice the order ``size``, and a work-group; NB = 0, no blocks, where ``zeros.skips_zeros``."""
-    skips_zeros = zeros.skips_zeros(device) and not is_complex(problem) and precision(problem) == precisions.NATIVE
+    skips_zeros = _alone(problem, device)
     facts = {**device.facts(), "order": size, "skips_zeros": skips_zeros}
     alone = "NB > 0 or (skips_zeros and (WGS == 32 or device_kind != 'cpu'))"
     rules: tuple[str, ...] = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
@@ -53,10 +53,15 @@ def blocked(problem: Problem, size: int, device: DeviceInfo) -> Config:
     """The default of no blocks where ``zeros.skips_zeros``, if the whole can be one product; else the blocks of ``block``."""
     if precision(problem) == "reproducible":
         return {"NB": everywhere(size), "WGS": group(device)}
-    if precision(problem) == precisions.NATIVE and not is_complex(problem) and zeros.skips_zeros(device):
+    if _alone(problem, device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
     emulated = precision(problem) == "emulated" and device.kind == "gpu"
     return {"NB": _block(size, _EMULATED) if emulated else block(size, device), "WGS": group(device)}
+
+
+def _alone(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether one product that skips zeros is all of it."""
+    return precision(problem) == precisions.NATIVE and zeros.skips_zeros(device)
 
 
 def everywhere(size: int) -> int:

@@ -33,13 +33,15 @@ class Triangle:
 
     ``zeros`` says where it lies: "below" or "above" the diagonal of ``operand``. With ``unit`` the diagonal counts as ones.
     What lies in memory there, or on a ``unit`` diagonal, is not used: zeros and ones take its place where the operand is packed, or, in the
-    gpu form, in the tile. ``mirrored``: op(B) is op(A) transposed, from the same memory.
+    gpu form, in the tile. ``mirrored``: op(B) is op(A) transposed, or its conjugate, from the same memory. ``hermitian``: the diagonal of C
+    is real.
     """
 
     operand: str
     zeros: str
     unit: bool = False
     mirrored: bool = False
+    hermitian: bool = False
 
 
 def check(problem: Problem) -> None:
@@ -76,9 +78,11 @@ def build(
     if m == 0 or n == 0:
         return Plan(())
     view = point.view(problem)
-    if batch is not None and view is not problem:
-        parts = reals.types_of(view).operand.components
+    parts = reals.types_of(view).operand.components if view is not problem else 1
+    if batch is not None:
         batch = Batch(batch.count, parts * batch.a, parts * batch.b, parts * batch.c)
+    if added is not None:
+        added = Layout((parts * added.strides[0], 1), parts * added.offset, added.alignment)
     if k == 0:
         assert added is None
         return Plan((reduction.reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
@@ -378,6 +382,7 @@ class _Steps:
         if facts["DOUBLED"]:
             facts["K_REST"] = False
         facts["ADDED"] = self.added is not None
+        facts["REAL_DIAGONAL"] = self.triangle is not None and self.triangle.hermitian
         facts["STREAMED"] = self.stream is not None
         facts["LOOPED"] = self.stream is not None and self.stream.looped
         facts["PIECES"] = 1 if self.stream is None or self.stream.looped else self.stream.pieces

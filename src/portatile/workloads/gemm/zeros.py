@@ -12,6 +12,7 @@ from portatile.workloads.gemm.forms.gpu.stream import Stream
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.reals import computed
 
 
 def skips_zeros(device: DeviceInfo) -> bool:
@@ -21,7 +22,8 @@ def skips_zeros(device: DeviceInfo) -> bool:
 
 def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     """The point for such a product. It is the default: stored results are of whole products and say nothing about triangles."""
-    return panels(problem, device, triangle.operand != "a") if device.kind == "cpu" else alone(problem, device, triangle.operand)
+    reals = computed(problem)
+    return panels(reals, device, triangle.operand != "a") if device.kind == "cpu" else alone(reals, device, triangle.operand)
 
 
 def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, Stream | Quarters | None]:
@@ -29,7 +31,7 @@ def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Po
     whole = point(problem, device, triangle)
     if triangle.operand != "c" or not isinstance(whole, Gpu):
         return whole, None
-    found = sharing.shared(problem, device, triangle.zeros, whole, mirrored=triangle.mirrored)
+    found = sharing.shared(computed(problem), device, triangle.zeros, whole, mirrored=triangle.mirrored)
     return (whole, None) if found is None else found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from portatile.records import Value
+from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.workloads import symm
 from portatile.workloads.batched import Batched, native
 
@@ -22,6 +22,10 @@ class SymmBatched(Batched, symm.Symm):
     sizes: Mapping[str, str] = {"batch": "problems", **symm.Symm.sizes}
     options: Mapping[str, tuple[Value, ...]] = native(symm.Symm.options)
     single = symm.workload
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """As for one problem."""
+        return self.single.default(problem, device)
 
 
 workload = SymmBatched()

@@ -70,10 +70,8 @@ class Syrk(structured.OfElements):
         if nb == 0 and problem.sizes["k"] > 0:
             a = ("a", problem.layout["a"])
             operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
-            triangle = Triangle("c", "below" if upper else "above", mirrored=True)
-            return blocks.whole(
-                problem, (n, n, problem.sizes["k"]), operands, _op(problem, ("a", "a")), ("alpha", "beta"), triangle, device
-            )
+            of_product, how = (n, n, problem.sizes["k"]), op_of(problem, ("a", "a"))
+            return blocks.whole(problem, of_product, operands, how, ("alpha", "beta"), unwanted(problem), device)
         nb = nb or _NO_TERMS
         defines: dict[str, Value] = {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}
         source, beta = load(__file__, "merge.cl", defines, **kinds(problem)), blocks.scalar(problem, "beta")
@@ -112,7 +110,7 @@ class Syrk(structured.OfElements):
                 stored = problem.layout[name]
                 step = nb * stored.strides[0] if _plain(problem, name) else nb
                 layout[side] = Layout((step, *stored.strides), stored.offset, stored.alignment)
-            options: dict[str, Value] = dict(zip(("trans_a", "trans_b"), _op(problem, pair), strict=True))
+            options: dict[str, Value] = dict(zip(("trans_a", "trans_b"), op_of(problem, pair), strict=True))
             callee = get("gemm_batched").problem({"batch": count, "m": nb, "n": nb, "k": k}, problem.dtype, options, layout)
             steps.append(Call(callee, {"a": pair[0], "b": pair[1], "c": "blocks"}, {"alpha": "alpha", "beta": 0.0}))
         singles = [(0, nb)] if count == 1 else []
@@ -148,7 +146,7 @@ class Syrk(structured.OfElements):
         for side, name, (start, _) in zip("ab", pair, (rows, columns), strict=True):
             stored = problem.layout[name]
             operands[side] = (name, blocks.part(stored, start, 0) if _plain(problem, name) else blocks.part(stored, 0, start))
-        return blocks.product(problem, (rows[1], columns[1], problem.sizes["k"]), operands, _op(problem, pair), ("alpha", beta))
+        return blocks.product(problem, (rows[1], columns[1], problem.sizes["k"]), operands, op_of(problem, pair), ("alpha", beta))
 
     def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
         """The products beside the block on the diagonal, and its triangle."""
@@ -160,7 +158,7 @@ class Syrk(structured.OfElements):
 
         made: list[Member] = []
         for place, pair in enumerate(self.pairs if beside[0] < beside[1] and first < past else ()):
-            options: dict[str, Value] = dict(zip(("trans_a", "trans_b"), _op(problem, pair), strict=True))
+            options: dict[str, Value] = dict(zip(("trans_a", "trans_b"), op_of(problem, pair), strict=True))
             parts = {"a": factor(pair[0], (first, past)), "b": factor(pair[1], beside), "c": ("c", (first, past), beside)}
             alpha = f"alpha{CONJUGATE}" if place and hermitian(problem) else "alpha"
             sizes = {"m": past - first, "n": beside[1] - beside[0], "k": k}
@@ -240,7 +238,12 @@ def kinds(problem: Problem) -> dict[str, bool]:
     return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem), "BATCH": blocks.stacked(problem)}
 
 
-def _op(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
+def unwanted(problem: Problem) -> Triangle:
+    """The triangle of C that nobody wants."""
+    return Triangle("c", "below" if problem.options["uplo"] == "U" else "above", mirrored=True, hermitian=hermitian(problem))
+
+
+def op_of(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
     """The letters of a pair of factors, of which the second is transposed."""
     return _letter(problem, pair[0]), blocks.transposed(_letter(problem, pair[1]), hermitian(problem))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from portatile.records import Value
-from portatile.workloads import syrk
-from portatile.workloads.batched import Batched, native
+from portatile.records import Config, DeviceInfo, Plan, Problem, Value
+from portatile.workloads import blocks, syrk
+from portatile.workloads.batched import Batched, Strides, native, stack_of
 
 
 class SyrkBatched(Batched, syrk.Syrk):
@@ -22,6 +22,24 @@ class SyrkBatched(Batched, syrk.Syrk):
     sizes: Mapping[str, str] = {"batch": "problems", **syrk.Syrk.sizes}
     options: Mapping[str, tuple[Value, ...]] = native(syrk.Syrk.options)
     single = syrk.workload
+
+    def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
+        """On NVIDIA's GPUs, where a product leaves out what is not wanted."""
+        return device.nvidia and problem.sizes["k"] > 0
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """On NVIDIA's GPUs one product of all matrices that leaves out what is not wanted; else as of any stack."""
+        if not self.products_alone(problem, device):
+            return super().plan(problem, config, device)
+
+        def made(first: Problem, steps: Strides, count: int) -> Plan:
+            n, k, a = first.sizes["n"], first.sizes["k"], ("a", stack_of(first.layout["a"], steps["a"]))
+            operands = {"a": a, "b": a, "c": ("c", stack_of(first.layout["c"], steps["c"]))}
+            return blocks.small_stack(
+                first, (n, n, k), operands, syrk.op_of(first, ("a", "a")), ("alpha", "beta"), syrk.unwanted(first), device, count
+            )
+
+        return self.in_parts(problem, made)
 
 
 workload = SyrkBatched()

@@ -20,14 +20,24 @@ _CHAINED, _FEW = 16, 64  # times the right-hand sides, or so many of them, are t
 _CHAIN = 256  # a GPU substitutes in systems whose order times the bytes of an element is at most this: one launch beats six there
 
 
+INVERTED = (
+    "METHOD == 'substitute' or IB > 4",
+    "METHOD == 'substitute' or NB > IB or PANEL == 8",
+    "PANEL <= max(IB, 8)",
+    "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * ((16 if complex else 32) + PANEL) + 128) <= min(local_memory, 49152)",
+    "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
+)
+"""The rules of inverses."""
+
+
 class Triangular(structured.TriangularOperand):
     """TRSM, X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is (C conjugates and transposes, R conjugates), ``diag="U"`` that
     the diagonal counts as ones and is not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities
-    or NaN, as in BLAS. With ``apart`` X is C (m x n), and B is only read. Complex systems are solved by substitution. ``precision`` is
-    that of the products beside the diagonal; its blocks are solved natively, in an order that is the configuration's, so that results
-    are not the same on every device.
+    or NaN, as in BLAS. With ``apart`` X is C (m x n), and B is only read. ``precision`` is that of
+    the products beside the diagonal; its blocks are solved natively, in an order that is the configuration's, so that results are not the
+    same on every device.
 
     Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
     step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
@@ -59,12 +69,7 @@ class Triangular(structured.TriangularOperand):
                 "WGS <= max_work_group_size",
                 "METHOD != 'substitute' or PANEL == 8",
                 "METHOD != 'substitute' or device_kind != 'cpu' or itemsize * NB * WGS <= local_memory",
-                "METHOD == 'substitute' or IB > 4",
-                "METHOD == 'substitute' or NB > IB or PANEL == 8",
-                "PANEL <= max(IB, 8)",
-                "METHOD == 'substitute' or not complex",
-                "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * (32 + PANEL) + 128) <= min(local_memory, 49152)",
-                "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
+                *INVERTED,
             ),
             {**problem.facts(), **device.facts(), "order": structured.order(problem), "complex": is_complex(problem)},
         )
@@ -77,9 +82,6 @@ class Triangular(structured.TriangularOperand):
         Larger blocks make fewer launches, which is what a GPU asks for.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
-        if is_complex(problem):
-            nb = min(max(16, 1 << max(order - 1, 0).bit_length()), 32 if gpu else 64)  # a chain of sums grows with the square of that
-            return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": 32, "PANEL": 8}
         if device.kind == "cpu":
             return _processor(problem, device)
         group, padded = _group(device, 256 if gpu else 64), 1 << max(order - 1, 0).bit_length()
@@ -130,7 +132,12 @@ def _processor(problem: Problem, device: DeviceInfo) -> Config:
         sides = 32
     most = 64 if order > _LONG else 128
     fits = [nb for nb in (128, 64, 32) if nb <= most and nb < 2 * order and nb * sides * itemsize <= device.local_memory]
-    return {"METHOD": "substitute", "NB": fits[0] if fits else 16, "IB": 8, "WGS": sides, "PANEL": 8}
+    return {"METHOD": "substitute", "NB": fits[0] if fits else 16, "IB": substituted(problem, device), "WGS": sides, "PANEL": 8}
+
+
+def substituted(problem: Problem, device: DeviceInfo) -> int:
+    """The unknowns that a processor's registers hold, or a work-item's; of complex ones half as many, unless there are registers enough."""
+    return 4 if device.kind == "cpu" and is_complex(problem) and not device.wide_vectors else 8
 
 
 def _group(device: DeviceInfo, wanted: int) -> int:

@@ -1,5 +1,6 @@
 // Copies m rows of n vectors from one matrix to another, or makes them zero for alpha = 0, when the source must not be read or holds
 // what came of operands that must not matter. A work-item takes one vector of some rows.
+// Of a stack, the third dimension of the launch is the system's number.
 {% from "scalars.cl" import nothing with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -7,8 +8,12 @@
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void triangular_copy(const int m, const int n, const REAL alpha, __global const VECTOR* restrict from, const long from_offset, const long from_row,
-                     __global VECTOR* restrict to, const long to_offset, const long to_row)
+                     __global VECTOR* restrict to, const long to_offset, const long to_row{{ ", const long from_batch, const long to_batch" if BATCH }})
 {
+{% if BATCH %}
+    from += (long)get_global_id(2) * from_batch;
+    to += (long)get_global_id(2) * to_batch;
+{% endif %}
     const int j = (int)get_global_id(0);
     if (j >= n)
         return;

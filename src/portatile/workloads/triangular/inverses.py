@@ -13,27 +13,35 @@ from typing import NamedTuple
 from portatile.capabilities import MOST_GROUPS
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary
 from portatile.workloads import blocks
-from portatile.workloads.blocks import integer
+from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.structured import order
 
 _STATIC = 49152  # bytes of local memory that a text may declare anywhere
 _LARGE = 128  # the order of neighbours from which products join them sooner than one launch does, and above which their zeros count
-_CHUNK = 32  # columns of them that lie in local memory meanwhile
+_CHUNK, _COMPLEX = 32, 16  # columns of them that lie in local memory meanwhile, of reals and of complex numbers
 _Operands = Mapping[str, tuple[str, Layout]]
 
 
+class Stack(NamedTuple):
+    """``number`` triangles of one order, ``step`` elements from one to the next, whose inverses go one after another."""
+
+    number: int
+    step: int
+
+
 def inverses(
-    problem: Problem, config: Config, device: DeviceInfo, text: Source, *, kept: bool
+    problem: Problem, config: Config, device: DeviceInfo, text: Source, *, kept: bool, triangles: Stack | None = None
 ) -> tuple[list[Launch | Call], list[Temporary]]:
     """The steps that invert, and what they fill: ``inverses``, NB x NB each, one after another; with ``kept`` the blocks themselves too.
 
-    Other temporaries may come several times: these launches run one after another.
+    ``problem`` is the first of the ``triangles``, if there are several. Other temporaries may come several times: these launches run one
+    after another.
     """
     n, nb, size = order(problem), int(config["NB"]), square(problem, config, device)
     group, panel = int(config["WGS"]), int(config["PANEL"])
     known = (blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
-    count = -(-n // nb)
+    count, many = -(-n // nb), 1 if triangles is None else triangles.number
     steps: list[Launch | Call] = []
     names = ["inverses"]
     if kept:
@@ -41,29 +49,32 @@ def inverses(
         everything = (-(-nb // group) * group, min(n, MOST_GROUPS), 1)
         arguments = (integer("order", n), *known, Arg("blocks", role="temporary"))
         steps.append(Launch(text, "triangular_blocks", everything, (group, 1, 1), arguments))
-    temporaries = [Temporary(name, count * nb**2 * problem.itemsize) for name in names]
-    rest = (*known, Arg("inverses", role="temporary"))
-    steps.append(Launch(text, "triangular_invert", (count * nb // size * group, 1, 1), (group, 1, 1), (integer("order", n), *rest)))
+    temporaries = [Temporary(name, many * count * nb**2 * problem.itemsize) for name in names]
+    rest: tuple[Arg, ...] = (*known, Arg("inverses", role="temporary"))
+    if triangles is not None:
+        rest = (*rest, long_integer("a_batch", triangles.step), long_integer("inverses_batch", count * nb**2))
+    steps.append(Launch(text, "triangular_invert", (count * nb // size * group, 1, many), (group, 1, 1), (integer("order", n), *rest)))
     while size < min(nb, n, _LARGE):
         arguments = (integer("order", n), integer("half_size", size), *rest)
-        everything = (size // panel * group, -(-(n - size) // (2 * size)), 1)
+        everything = (size // panel * group, -(-(n - size) // (2 * size)), many)
         steps.append(Launch(text, "triangular_join", everything, (group, 1, 1), arguments))
         size *= 2
     if size < min(nb, n):
-        temporaries.append(Temporary("joined", count * (nb // 2) ** 2 * problem.itemsize))
+        temporaries.append(Temporary("joined", max(many, count) * (nb // 2) ** 2 * problem.itemsize))
     while size < min(nb, n):
-        for plan in _joins(problem, nb, size, device):
+        for plan in _joins(problem, nb, size, device) if triangles is None else _joins_of_all(problem, nb, size, triangles, device):
             steps += plan.steps
             temporaries += plan.temporaries
         size *= 2
     return steps, temporaries
 
 
-def joining(nb: int, size: int, device: DeviceInfo) -> dict[str, int]:
+def joining(problem: Problem, nb: int, size: int, device: DeviceInfo) -> dict[str, int]:
     """The definitions of what joins neighbours: their order, at most, and the columns of them that lie in local memory at a time; and the
     order of the blocks that have zeros beside the triangle, of which those of ``size`` come first.
     """
-    return {"HALF": min(nb, _LARGE) // 2, "CHUNK": _CHUNK, "ZEROED": max(min(nb // 2, _LARGE), size) if device.nvidia else nb}
+    chunk = _COMPLEX if blocks.is_complex(problem) else _CHUNK
+    return {"HALF": min(nb, _LARGE) // 2, "CHUNK": chunk, "ZEROED": max(min(nb // 2, _LARGE), size) if device.nvidia else nb}
 
 
 def square(problem: Problem, config: Config, device: DeviceInfo) -> int:
@@ -85,38 +96,49 @@ def _joins(problem: Problem, nb: int, size: int, device: DeviceInfo) -> Iterator
             yield from _join(problem, nb, _Pairs(start, size, n - start - size, 1), device)
 
 
+def _joins_of_all(problem: Problem, nb: int, size: int, triangles: Stack, device: DeviceInfo) -> Iterator[Plan]:
+    """The same for a stack of triangles: of all of them the neighbours at one place together."""
+    n = order(problem)
+    for start in range(0, n - size, 2 * size):
+        yield from _join(problem, nb, _Pairs(start, size, min(size, n - start - size), triangles.number, triangles), device)
+
+
 class _Pairs(NamedTuple):
-    """``pairs`` of neighbours, NB apart: unknowns ``start`` to ``start + size``, and ``second`` more behind them."""
+    """``pairs`` of neighbours, NB apart, or one of each of the ``triangles``: unknowns ``start`` to ``start + size``, and ``second`` more
+    behind them.
+    """
 
     start: int
     size: int
     second: int
     pairs: int
+    triangles: Stack | None = None
 
 
 def _join(problem: Problem, nb: int, pairs: _Pairs, device: DeviceInfo) -> Iterator[Plan]:
     """Two products for each of the pairs, which leave out the zeros of large inverses where the device's products can."""
-    start, size, second, count = pairs
+    start, size, second, count, triangles = pairs
     upper = problem.options["uplo"] == "U"
     neighbours = (start, size), (start + size, second)
     (row, rows), (column, columns) = neighbours if upper else neighbours[::-1]
-    a = problem.layout["a"]
+    a, alone = problem.layout["a"], count == 1 and triangles is None
 
     def stack(layout: Layout, step: int) -> Layout:
-        return layout if count == 1 else replace(layout, strides=(step, *layout.strides))
+        return layout if alone else replace(layout, strides=(step, *layout.strides))
 
     def inverse(i: int, j: int) -> Layout:
-        return stack(Layout((nb, 1), start // nb * nb**2 + i % nb * nb + j % nb), nb**2)
+        blocks_of_one = 1 if triangles is None else -(-order(problem) // nb)
+        return stack(Layout((nb, 1), start // nb * nb**2 + i % nb * nb + j % nb), blocks_of_one * nb**2)
 
-    between = stack(blocks.part(a, row, column), nb * (a.strides[0] + 1))
+    between = stack(blocks.part(a, row, column), nb * (a.strides[0] + 1) if triangles is None else triangles.step)
     joined = stack(Layout((size, 1)), size**2)
     natively = blocks.natively(problem)
 
     def product(sizes: tuple[int, int, int], operands: _Operands, factor: float, operand: str) -> Plan:
         triangle, factors = Triangle(operand, "below" if upper else "above"), (factor, 0.0)
         if not device.nvidia or size <= _LARGE:
-            return Plan((blocks.product(natively, sizes, operands, ("N", "N"), factors, None if count == 1 else count),))
-        if count == 1:
+            return Plan((blocks.product(natively, sizes, operands, ("N", "N"), factors, None if alone else count),))
+        if alone:
             return blocks.whole(natively, sizes, operands, ("N", "N"), factors, triangle, device)
         return blocks.stack(natively, sizes, operands, factors, triangle, device, count)
 

@@ -18,9 +18,17 @@
 // The inverses of the NB x NB blocks on the diagonal of a triangular matrix, all of them at once: blocks of SQUARE in local memory,
 // then pairs of neighbours joined until they are NB wide. Inverse number d lies at inverses + d NB NB, row-major
 // and with zeros in the other triangle, within blocks of ZEROED; what lies beyond the matrix counts as identity.
+{% set zero = "(REAL)(0)" if COMPLEX else "0" %}
+{# a part of an element, and those of four neighbours #}
+{% set part = ("double" if DOUBLE else "float") if COMPLEX else "REAL" %}
+{% set four = part ~ "4" if COMPLEX else "VECTOR(REAL)" %}
+{% from "scalars.cl" import functions, nothing, step, steps, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+{% if COMPLEX %}
+{{ functions() }}
+{% endif %}
 
 // In a block of `size`: the index that makes the triangle a lower one.
 #if UPPER
@@ -35,26 +43,29 @@
 #define TAKEN ((SQUARE * SQUARE / 4 / ROWS + WGS - 1) / WGS)
 #define STEP (WGS / PANEL * ROWS)
 #define TURNS ((HALF + STEP - 1) / STEP)
+{% if not COMPLEX %}
 #define FOUR(real) real##4
 #define VECTOR(real) FOUR(real)
+{% endif %}
 
 // Group g inverts the block of SQUARE that starts at row g SQUARE: blocks of IB by substitution, a work-item for each column, then pairs of
 // neighbours P and Q joined. With alpha = 0 A must not be read, and nobody will look at the inverses. Of `tile`, a lower triangle, what lies
 // below the diagonal is A; above it comes the transpose of the inverse, whose diagonal has a place of its own.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert(
     const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
-    __global REAL* restrict inverses)
+    __global REAL* restrict inverses{{ steps(["a", "inverses"]) }})
 {
+{{ step(["a", "inverses"]) -}}
     __local REAL tile[SQUARE][SQUARE + 1];
     __local REAL diagonal[SQUARE];
     const int item = (int)get_local_id(0), start = (int)get_group_id(0) * SQUARE;
-    const int known = alpha == 0 ? 0 : order;
+    const int known = {{ nothing("alpha") }} ? 0 : order;
 
 #pragma unroll 16
     for (int at = item; at < SQUARE * SQUARE; at += WGS) {
         const int i = at / SQUARE, j = at % SQUARE;
         const int row = start + FLIP(i, SQUARE), column = start + FLIP(j, SQUARE);
-        REAL value = i == j ? 1 : 0;
+        REAL value = {{ "(REAL)(i == j, 0)" if COMPLEX else "i == j ? 1 : 0" }};
 #if UNIT
         if (row < known && column < known && j < i)
 #else
@@ -66,14 +77,14 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
     barrier(CLK_LOCAL_MEM_FENCE);
 
     for (int j = item; j < SQUARE; j += WGS)
-        diagonal[j] = 1 / tile[j][j];
+        diagonal[j] = {{ "quotient((REAL)(1, 0), tile[j][j])" if COMPLEX else "1 / tile[j][j]" }};
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int j = item; j < SQUARE; j += WGS) {
         for (int i = j + 1; i < j / IB * IB + IB; i++) {
-            REAL sum = tile[i][j] * diagonal[j];
+            REAL sum = {{ times("tile[i][j]", "diagonal[j]") }};
             for (int l = j + 1; l < i; l++)
-                sum += tile[i][l] * tile[j][l];
-            tile[j][i] = -sum * diagonal[i];
+                sum += {{ times("tile[i][l]", "tile[j][l]") }};
+            tile[j][i] = {{ times("-sum", "diagonal[i]") }};
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -86,12 +97,12 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
             REAL sum[ROWS];
 #pragma unroll
             for (int row = 0; row < ROWS; row++)
-                sum[row] = tile[i + row][j] * diagonal[j];
+                sum[row] = {{ times("tile[i + row][j]", "diagonal[j]") }};
             for (int l = j + 1; l < p + half_size; l++) {
                 const REAL factor = tile[j][l];
 #pragma unroll
                 for (int row = 0; row < ROWS; row++)
-                    sum[row] += tile[i + row][l] * factor;
+                    sum[row] += {{ times("tile[i + row][l]", "factor") }};
             }
 #pragma unroll
             for (int row = 0; row < ROWS; row++)
@@ -106,18 +117,18 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
             const int i = p + half_size + at / half_size % (half_size / ROWS) * ROWS;
 #pragma unroll
             for (int row = 0; row < ROWS; row++)
-                joined[s][row] = -diagonal[i + row] * tile[j][i + row];
+                joined[s][row] = {{ times("-diagonal[i + row]", "tile[j][i + row]") }};
             for (int l = p + half_size; l < i; l++) {
                 const REAL factor = tile[j][l];
 #pragma unroll
                 for (int row = 0; row < ROWS; row++)
-                    joined[s][row] -= tile[l][i + row] * factor;
+                    joined[s][row] -= {{ times("tile[l][i + row]", "factor") }};
             }
 #pragma unroll
             for (int row = 1; row < ROWS; row++)
 #pragma unroll
                 for (int l = 0; l < row; l++)
-                    joined[s][row] -= tile[i + l][i + row] * tile[j][i + l];
+                    joined[s][row] -= {{ times("tile[i + l][i + row]", "tile[j][i + l]") }};
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
@@ -136,26 +147,27 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
     for (int at = item; at < SQUARE * ZEROED; at += WGS) {
         const int row = at / ZEROED, column = first_column + at % ZEROED, here = column >= within && column < within + SQUARE;
         const int i = FLIP(row, SQUARE), j = here ? FLIP(column - within, SQUARE) : SQUARE;
-        rows[row * NB + column] = j > i ? 0 : j == i ? diagonal[i] : tile[j][i];
+        rows[row * NB + column] = j > i ? {{ zero }} : j == i ? diagonal[i] : tile[j][i];
     }
 }
 
 // Pair p are the inverses P, Q of neighbouring blocks of `half`, HALF at most; the block of A between them becomes -Q A P. A group
 // computes PANEL columns of that, a work-item rows of one column, four neighbours at a time:
 //
-//     tile[CHUNK][HALF]     CHUNK columns of A, then of Q, transposed, so that four rows are one load
+//     tile[CHUNK][HALF]     CHUNK columns of A, then of Q, transposed, so that four rows are one load{{ "; real parts, and imaginary ones" if COMPLEX }}
 //     factors[HALF][PANEL]  the columns of P, then those of A P
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     const int order, const int half_size, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
-    __global REAL* inverses)
+    __global REAL* inverses{{ steps(["a", "inverses"]) }})
 {
-    __local REAL tile[CHUNK * (HALF + ROWS)] __attribute__((aligned(32)));
+{{ step(["a", "inverses"]) -}}
+    __local {{ part }} tile[{{ "2 * " if COMPLEX }}CHUNK * (HALF + ROWS)] __attribute__((aligned(32)));
     __local REAL factors[HALF][PANEL];
     const int item = (int)get_local_id(0), c = item % PANEL, first = item / PANEL * ROWS;
     const int start = (int)get_group_id(1) * 2 * half_size, panel = (int)get_group_id(0) * PANEL;
     const int top = UPPER ? 0 : half_size, left = half_size - top;
     const int rows = min(half_size, order - start - top), columns = min(half_size, order - start - left);
-    const int work = alpha == 0 ? 0 : half_size;  // a return before a barrier would confuse PoCL 3.0
+    const int work = {{ nothing("alpha") }} ? 0 : half_size;  // a return before a barrier would confuse PoCL 3.0
 
     __global REAL* block = inverses + (long)(start / NB) * NB * NB + (long)(start % NB) * (NB + 1);
     __global const REAL* p = block + left * (NB + 1) + panel;
@@ -163,26 +175,41 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     a += a_offset + (start + top) * lda + start + left;
 
     for (int at = item; at < work * PANEL; at += WGS)
-        factors[at / PANEL][at % PANEL] = at / PANEL < columns ? p[at / PANEL * NB + at % PANEL] : 0;
+        factors[at / PANEL][at % PANEL] = at / PANEL < columns ? p[at / PANEL * NB + at % PANEL] : {{ zero }};
 
-    VECTOR(REAL) sums[TURNS];
+    {{ four }} sums[TURNS]{{ ", imaginary[TURNS]" if COMPLEX }};
 {% for second, from, pitch, high, wide in ((0, "a", "lda", "rows", "columns"), (1, "q", "NB", "half_size", "half_size")) %}
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn)
-        sums[turn] = (VECTOR(REAL))(0);
+        {{ "sums[turn] = imaginary[turn] = (%s)(0);" % four if COMPLEX else "sums[turn] = (VECTOR(REAL))(0);" }}
     for (int l0 = 0; l0 < work; l0 += CHUNK) {
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
         for (int at = item; at < HALF * CHUNK; at += WGS) {
             const int i = at / CHUNK, l = at % CHUNK;
+{% if COMPLEX %}
+            const REAL element = i < {{ high }} && l0 + l < {{ wide }} ? {{ from }}[i * {{ pitch }} + l0 + l] : (REAL)(0);
+            tile[l * (HALF + ROWS) + i] = element.x;
+            tile[(CHUNK + l) * (HALF + ROWS) + i] = element.y;
+{% else %}
             tile[l * (HALF + ROWS) + i] = i < {{ high }} && l0 + l < {{ wide }} ? {{ from }}[i * {{ pitch }} + l0 + l] : 0;
+{% endif %}
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int l = 0; l < min(CHUNK, half_size - l0); ++l) {
             const REAL factor = factors[l0 + l][c];
 #pragma unroll
+{% if COMPLEX %}
+            for (int turn = 0; turn < TURNS; ++turn) {
+                __local const {{ part }}* at = tile + l * (HALF + ROWS) + min(first + turn * STEP, HALF - ROWS);
+                const {{ four }} re = *(__local const {{ four }}*)at, im = *(__local const {{ four }}*)(at + CHUNK * (HALF + ROWS));
+                sums[turn] += factor.x * re - factor.y * im;
+                imaginary[turn] += factor.x * im + factor.y * re;
+            }
+{% else %}
             for (int turn = 0; turn < TURNS; ++turn)
                 sums[turn] += factor * *(__local const VECTOR(REAL)*)(tile + l * (HALF + ROWS) + min(first + turn * STEP, HALF - ROWS));
+{% endif %}
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);  // nobody reads these factors any more
@@ -190,11 +217,11 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     for (int turn = 0; turn < TURNS; ++turn) {
         const int i = first + turn * STEP;
         if (i < work) {
-{% for part in "xyzw" %}
+{% for row in "xyzw" %}
 {% if second %}
-            block[(top + i + {{ loop.index0 }}) * NB + left + panel + c] = -sums[turn].{{ part }};
+            block[(top + i + {{ loop.index0 }}) * NB + left + panel + c] = {{ "(REAL)(-sums[turn].%s, -imaginary[turn].%s)" % (row, row) if COMPLEX else "-sums[turn]." ~ row }};
 {% else %}
-            factors[i + {{ loop.index0 }}][c] = sums[turn].{{ part }};
+            factors[i + {{ loop.index0 }}][c] = {{ "(REAL)(sums[turn].%s, imaginary[turn].%s)" % (row, row) if COMPLEX else "sums[turn]." ~ row }};
 {% endif %}
 {% endfor %}
         }
@@ -207,12 +234,12 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_blocks
     const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
     __global REAL* restrict blocks)
 {
-    const int j = (int)get_global_id(0), known = alpha == 0 ? 0 : order;
+    const int j = (int)get_global_id(0), known = {{ nothing("alpha") }} ? 0 : order;
     if (j >= NB)
         return;
     for (int row = (int)get_group_id(1); row < order; row += (int)get_num_groups(1)) {
         const int column = row / NB * NB + j, diagonal = row == column;
-        REAL value = UNIT && diagonal ? 1 : 0;
+        REAL value = {{ "(REAL)(UNIT && diagonal, 0)" if COMPLEX else "UNIT && diagonal ? 1 : 0" }};
         if (row < known && column < known && ((UPPER ? column > row : column < row) || (!UNIT && diagonal)))
             value = a[a_offset + row * lda + column];
         blocks[(long)row * NB + j] = value;
@@ -221,11 +248,12 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_blocks
 
 // C = 0 for alpha = 0, whatever the launches before this one made of operands that must not matter then.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_zero(
-    const int m, const int n, const REAL alpha, __global REAL* restrict c, const long c_offset, const long ldc)
+    const int m, const int n, const REAL alpha, __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["c"]) }})
 {
+{{ step(["c"]) -}}
     const int column = (int)get_global_id(0);
-    if (alpha != 0 || column >= n)
+    if ({{ "!" ~ nothing("alpha") if COMPLEX else "alpha != 0" }} || column >= n)
         return;
     for (int row = (int)get_group_id(1); row < m; row += (int)get_num_groups(1))
-        c[c_offset + row * ldc + column] = 0;
+        c[c_offset + row * ldc + column] = {{ zero }};
 }

@@ -14,7 +14,7 @@ from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import cut, order, result
-from portatile.workloads.triangular.steps import forward
+from portatile.workloads.triangular.recursion import forward
 
 _ALPHAS = (1.0, 0.7, -1.25)
 _COMPLEX = (1.0, 0.7j, -1.25 + 0.5j)

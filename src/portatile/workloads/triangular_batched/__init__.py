@@ -1,4 +1,4 @@
-"""Batched TRSM: op(A_i) X_i = alpha B_i for many small triangles of one order, by substitution, in few launches for all."""
+"""Batched TRSM: op(A_i) X_i = alpha B_i for many small triangles of one order, in few launches for all."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Mapping
 
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workloads.batched import Batched, check, native, one_of, parts
+from portatile.workloads import structured
+from portatile.workloads.batched import Batched, Strides, native
 from portatile.workloads.blocks import is_complex
-from portatile.workloads.structured import order
-from portatile.workloads.triangular import Triangular, reference, steps
+from portatile.workloads.structured import order, result
+from portatile.workloads.triangular import INVERTED, Triangular, reference, steps, substituted
 from portatile.workloads.triangular import workload as single
-from portatile.workloads.triangular.steps import Batch
+from portatile.workloads.triangular.recursion import Batch
 
-_BLOCKS = (16, 32, 64, 128)
+_BLOCKS = (16, 32, 64, 128, 256, 512)
+_SUBSTITUTED = 128  # the order of blocks that one launch substitutes in, at most
 _SIDES = (16, 32, 64, 128, 256)
+_CHAIN = 32  # the order of systems up to which a GPU substitutes: one launch
+_INVERTED = 256  # the order of the blocks that a GPU inverts
 
 
 class TriangularBatched(Batched, Triangular):
@@ -23,49 +27,64 @@ class TriangularBatched(Batched, Triangular):
     A is batch x order x order, B batch x m x n, their matrices any number of elements apart; a stride of 0 along the batch shares one
     A. Options are those of ``triangular``.
 
-    Parameters: NB: order of the blocks that one launch solves by substitution, products between them. IB: the unknowns that it keeps
-    in registers. WGS: work-group; on a processor the right-hand sides that a work-item substitutes in.
+    Parameters: METHOD ``substitute`` or ``invert``, as of ``triangular``. NB: order of the blocks that one launch solves by substitution,
+    or that are inverted, products between them. IB: the unknowns that it keeps in registers, or the blocks that substitution inverts.
+    WGS: work-group; on a processor the right-hand sides that a work-item substitutes in. PANEL (inverses): columns that a group joins at
+    a time.
     """
 
     name = "triangular_batched"
     aliases = ("trsm_batched",)
-    options: Mapping[str, tuple[Value, ...]] = native(Triangular.options)
+    options: Mapping[str, tuple[Value, ...]] = native(Triangular.options, apart=True)
     sizes: Mapping[str, str] = {"batch": "systems", "m": "rows of each B", "n": "columns of each B"}
     single = single
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order."""
         return ParameterSpace(
-            {"NB": _BLOCKS, "IB": (4, 8, 16, 32), "WGS": _SIDES},
+            {"METHOD": ("invert", "substitute"), "NB": _BLOCKS, "IB": (4, 8, 16, 32), "WGS": _SIDES, "PANEL": (8, 16, 32)},
             (
                 "NB == 16 or NB < 2 * order",
                 "IB <= NB",
                 "WGS <= max_work_group_size",
-                "device_kind != 'cpu' or itemsize * NB * WGS <= local_memory",
-                "device_kind == 'cpu' or WGS >= 32",
+                f"METHOD != 'substitute' or (PANEL == 8 and NB <= {_SUBSTITUTED})",
+                "METHOD != 'substitute' or device_kind != 'cpu' or itemsize * NB * WGS <= local_memory",
+                "WGS >= 32 or (device_kind == 'cpu' and METHOD == 'substitute')",
+                *INVERTED,
             ),
-            {**problem.facts(), **device.facts(), "order": order(problem)},
+            {**problem.facts(), **device.facts(), "order": order(problem), "complex": is_complex(problem)},
         )
 
+    def canonical(self, config: Config) -> Config:
+        """Configurations of the time when there was one method have its name."""
+        return {"METHOD": "substitute", "PANEL": 8, **config}
+
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The whole order as one block, as far as that goes, and a group that the right-hand sides of one system fill."""
+        """By substitution the whole order as one block, as far as that goes, and a group that the right-hand sides of one system fill; on
+        GPUs inverses of larger ones.
+        """
+        if device.kind == "gpu" and order(problem) > _CHAIN:
+            nb = min(1 << (order(problem) - 1).bit_length(), _INVERTED)
+            return {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": structured.largest_group(device), "PANEL": 16}
         n, sides = order(problem), problem.sizes["n" if problem.options["side"] == "L" else "m"]
-        least, most = (16, 64) if device.kind == "cpu" and not is_complex(problem) else (32, 64)
+        least, most = (16, 64) if device.kind == "cpu" else (32, 64)
         group = next((size for size in _SIDES if least <= size <= most and size >= sides), most)
         group = min(group, device.max_work_group_size)
-        fits = [nb for nb in _BLOCKS if nb < 2 * n and (device.kind != "cpu" or nb * group * problem.itemsize <= device.local_memory)]
-        return {"NB": max(fits, default=16), "IB": 8, "WGS": group}
+        fits = [nb for nb in _BLOCKS if nb <= _SUBSTITUTED and nb < 2 * n]
+        fits = [nb for nb in fits if (device.kind != "cpu" or nb * group * problem.itemsize <= device.local_memory)]
+        return {"METHOD": "substitute", "NB": max(fits, default=16), "IB": substituted(problem, device), "WGS": group, "PANEL": 8}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps of one system, each over the whole batch; a batch that is too long for a launch goes in parts."""
-        check(problem)
-        a, b = (problem.layout[name].strides[0] for name in "ab")
-        plans = [steps.plan(part, config, device, Batch(own, a, b)) for part, own in parts(problem, one_of(problem))]
-        return Plan(tuple(step for plan in plans for step in plan.steps))
+
+        def made(first: Problem, apart: Strides, count: int) -> Plan:
+            return steps.plan(first, self.canonical(config), device, Batch(count, apart["a"], apart["b"], apart[result(first)]))
+
+        return self.in_parts(problem, made)
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """The rounding of the substitution; see ``triangular``."""
-        return reference.bound(problem, "substitute", int(config["NB"]))
+        """The rounding of the method; see ``triangular``."""
+        return reference.bound(problem, str(config.get("METHOD", "substitute")), int(config["NB"]))
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Gaps between rows and between matrices, offsets, a shared triangle, orders that no block divides."""

@@ -71,12 +71,13 @@ class Trmm(structured.TriangularOperand):
             prepared.append(self._expand(problem, int(config["WGS"])))
             a = prepared[-1].operand
         if not problem.options.get("apart") and (nb > 0 or device.kind != "cpu"):
-            prepared.append(self._copy(problem, int(config["WGS"])))
+            prepared.append(copy_of_b(problem, int(config["WGS"])))
             b = prepared[-1].operand
         steps: list[Launch | Call] = [one.launch for one in prepared]
         temporaries = tuple(one.temporary for one in prepared)
         if nb == 0:
-            product = self._whole(problem, device, a, b)
+            whole = whole_of(problem, a, b)
+            product = blocks.whole(problem, whole.sizes, whole.operands, whole.op, ("alpha", 0.0), whole.zeros, device)
             return Plan((*steps, *product.steps), (*temporaries, *product.temporaries))
         steps += [self._product(problem, start, nb, a, b) for start in range(0, structured.order(problem), nb)]
         return Plan(tuple(steps), temporaries)
@@ -89,28 +90,6 @@ class Trmm(structured.TriangularOperand):
         spread = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         launch = Launch(_source(problem, group), "trmm_expand", *blocks.lines(problem, order, order, group), (*args, *spread))
         return _Prepared(launch, Temporary("full", order * full.strides[0] * problem.itemsize), full)
-
-    def _copy(self, problem: Problem, group: int) -> _Prepared:
-        """B as it is before the result overwrites it."""
-        m, n = problem.sizes["m"], problem.sizes["n"]
-        copy = Layout((blocks.padded(n), 1))
-        sizes = (blocks.integer("m", m), blocks.integer("n", n), blocks.scalar(problem, "alpha"))
-        kept = (Arg("copy", role="temporary"), blocks.long_integer("ldcopy", copy.strides[0]))
-        args = (*sizes, *blocks.matrix(problem, "b", "inout"), *kept)
-        launch = Launch(_source(problem, group), "trmm_copy", *blocks.lines(problem, m, n, group), args)
-        return _Prepared(launch, Temporary("copy", m * copy.strides[0] * problem.itemsize), copy)
-
-    def _whole(self, problem: Problem, device: DeviceInfo, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> Plan:
-        """One product of ``triangle`` and ``full`` that skips what is zero."""
-        left, trans = problem.options["side"] == "L", str(problem.options["trans"])
-        lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
-        factors = {"a": triangle, "b": full} if left else {"a": full, "b": triangle}
-        target = structured.result(problem)
-        operands = {**factors, "c": (target, problem.layout[target])}
-        sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
-        zero = Triangle("a" if left else "b", "above" if lower else "below", problem.options["diag"] == "U")
-        op = (trans, "N") if left else ("N", trans)
-        return blocks.whole(problem, sizes, operands, op, ("alpha", 0.0), zero, device)
 
     def _product(self, problem: Problem, start: int, nb: int, full: tuple[str, Layout], source: tuple[str, Layout]) -> Call:
         """The rows (side L) or columns (side R) of the result from ``start`` on: a block of op(A) times what it does not make zero."""
@@ -159,6 +138,38 @@ class Trmm(structured.TriangularOperand):
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders below, between and above the blocks, with padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (7, 5), (45, 37), (77, 140), (150, 13)))
+
+
+def copy_of_b(problem: Problem, group: int) -> _Prepared:
+    """B as it is before the result overwrites it."""
+    m, n = problem.sizes["m"], problem.sizes["n"]
+    copy = Layout((blocks.padded(n), 1))
+    sizes = (blocks.integer("m", m), blocks.integer("n", n), blocks.scalar(problem, "alpha"))
+    kept = (Arg("copy", role="temporary"), blocks.long_integer("ldcopy", copy.strides[0]))
+    args = (*sizes, *blocks.matrix(problem, "b", "inout"), *kept)
+    launch = Launch(_source(problem, group), "trmm_copy", *blocks.lines(problem, m, n, group), args)
+    return _Prepared(launch, Temporary("copy", m * copy.strides[0] * problem.itemsize), copy)
+
+
+class Whole(NamedTuple):
+    """A product that skips what is zero."""
+
+    sizes: tuple[int, int, int]
+    operands: dict[str, tuple[str, Layout]]
+    op: tuple[str, str]
+    zeros: Triangle
+
+
+def whole_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> Whole:
+    """The product of ``triangle`` and ``full``."""
+    left, trans = problem.options["side"] == "L", str(problem.options["trans"])
+    lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
+    factors = {"a": triangle, "b": full} if left else {"a": full, "b": triangle}
+    target = structured.result(problem)
+    operands = {**factors, "c": (target, problem.layout[target])}
+    sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
+    zero = Triangle("a" if left else "b", "above" if lower else "below", problem.options["diag"] == "U")
+    return Whole(sizes, operands, (trans, "N") if left else ("N", trans), zero)
 
 
 def _source(problem: Problem, group: int) -> Source:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from portatile.records import Value
-from portatile.workloads import trmm
-from portatile.workloads.batched import Batched, native
+from portatile.records import Config, DeviceInfo, Plan, Problem, Value
+from portatile.workloads import blocks, trmm
+from portatile.workloads.batched import Batched, Strides, native, spread_over, stack_of
+from portatile.workloads.structured import result
 
 
 class TrmmBatched(Batched, trmm.Trmm):
@@ -20,8 +22,32 @@ class TrmmBatched(Batched, trmm.Trmm):
 
     name = "trmm_batched"
     sizes: Mapping[str, str] = {"batch": "problems", **trmm.Trmm.sizes}
-    options: Mapping[str, tuple[Value, ...]] = native(trmm.Trmm.options)
+    options: Mapping[str, tuple[Value, ...]] = native(trmm.Trmm.options, apart=True)
     single = trmm.workload
+
+    def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
+        """On NVIDIA's GPUs, where a product skips zeros, unless B is copied first."""
+        return device.nvidia and bool(problem.options.get("apart"))
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """On NVIDIA's GPUs one product of all matrices that skips zeros, of a copy of B where that is overwritten; else as of any stack."""
+        if not device.nvidia or 0 in problem.sizes.values():
+            return super().plan(problem, config, device)
+
+        def made(first: Problem, steps: Strides, count: int) -> Plan:
+            given, copied = ("b", stack_of(first.layout["b"], steps["b"])), Plan(())
+            if not first.options.get("apart"):
+                one = replace(first, sizes={**first.sizes, "batch": count})
+                copy = trmm.copy_of_b(one, int(config["WGS"]))
+                copied = spread_over(Plan((copy.launch,), (copy.temporary,)), one, steps)
+                given = (copy.temporary.name, stack_of(copy.layout, copy.temporary.nbytes // first.itemsize))
+            product = trmm.whole_of(first, ("a", stack_of(first.layout["a"], steps["a"])), given)
+            c = (product.operands["c"][0], stack_of(product.operands["c"][1], steps[result(first)]))
+            operands = {**product.operands, "c": c}
+            found = blocks.small_stack(first, product.sizes, operands, product.op, ("alpha", 0.0), product.zeros, device, count)
+            return Plan((*copied.steps, *found.steps), (*copied.temporaries, *found.temporaries))
+
+        return self.in_parts(problem, made)
 
 
 workload = TrmmBatched()

@@ -173,15 +173,21 @@ static inline void put(__global char* to, const uint sum, const int alpha, const
 {% if MODULI %}
 {{ remainders() }}
 {%- elif COMPLEX %}
-static inline void put(__global {{ real }}* to, const {{ real }} re, const {{ real }} im, const {{ factor }} alpha, const {{ factor }} beta)
+{% set old = "old" if ADDED | default(false) else "to" %}
+{% set real_diagonal = REAL_DIAGONAL | default(false) %}
+static inline void put(__global {{ real }}* to, const {{ real }} re, const {{ real }} im, const {{ factor }} alpha, const {{ factor }} beta{{ ", __global const %s* old" % real if old == "old" }}{{ ", const int real" if real_diagonal }})
 {
     {{ real }} x = alpha.x * re - alpha.y * im, y = alpha.x * im + alpha.y * re;
     if (!{{ nothing("beta") }}) {
-        x += beta.x * to[0] - beta.y * to[1];
-        y += beta.x * to[1] + beta.y * to[0];
+{% if real_diagonal %}
+        x += beta.x * to[0] - (real ? 0 : beta.y * to[1]);
+{% else %}
+        x += beta.x * {{ old }}[0] - beta.y * {{ old }}[1];
+{% endif %}
+        y += beta.x * {{ old }}[1] + beta.y * {{ old }}[0];
     }
     to[0] = x;
-    to[1] = y;
+    to[1] = {{ "real ? 0 : y" if real_diagonal else "y" }};
 }
 {% else %}
 {% set old = "from_%s(*to)" % C_KIND if stored_c not in ("float", "double", "uint") else "*to" %}

@@ -12,9 +12,11 @@
 {% macro at(i, kk) %}
 {{ operand("from[(long)((%s) / 2) * ld + (long)%s * 2 + (%s) %% 2]" % (i, kk, i) if COMPLEX and K_FAST else "from[(long)%s * ld + %s]" % ((i, kk) if K_FAST else (kk, i))) }}{{ scaled(i, kk) }}
 {%- endmacro %}
+{# the row or column of the operand; real and imaginary parts of a complex one are two lines #}
+{% set line = "i / 2" if COMPLEX else "i" %}
 {# the element as the triangle has it: i across and kk along k #}
 {% macro kept(element) %}
-{{ "kk %s i ? %s : %s" % (("<" if TRIANGLE == "below" else ">") ~ ("" if UNIT else "="), element, "(%s)(kk == i)" % real if UNIT else "0") if TRIANGLE else element }}
+{{ "kk %s %s ? %s : %s" % (("<" if TRIANGLE == "below" else ">") ~ ("" if UNIT else "="), line, element, "(%s)(kk == %s%s)" % (real, line, " && i % 2 == 0" if COMPLEX) if UNIT else "0") if TRIANGLE else element }}
 {%- endmacro %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -50,10 +52,10 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
     const int slices = (depth - 1) / SLICE + 1, first = (int)get_group_id(0) / slices * SPAN;
     const int start = (int)get_group_id(0) % slices * SLICE, end = min(start + SLICE, k);
 {% if TRIANGLE == "below" %}
-    if (start >= (first + SPAN) * WIDTH)
+    if (start >= (first + SPAN) * WIDTH{{ " / 2" if COMPLEX }})
         return;
 {% elif TRIANGLE == "above" %}
-    if (end <= first * WIDTH)
+    if (end <= first * WIDTH{{ " / 2" if COMPLEX }})
         return;
 {% endif %}
     const int whole = min(first + SPAN, across / WIDTH), last = min(first + SPAN, (across - 1) / WIDTH + 1);
@@ -118,11 +120,11 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
 {% if TRIANGLE %}
     panels -= (last - first) * panel_size;
     for (int panel = first; panel < last; ++panel, panels += panel_size)
-        for (int kk = max(panel * WIDTH, start); kk < min((panel + 1) * WIDTH, end); ++kk)
+        for (int kk = max(panel * WIDTH{{ " / 2" if COMPLEX }}, start); kk < min((panel + 1) * WIDTH{{ " / 2" if COMPLEX }}, end); ++kk)
             for (int w = 0; w < WIDTH; ++w) {
                 const int i = panel * WIDTH + w;
-                if (kk {{ ">" if TRIANGLE == "below" else "<" }} i{{ " || kk == i" if UNIT }})
-                    panels[(long)kk * WIDTH + w] = kk == i;
+                if (kk {{ ">" if TRIANGLE == "below" else "<" }} {{ line }}{{ " || kk == %s" % line if UNIT }})
+                    panels[(long)kk * WIDTH + w] = kk == {{ line }}{{ " && i % 2 == 0" if COMPLEX }};
             }
 {% endif %}
 {% else %}
@@ -130,10 +132,10 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
     const int width = ((across - 1) / WIDTH + 1) * WIDTH, squares = (width - 1) / 32 + 1;
     const int across0 = (int)get_group_id(0) % squares * 32, k0 = (int)get_group_id(0) / squares * 32;
 {% if TRIANGLE == "below" %}
-    if (k0 >= ((across0 + 31) / WIDTH + 1) * WIDTH + 31)
+    if (k0 >= ((across0 + 31) / WIDTH + 1) * WIDTH{{ " / 2 + 63" if COMPLEX else " + 31" }})
         return;
 {% elif TRIANGLE == "above" %}
-    if (k0 + 63 < across0 / WIDTH * WIDTH)
+    if (k0 + {{ "95 < across0 / WIDTH * WIDTH / 2" if COMPLEX else "63 < across0 / WIDTH * WIDTH" }})
         return;
 {% endif %}
     __global const {{ stored }}* from = base + offset;

@@ -56,8 +56,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
     if (col0 >= row0 + TR)
         return;
 {% endif %}
-    const int k0 = {{ {"a below": "row0", "b above": "col0"}.get(ZEROS, "start + (int)get_group_id(1) * chunk") }};
-    const int k1 = {{ nothing("alpha") }} ? k0 : min(k, {{ {"a above": "row0 + TR", "b below": "col0 + TC"}.get(ZEROS, "k0 + chunk" if not ZEROS or ZEROS[0] == "c" else "k") }});  // alpha = 0 must not read A or B
+{# the row or column of C that belongs to one of tiles: a complex element is a square of reals #}
+{% set of_c = "(%s) / 2" if COMPLEX else "%s" %}
+    const int k0 = {{ {"a below": of_c % "row0", "b above": of_c % "col0"}.get(ZEROS, "start + (int)get_group_id(1) * chunk") }};
+    const int k1 = {{ nothing("alpha") }} ? k0 : min(k, {{ {"a above": of_c % "row0 + TR", "b below": of_c % "col0 + TC"}.get(ZEROS, "k0 + chunk" if not ZEROS or ZEROS[0] == "c" else "k") }});  // alpha = 0 must not read A or B
 {% if PACK_B %}
     __global const {{ real }}* b = b_base + ((long)tile_col * k + k0) * TC;
     const int own = 0;

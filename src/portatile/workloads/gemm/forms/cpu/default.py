@@ -36,7 +36,7 @@ _TRANSPOSED_COLUMNS = 32  # of C, up to which vectors down them are better for a
 def point(problem: Problem, device: DeviceInfo) -> Cpu:
     """Register tiles for the vector registers that the compiler targets."""
     if not plain(problem):
-        return _converted(problem, device)
+        return panels(problem, device, stepped=False)
     registers = processor(device).tiles[problem.itemsize]
     dots = _dots(problem, registers)
     if dots is not None:
@@ -58,16 +58,11 @@ def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
     lanes, vectors, rows = _shape(problem, registers)
     near = thresholds(device, problem.itemsize)
     large = problem.sizes["m"] * problem.sizes["k"] * problem.itemsize > near.panels
-    return replace(register(lanes, rows, vectors, band=_BAND if large else 0), PACK_A=True)
-
-
-def _converted(problem: Problem, device: DeviceInfo) -> Cpu:
-    """Panels of reals for other types than float32 and float64, and even tiles for complex numbers."""
-    converted = panels(problem, device, stepped=False)
-    if types_of(problem).complex:
-        rows, lanes = max(converted.TR - converted.TR % 2, 2), max(converted.VL, 2)
-        converted = replace(converted, TR=rows, VL=lanes, TC=lanes * (converted.TC // converted.VL))
-    return converted
+    found = replace(register(lanes, rows, vectors, band=_BAND if large else 0), PACK_A=True)
+    if types_of(problem).complex:  # of which a row and a column are two of reals
+        rows, lanes = max(found.TR - found.TR % 2, 2), max(found.VL, 2)
+        found = replace(found, TR=rows, VL=lanes, TC=lanes * (found.TC // found.VL))
+    return found
 
 
 def _dots(problem: Problem, registers: Registers) -> Cpu | None:

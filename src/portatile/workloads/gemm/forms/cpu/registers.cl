@@ -141,14 +141,14 @@
 {% endfor %}
         } else
 {% endif %}
-        for (int j = own; j < end; j += {{ parts }}) {
+        for (int j = {{ "max(own, row0 + %d - col)" % r if ZEROS == "c below" else "own" }}; j < {{ "min(end, row0 + %d - col)" % (r + 1) if ZEROS == "c above" else "end" }}; j += {{ parts }}) {
 {% if COMPLEX %}
             const {{ real }}2 sum = ({{ real }}2)({{ combined("lines[0][j]", "lines[0][j + 1]", "lines[1][j]", "lines[1][j + 1]") }});
 {% if split %}
             to[j] = sum.x;
             to[j + 1] = sum.y;
 {% else %}
-            put(to + j, sum.x, sum.y, alpha, {{ factor }});
+            put(to + j, sum.x, sum.y, alpha, {{ factor }}{{ ", row0 + %d == col + j" % r if REAL_DIAGONAL }});
 {% endif %}
 {% elif split %}
             to[j] = lines[0][j];

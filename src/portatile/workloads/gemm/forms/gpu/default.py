@@ -47,11 +47,16 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
     found = None if zeros else _nvidia(problem, device, 1)
     if found is not None and _single(found):
         return found
-    estimated = ranking.fastest(problem, device, local_limit(device), zeros, alone=True) if _estimated(problem, device) else None
+    estimated = ranking.fastest(problem, device, local_limit(device), zeros, alone=True) if _reals_estimated(problem, device) else None
     if estimated is not None:
         return estimated
     found = found or _nvidia(problem, device, 1)
     return found if _single(found) else replace(found, TAIL=0, SPLIT_K=1)
+
+
+def in_stacks(problem: Problem, device: DeviceInfo, count: int) -> Gpu:
+    """The point for a stack of ``count`` small products on NVIDIA's GPUs."""
+    return _nvidia(problem, device, count)
 
 
 def _single(point: Gpu) -> bool:
@@ -133,7 +138,13 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
 
 def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     """Whether ``estimate`` knows the units that compute the problem."""
-    return device.nvidia and plain(problem) and (problem.dtype == "float32" or matrix_units(device))
+    return plain(problem) and _reals_estimated(problem, device)
+
+
+def _reals_estimated(problem: Problem, device: DeviceInfo) -> bool:
+    """The same of products of float32 and float64, and of those that stand for complex ones."""
+    known_types = plain(problem) or types_of(problem).complex
+    return device.nvidia and known_types and (problem.dtype == "float32" or matrix_units(device))
 
 
 def _whole_waves(problem: Problem, device: DeviceInfo) -> bool:

@@ -19,6 +19,7 @@ from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.sources import shifts
 from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
+from portatile.workloads.gemm.reals import plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
@@ -80,7 +81,8 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
         clusters(device),
         limit,
         device.max_work_group_size,
-        (shifts(problem, "a"), shifts(problem, "b")),
+        (plain(problem) and shifts(problem, "a"), plain(problem) and shifts(problem, "b")),
+        types_of(problem).complex,
     )
 
 

@@ -45,6 +45,8 @@
 {% set cols = TCR * TC %}
 {% set bm = TBR * rows %}
 {% set bn = TBC * cols %}
+{# rows of a tile for each row of C, and columns for each column: a complex element is a square of reals #}
+{% set parts_c = 2 if COMPLEX else 1 %}
 {% set team = TBR * TBC %}
 {% set items = team * KG %}
 {% set lines = ("lines", "dots", "dot_pairs") %}
@@ -110,18 +112,20 @@
 {% macro settle_a() %}{{ settle("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro settle_b() %}{{ settle("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
 {% macro settle_both() %}{{ settle_a() }}{{ settle_b() }}{% endmacro %}
+{# the row or column of C, or k on the diagonal of a triangular operand, that belongs to a row or column of tiles #}
+{% macro of_c(at) %}{{ "(%s) / 2" % at if COMPLEX else at }}{% endmacro %}
 {# a triangular operand that is not packed: what its tile has beside the triangle becomes zero before it is read; ones on a UNIT diagonal #}
 {% set guarded = ZEROS[:1] if from_of[ZEROS[:1]] | default("panel") != "panel" else "" %}
 {% macro mend(k_of) %}
 {% if guarded %}
 {% set from, wide, pitch, first, base = (A_FROM, bm, lda_tile, "row0", "read") if guarded == "a" else (B_FROM, bn, ldb_tile, "col0", "read + %d" % (KB * lda_tile)) %}
-            const int mended = {{ k_of }} - {{ first }};  // steps of k from the diagonal of its first row or column
-            if (mended < {{ wide }} && mended > -{{ KB }}) {
+            const int mended = {{ k_of }} - {{ of_c(first) }};  // steps of k from the diagonal of its first row or column
+            if (mended < {{ wide // parts_c }} && mended > -{{ KB }}) {
 #pragma unroll 1
                 for (int at = item; at < {{ KB * wide }}; at += {{ items }}) {
-                    const int i = at % {{ wide }}, kk = at / {{ wide }}, past = mended + kk - i;
+                    const int i = at % {{ wide }}, kk = at / {{ wide }}, past = mended + kk - {{ of_c("i") }};
                     if (past {{ ">" if ZEROS in ("a above", "b below") else "<" }}{{ "=" if UNIT }} 0)
-                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i", guarded) }}] = {{ "past == 0 ? 1 : 0" if UNIT else "0" }};
+                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i", guarded) }}] = {{ ("past == 0 && i % 2 == 0" if COMPLEX else "past == 0 ? 1 : 0") if UNIT else "0" }};
                 }
 #ifdef PORTATILE_NVIDIA
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -363,8 +367,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int col0 = (across - 1) * {{ bn }} - col_tile;  // the longest sums first
 {% endif %}
 {% endif %}
-{% set least = {"a below": "row0", "b above": "col0"}.get(ZEROS, "") %}
-{% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
+{% set least = {"a below": of_c("row0"), "b above": of_c("col0")}.get(ZEROS, "") %}
+{% set most = {"a above": of_c("row0 + %d" % bm), "b below": of_c("col0 + %d" % bn)}.get(ZEROS, "") %}
     const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
     const int k1 = {{ nothing("alpha") }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
 {% if DOUBLED %}
@@ -520,14 +524,13 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if DOUBLED %}
 {% include "folded.cl" %}
 {% endif %}
-{% set parts_c = 2 if COMPLEX else 1 %}
 {% if QUARTERS %}
     {
     const int row0 = quarter_row, col0 = quarter_col;
 {% endif %}
     __global {{ real if SPLIT and not JOIN else stored_c }}* c_at = c_base + c_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldc + col0{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT and not JOIN }};
 {% if ADDED %}
-    __global const {{ real }}* d_at = d_base + d_offset + (long)row0 * ldd + col0;
+    __global const {{ real }}* d_at = d_base + d_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldd + col0;
 {% endif %}
 {% set w = VL if vectors and PLAIN else 1 %}
 {% set realw = real if w == 1 else real ~ w %}
@@ -558,13 +561,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int c = 0; c < {{ cols }}; c += {{ parts_c }}) {
             const int j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }} + tc * {{ TC }};
             __global {{ real if SPLIT else stored_c }}* to = c_at + (long){{ "(i / 2)" if COMPLEX else "i" }} * ldc + j;
-{% if C_EDGE %}
-            if (row0 + i >= m || col0 + j >= n)
-                continue;
-{% endif %}
-{% if COMPLEX %}
+{{ skip_outside("i", "j") }}{% if COMPLEX %}
             const {{ real }}2 sum = ({{ real }}2)({{ combined("acc[r][c]", "acc[r][c + 1]", "acc[r + 1][c]", "acc[r + 1][c + 1]") }});
-{{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, alpha, beta);" }}
+{{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, alpha, beta%s%s);" % (", d_at + (long)(i / 2) * ldd + j" if ADDED, ", row0 + i == col0 + j" if REAL_DIAGONAL) }}
 {% else %}
 {{ "            *to = acc[r][c];" if SPLIT else "            put(to, acc[r][c], alpha, beta%s);" % vectors_of("row0 + i", "col0 + j") }}
 {% endif %}

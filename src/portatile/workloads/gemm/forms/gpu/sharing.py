@@ -16,12 +16,12 @@ from portatile.workloads.gemm.forms.gpu.stream import Stream, streamed
 from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters, quartered
 from portatile.workloads.gemm.passing import ceil_div
-from portatile.workloads.gemm.reals import plain
+from portatile.workloads.gemm.reals import plain, types_of
 
 _PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
 _SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
-_SLOWER = {True: 1.02, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
-_QUARTERED = {True: 0.98, False: 0.94}  # of the time of whole tiles, which take more registers to store: with matrix units, without
+_SLOWER = {True: 1.06, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
+_QUARTERED = {True: 0.96, False: 0.94}  # of the time of whole tiles, which take more registers to store: with matrix units, without
 _MANY, _HOLDING = 128, 0.93  # sums of a work-item from which OpenCL's compiler makes more of quarters, and the time that this leaves
 _BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
@@ -62,7 +62,7 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirr
             took *= _HOLDING
         if took < best:
             best, found = took, (point, quarters)
-    for tile, rate in _known(problem, costs):
+    for tile, rate in _known(problem, costs) if plain(problem) else ():
         point = None if tile.point.MMA and not _spares(tile, problem) else _staged(tile.point, whole)
         stream = None if point is None else streamed(order, k, zeros, point, tile.groups * units)
         if point is None or stream is None or not _fits(point, problem, device):
@@ -122,9 +122,10 @@ def _staged(point: Gpu, like: Gpu) -> Gpu | None:
 
 
 def _quarters(point: Gpu, problem: Problem) -> bool:
-    """Whether the tile is square, each of its quarters is the work of whole warps, and C is stored in vectors."""
+    """Whether the tile is square, each of its quarters is the work of whole warps, and reals of C are stored in vectors."""
     even = point.TBR * point.LANES % 64 == 0 and point.TBC % (2 * point.LANES) == 0
     vectors = problem.sizes["n"] % point.VL == 0 and problem.layout["c"].vector_width(problem.itemsize) >= point.VL
+    vectors = vectors or types_of(problem).complex
     return point.rows == point.columns and even and vectors and point.KG == 1
 
 
@@ -141,7 +142,8 @@ def _fits(point: Gpu, problem: Problem, device: DeviceInfo) -> bool:
 def _costs(problem: Problem, device: DeviceInfo) -> Costs | None:
     """The constants for the units that compute the problem, where they are known."""
     units = problem.dtype == "float32" or matrix_units(device)
-    return known(device, problem.dtype) if device.nvidia and plain(problem) and units else None
+    reals = plain(problem) or types_of(problem).complex
+    return known(device, problem.dtype) if device.nvidia and reals and units else None
 
 
 def _round(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int, groups: int) -> float:

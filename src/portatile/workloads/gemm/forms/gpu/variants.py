@@ -45,7 +45,7 @@ class Kind:
 
     ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
     large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most; ``shifting``: the
-    vectors that hold a row can be copied, and it no other vectors.
+    vectors that hold a row can be copied, and it no other vectors; ``complex``: of a complex product that the reals stand for.
     """
 
     dtype: str
@@ -58,6 +58,7 @@ class Kind:
     limit: int
     items: int
     shifting: tuple[bool, bool] = (False, False)
+    complex: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -177,7 +178,7 @@ def table(kind: Kind) -> Table:
     starts = [0]
     for place, tile in enumerate(kind.tiles):
         point = replace(tile.point, TAIL=tile.tail) if tile.tail else tile.point
-        fits = point.items <= kind.items and point.local_bytes(kind.itemsize) <= kind.limit
+        fits = point.items <= kind.items and point.local_bytes(kind.itemsize) <= kind.limit and not (kind.complex and tile.tail)
         staged = list(stagings(kind, point)) if fits else []
         if staged:
             first.append(_numbers(kind, place, point, staged[0]))
@@ -239,6 +240,8 @@ def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[
     ways: list[tuple[int, bool, int]] = [(1, False, 1)]
     for split in SPLITS if not tile.TAIL else ():
         ways.append((split, False, 1))
+        if kind.complex:  # whose groups do not add up by themselves
+            continue
         if kind.joined and tile.rows * tile.columns * kind.itemsize * split <= JOINED:
             ways.append((split, True, 1))
         if kind.clustered and split in CLUSTERS:
@@ -253,7 +256,12 @@ def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[
 
 
 def stagings(kind: Kind, point: Gpu) -> Iterator[Staging]:
-    """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element."""
+    """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element. Complex ones are
+    packed unless they are reals as they lie, with k slow.
+    """
+    if kind.complex:
+        yield Staging(*kind.fast)
+        return
     plain = tuple(whole and (point.MMA or not fast) for fast, whole in zip(kind.fast, kind.whole, strict=True))
     for packs in product((False, True) if kind.packing else (False,), repeat=2):
         if any(pack and as_it_lies for pack, as_it_lies in zip(packs, plain, strict=True)):

@@ -1,0 +1,215 @@
+"""What all ways to solve triangular systems share: halves of the unknowns by turns and products between them, of one system or of many."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Value
+from portatile.template import load
+from portatile.workloads import blocks
+from portatile.workloads.blocks import integer, long_integer
+from portatile.workloads.structured import order
+
+
+def forward(problem: Problem) -> bool:
+    """Whether the first unknowns are solved first: the lower triangle from the left, the upper one from the right."""
+    lower = (problem.options["uplo"] == "L") != (problem.options["trans"] in ("T", "C"))
+    return lower == (problem.options["side"] == "L")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``count`` systems of one shape in one launch; from one to the next, A, B and the result lie ``a``, ``b`` and ``c`` elements on (A 0:
+    shared).
+    """
+
+    count: int
+    a: int
+    b: int
+    c: int = 0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Unknowns ``start`` to ``start + size`` of the system."""
+
+    start: int
+    size: int
+
+
+Sizes = tuple[int, int, int]
+Operands = dict[str, tuple[str, Layout]]
+"""Memory and layout of a product's operands."""
+
+
+class Place(NamedTuple):
+    """A matrix in memory, and what a launch does there."""
+
+    memory: str
+    layout: Layout
+    role: Role
+
+
+class Recursion(ABC):
+    """Solve half of the unknowns, take what they explain off the other half in one product, solve that half.
+
+    The products are larger than those of a loop over blocks, for the same number of launches.
+    """
+
+    solution = ""  # the operand or temporary that holds what is solved
+    rest = ""  # that of the right-hand sides, from which products take what is known
+
+    def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> None:
+        self.problem, self.config, self.device, self.batch = problem, config, device, batch
+        self.left = problem.options["side"] == "L"
+        self.trans = str(problem.options["trans"])
+        self.order, self.count = order(problem), problem.sizes["n" if self.left else "m"]
+        self.nb = int(config["NB"])
+        self.steps: list[Launch | Call] = []
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """The plan with all steps and the workspace."""
+
+    @abstractmethod
+    def leaf(self, block: Block, first: bool) -> None:
+        """Append the steps that solve ``block``; its right-hand side is scaled by alpha if it is the ``first``."""
+
+    @abstractmethod
+    def solution_layout(self) -> Layout:
+        """The layout of the solution in its memory."""
+
+    @abstractmethod
+    def rest_layout(self) -> Layout:
+        """The layout of the right-hand sides in theirs."""
+
+    def solve(self) -> None:
+        """Append the steps that solve for all unknowns."""
+        blocks = [Block(start, min(self.nb, self.order - start)) for start in range(0, self.order, self.nb)]
+        self._solve(blocks if forward(self.problem) else blocks[::-1], True)
+
+    def _solve(self, blocks: list[Block], first: bool) -> None:
+        if len(blocks) == 1:
+            self.leaf(blocks[0], first)
+            return
+        middle = (len(blocks) + 1) // 2
+        self._solve(blocks[:middle], first)
+        self._update(_together(blocks[:middle]), _together(blocks[middle:]), first)
+        self._solve(blocks[middle:], False)
+
+    def _update(self, known: Block, rest: Block, first: bool) -> None:
+        """rest = scale * rest - op(A)[rest, known] X[known], or the mirror image of it from the right."""
+        self.multiply(*self.factors(known, rest), (-1.0, "alpha" if first else 1.0))
+
+    def factors(self, known: Block, rest: Block) -> tuple[Sizes, Operands, tuple[str, str]]:
+        """Sizes, operands and transpositions of the product that takes off ``rest`` what ``known`` unknowns explain."""
+        row, column = (rest, known) if self.left == (self.trans in "NR") else (known, rest)
+        between = blocks.part(self.problem.layout["a"], row.start, column.start)
+        solved = (self.solution, self.part(self.solution_layout(), known))
+        return self.sided(("a", between), solved, (self.rest, self.part(self.rest_layout(), rest)), rest.size, known.size)
+
+    def part(self, layout: Layout, block: Block) -> Layout:
+        """The unknowns of ``block`` in a matrix that is laid out like B."""
+        step = layout.strides[0] if self.left else 1
+        return Layout(layout.strides, layout.offset + block.start * step, layout.alignment)
+
+    def sided(
+        self, matrix: tuple[str, Layout], known: tuple[str, Layout], target: tuple[str, Layout], size: int, depth: int
+    ) -> tuple[Sizes, Operands, tuple[str, str]]:
+        """Sizes, operands and transpositions of target = op(matrix) known, or of known op(matrix) from the right."""
+        if self.left:
+            return (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
+        return (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
+
+    def multiply(
+        self,
+        sizes: Sizes,
+        operands: Operands,
+        trans: tuple[str, str],
+        factors: tuple[float | str, float | str],
+        *,
+        natively: bool = False,
+    ) -> None:
+        """Append a product, of all systems of the batch where there is one, in the problem's precision or ``natively``."""
+        problem = blocks.natively(self.problem) if natively else self.problem
+        if self.batch is None:
+            self.steps.append(blocks.product(problem, sizes, operands, trans, factors))
+            return
+        self.steps.append(blocks.product(problem, sizes, self.stacks(operands), trans, factors, self.batch.count))
+
+    def stacks(self, operands: Operands) -> Operands:
+        """The operands of the first system's product as those of all systems."""
+        return {
+            name: (memory, replace(layout, strides=(self.step(memory), *layout.strides))) for name, (memory, layout) in operands.items()
+        }
+
+    def step(self, memory: str) -> int:
+        """Elements from an operand or temporary of one system of the batch to the next one's."""
+        assert self.batch is not None
+        return {"a": self.batch.a, "b": self.batch.b, "c": self.batch.c}[memory]
+
+    @property
+    def systems(self) -> int:
+        """How many there are."""
+        return 1 if self.batch is None else self.batch.count
+
+    def copy(self, source: Place, target: Place) -> None:
+        """Append the copy of one matrix of the shape of B to another, in vectors where both have them; of zeros for alpha = 0."""
+        m, n, itemsize = self.problem.sizes["m"], self.problem.sizes["n"], self.problem.itemsize
+        group, definitions = int(self.config["WGS"]), blocks.types(self.problem)
+        wide = max(1, 16 // itemsize)
+        if n % wide or any(place.layout.vector_width(itemsize) < wide for place in (source, target)):
+            wide = 1
+        parts = wide * (2 if blocks.is_complex(self.problem) else 1)
+        steps = () if self.batch is None else tuple(self.step(place.memory) for place in (source, target))
+        if any(step % wide for step in steps):
+            wide, parts = 1, parts // wide
+        vector = str(definitions["REAL"]).rstrip("2") + (str(parts) if parts > 1 else "")
+        kinds = {"COMPLEX": blocks.is_complex(self.problem), "BATCH": self.batch is not None}
+        text = load(__file__, "copy.cl", {**definitions, "WGS": group, "VECTOR": vector}, **kinds)
+        places = [
+            arg
+            for name, place in (("from", source), ("to", target))
+            for arg in (
+                Arg(place.memory, role=place.role),
+                long_integer(f"{name}_offset", place.layout.offset // wide),
+                long_integer(f"{name}_row", place.layout.strides[0] // wide),
+            )
+        ]
+        moved = (long_integer(name, step // wide) for name, step in zip(("from_batch", "to_batch"), steps, strict=False))
+        arguments = (integer("m", m), integer("n", n // wide), self.alpha, *places, *moved)
+        (across, down, _), local = blocks.lines(self.problem, m, n // wide, group)
+        self.steps.append(Launch(text, "triangular_copy", (across, down, self.systems), local, arguments))
+
+    def source(self, file: str, defines: Mapping[str, Value]) -> Source:
+        """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
+        kinds = {"COMPLEX": blocks.is_complex(self.problem), "HERMITIAN": self.trans in "CR", "DOUBLE": self.problem.dtype == "complex128"}
+        return load(
+            __file__,
+            file,
+            {**blocks.types(self.problem), "UNIT": self.problem.options["diag"] == "U", **defines},
+            BATCH=self.batch is not None,
+            **kinds,
+        )
+
+    @property
+    def alpha(self) -> Arg:
+        """The caller's alpha."""
+        return Arg("alpha", "scalar", dtype=self.problem.dtype)
+
+    def matrix(self, name: str, role: Role) -> tuple[Arg, ...]:
+        """An operand, its offset and its leading dimension."""
+        layout = self.problem.layout[name]
+        return (
+            Arg(name, role=role),
+            long_integer(f"{name}_offset", layout.offset),
+            long_integer(f"ld{name}", layout.strides[0]),
+        )
+
+
+def _together(blocks: list[Block]) -> Block:
+    """Neighbours, in rising or falling order, as one."""
+    return Block(min(block.start for block in blocks), sum(block.size for block in blocks))
