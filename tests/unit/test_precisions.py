@@ -102,6 +102,15 @@ def test_explain_says_what_residues_cost_without_units():
     assert "NaN" not in portatile.explain("gemm", m=8, n=8, k=8, precision="emulated").explanation  # the native product runs
 
 
+def test_explain_says_what_is_given_for_speed():
+    for name, sizes in (("gemm", {"m": 8, "n": 8, "k": 8}), ("syrk", {"n": 8, "k": 8}), ("trmm", {"m": 8, "n": 8})):
+        assert "error of the imaginary part" in portatile.explain(name, dtype="complex64", **sizes, precision="3m").explanation
+        assert "ten bits" not in portatile.explain(name, **sizes, precision="tf32").explanation  # a processor has no such units
+    problem, _ = precisions.problem("tf32", "gemm", "float32", {"m": 8, "n": 8, "k": 8})
+    assert "2^-9" in precisions.traded("tf32", problem, replace(GPU, capabilities=capabilities("sm_90")))
+    assert not precisions.traded("emulated", problem, GPU)
+
+
 def test_explain_names_the_products_of_a_routine():
     said = portatile.explain("trsm", m=1024, n=64, dtype="float64", precision="emulated").explanation
     assert "products: " in said

@@ -55,9 +55,13 @@ class Syrk(structured.OfElements):
         factors: dict[str, tuple[int, ...]] = {name: (n, k) if _plain(problem, name) else (k, n) for name, _ in self.pairs}
         return factors | {"c": (n, n)}
 
+    def halves(self, problem: Problem) -> bool:
+        """Whether the triangle is halved: where products are emulated, of which large ones are faster and small ones slower than native."""
+        return blocks.precision(problem) == "emulated"
+
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order."""
-        if blocks.precision(problem) != "emulated":
+        if not self.halves(problem):
             return structured.space(problem, device, problem.sizes["n"])
         values = {"NB": (0, *_EMULATED), "WGS": (structured.group(device),)}
         return ParameterSpace(values, ("NB == 0 or 2 * NB <= order",), {**device.facts(), "order": problem.sizes["n"]})
@@ -65,7 +69,7 @@ class Syrk(structured.OfElements):
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """Blocks that keep the device busy; with emulated products those from which on these are faster than native ones."""
         found = structured.blocked(problem, problem.sizes["n"], device)
-        if blocks.precision(problem) != "emulated":
+        if not self.halves(problem):
             return found
         emulated = get(precisions.EMULATED[problem.dtype])
         sizes = {nb: {"m": nb, "n": nb, "k": problem.sizes["k"]} for nb in _EMULATED if 2 * nb <= max(problem.sizes["n"], 1)}
@@ -74,7 +78,7 @@ class Syrk(structured.OfElements):
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
         """Where all of an emulated computation is native."""
-        native = blocks.precision(problem) == "emulated" and config["NB"] == 0
+        native = self.halves(problem) and config["NB"] == 0
         return "emulated products are not expected to be faster here: native ones run" if native else ""
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
@@ -83,7 +87,7 @@ class Syrk(structured.OfElements):
         n, nb, group = problem.sizes["n"], int(config["NB"]), int(config["WGS"])
         if n == 0:
             return Plan(())
-        if blocks.precision(problem) == "emulated":
+        if self.halves(problem):
             return Plan(tuple(self._halved(problem, 0, n, nb)))
         upper = problem.options["uplo"] == "U"
         if nb == 0 and problem.sizes["k"] > 0:
