@@ -128,9 +128,7 @@ class OfElements(Workload):
         emulated = [call for call in calls if call.workload == precisions.EMULATED[problem.dtype]]
         if not any(choice.wins(call, device) for call in emulated):
             return False
-        own = sum(self.flops(call) / 2 for call in calls if call.workload == self.name)  # what is left to native ones
-        took = sum(choice.least(call, device) for call in emulated) + (choice.native_us(own, device) if own else 0.0)
-        return took < _WORTH * choice.native_us(self.flops(problem) / 2, device)
+        return sum(choice.least(call, device) for call in emulated) < _WORTH * choice.native_us(self.flops(problem) / 2, device)
 
     def distance(self, one: Problem, other: Problem) -> float:
         """As of any workload; configurations for products of another precision are not used."""

@@ -28,8 +28,8 @@ class Syrk(structured.OfElements):
     the products.
 
     Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
-    kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. With emulated products the
-    triangle is halved, a square product and two triangles, down to blocks of less than twice NB, which are computed natively; 0: all is.
+    kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. With products by
+    residues the triangle is halved, a square product and two triangles, down to blocks of less than twice NB, which are native; 0: all is.
     WGS: work-group of the kernel that keeps a triangle.
     """
 
@@ -56,8 +56,8 @@ class Syrk(structured.OfElements):
         return factors | {"c": (n, n)}
 
     def halves(self, problem: Problem) -> bool:
-        """Whether the triangle is halved: where products are emulated, of which large ones are faster and small ones slower than native."""
-        return blocks.precision(problem) == "emulated"
+        """Whether the triangle is halved: with products by residues, of which only large ones are faster than native ones."""
+        return blocks.precision(problem) == "emulated" and precisions.EMULATED[problem.dtype] == "gemm_residues"
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order."""
@@ -67,7 +67,7 @@ class Syrk(structured.OfElements):
         return ParameterSpace(values, ("NB == 0 or 2 * NB <= order",), {**device.facts(), "order": problem.sizes["n"]})
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Blocks that keep the device busy; with emulated products those from which on these are faster than native ones."""
+        """Blocks that keep the device busy; with products by residues those from which on these are faster."""
         found = structured.blocked(problem, problem.sizes["n"], device)
         if not self.halves(problem):
             return found
