@@ -45,6 +45,14 @@ GROUPS: dict[str, Point] = {
     "a cluster": hopper.tile(128, 256, 4, cluster=2),
     "maps made by the host, for a cluster": replace(hopper.tile(64, 128, 6, cluster=4), MAPS=1),
     "maps made by the host, split k": replace(hopper.tile(128, 64, 8), MAPS=1, SPLIT_K=2, RASTER=0),
+    "whole tiles by turns": replace(hopper.tile(256, 128, 4, blocks=2), MAPS=1, ALTERNATE=True),
+    "whole tiles by turns, turned": replace(hopper.tile(128, 128, 3), ALTERNATE=True, TURN=True),
+    "whole tiles by turns, for a cluster": replace(hopper.tile(128, 64, 5, cluster=2), MAPS=1, ALTERNATE=True),
+    "sums joined": replace(hopper.tile(64, 64, 4), SPLIT_K=3, JOIN=True),
+    "sums of two warp groups joined, turned": replace(hopper.tile(256, 64, 4, blocks=2), MAPS=1, SPLIT_K=2, JOIN=True, TURN=True),
+    "sums joined in a cluster": replace(hopper.tile(128, 128, 4, cluster=2), MAPS=1, SPLIT_K=4, JOIN=True),
+    "176 columns": replace(hopper.tile(128, 176, 4), MAPS=1),
+    "176 columns, turned": replace(hopper.tile(64, 176, 4), TURN=True),
 }
 
 
@@ -80,6 +88,8 @@ def right(device: Device, point: Point, dtype: str, rng: np.random.Generator) ->
     """The point on a shape and a way to store the operands that are drawn."""
     options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
     case, point = drawn(rng, dtype, options), promoting(point, dtype)
+    if isinstance(point, hopper.Hopper) and not units.along(case, "b", fragments=True):
+        point = replace(point, TCR=-(-point.TCR // 4) * 4)  # whole lines of B
     verdict = check(device, WORKLOAD, case, point.config(), rng)
     assert verdict.ok, f"{options} {dtype} {case.sizes}: {verdict.message}"
 

@@ -33,10 +33,14 @@ def test_results_are_within_the_bound(device: Device, name: str) -> None:
     choices = [choice for choice in precisions.choices(name) if choice not in others | ({"tf32"} if dtype != "float32" else set())]
     options = {option: values[int(rng.integers(len(values)))] for option, values in workload.options.items()}
     options["precision"] = str(rng.choice(choices))
-    problem = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))[3 if name == "triangular" else 2]
+    problem = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))[
+        3 if name in ("syrk", "triangular") else 2
+    ]
     config = workload.default(problem, device.info)
     if name == "triangular":
         config = {**config, "NB": 16, "IB": 8, "PANEL": 8}  # so that there are products
+    if name == "syrk" and options["precision"] == "emulated":
+        config = {**config, "NB": 32}
     broken = workload.space(problem, device.info).violated(config)
     assert broken is None, broken
     verdict = check(device, workload, problem, config, rng)

@@ -79,9 +79,18 @@ def test_fragments_are_multiplied_by_the_units(dtype: str, trans: str) -> None:
 
 
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
-@pytest.mark.parametrize(("dtype", "trans", "rows", "columns"), [("bfloat16", "TN", 128, 256), ("int8", "NT", 64, 128)])
-def test_warp_groups_multiply_without_spills_and_without_waiting_for_each_product(dtype: str, trans: str, rows: int, columns: int) -> None:
-    source = product(problem(1000, dtype, trans), hopper.tile(rows, columns, 4), HOPPER).source
+@pytest.mark.parametrize(
+    ("dtype", "trans", "point"),
+    [
+        ("bfloat16", "TN", hopper.tile(128, 256, 4)),
+        ("int8", "NT", hopper.tile(64, 128, 4)),
+        ("float8_e4m3fn:bfloat16", "NT", replace(hopper.tile(128, 176, 4), MAPS=1, PROMOTE=units.PROMOTED)),
+        ("bfloat16", "NN", replace(hopper.tile(256, 128, 6, blocks=2), MAPS=1, ALTERNATE=True)),
+        ("float16", "NN", replace(hopper.tile(128, 128, 4), MAPS=1, SPLIT_K=2, JOIN=True)),
+    ],
+)
+def test_warp_groups_multiply_without_spills_and_without_waiting_for_each_product(dtype: str, trans: str, point: Point) -> None:
+    source = product(problem(1000, dtype, trans), point, HOPPER).source
     target = compiler.target("sm_90")
     binary = target.compile(*target.lower(source))
     assert binary.resources["gemm"].spill_stores == 0
@@ -113,6 +122,45 @@ def test_fragments_are_right_in_an_interpreter(name: str) -> None:
     device = replace(INFO, architecture=architecture, capabilities=capabilities(architecture))
     verdict = check(PtxDevice(device), workload, case, point.config(), rng)
     assert verdict.ok, verdict.message
+
+
+def test_the_last_group_of_each_tile_counts_its_own() -> None:
+    """Also where groups go through more tiles than there are groups, and those of all problems of a stack."""
+    point = replace(hopper.tile(64, 64, 4), MAPS=1, SPLIT_K=4, JOIN=True)
+    stacks = workloads.get("gemm_batched")
+    stack = stacks.problem({"batch": 3, "m": 640, "n": 650, "k": 512}, "bfloat16", {"trans_a": "N", "trans_b": "N"})
+    for made, tiles in (
+        (WORKLOAD.plan(problem(1000, "bfloat16"), point.config(), HOPPER), 16 * 16),
+        (stacks.plan(stack, point.config(batched=True), HOPPER), 3 * 10 * 11),
+    ):
+        last = made.steps[-1]
+        assert isinstance(last, Launch)
+        assert last.kernel == "gemm"  # which nothing follows
+        sizes = {one.name: (one.nbytes, one.zeroed) for one in made.temporaries}
+        assert sizes["planes"] == (tiles * 4 * 64 * 64 * 4, False)
+        assert sizes["counters"] == (4 * tiles, True)
+
+
+def test_tiles_of_any_width_need_operands_along_k() -> None:
+    """What is copied across k comes 128 bytes at a time."""
+    narrow = hopper.tile(128, 176, 4)
+    assert launches(problem(512, "bfloat16", "NT"), narrow)
+    assert launches(problem(512, "int8", "NN"), narrow)  # copied along k first
+    with pytest.raises(ArgumentError, match="multiple of 4"):
+        launches(problem(512, "bfloat16", "NN"), narrow)
+
+
+def test_defaults_overlap_stores_of_short_sums_and_join_few_tiles() -> None:
+    def chosen(dtype: str, trans: str, m: int, n: int, k: int) -> dict[str, object]:
+        options = {"trans_a": trans[0], "trans_b": trans[1]}
+        return dict(WORKLOAD.default(WORKLOAD.problem({"m": m, "n": n, "k": k}, dtype, options), HOPPER))
+
+    assert chosen("bfloat16", "NN", 4096, 4096, 512)["ALTERNATE"]
+    assert not chosen("bfloat16", "NN", 4096, 4096, 4096)["ALTERNATE"]
+    assert not chosen("tfloat32", "NN", 4096, 4096, 512)["ALTERNATE"]
+    few = chosen("bfloat16", "NN", 64, 4096, 4096)
+    assert (few["JOIN"], few["SPLIT_K"]) == (True, 2)
+    assert chosen("float8_e4m3fn:bfloat16", "NT", 4096, 4096, 4096)["TCR"] == 11  # six turns of all multiprocessors, not seven
 
 
 @pytest.mark.parametrize(("dtype", "trans"), list(itertools.product(("float16", "int8"), ("NN", "NT", "TN", "TT"))))

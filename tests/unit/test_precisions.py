@@ -102,6 +102,15 @@ def test_explain_says_what_residues_cost_without_units():
     assert "NaN" not in portatile.explain("gemm", m=8, n=8, k=8, precision="emulated").explanation  # the native product runs
 
 
+def test_explain_says_what_is_given_for_speed():
+    for name, sizes in (("gemm", {"m": 8, "n": 8, "k": 8}), ("syrk", {"n": 8, "k": 8}), ("trmm", {"m": 8, "n": 8})):
+        assert "error of the imaginary part" in portatile.explain(name, dtype="complex64", **sizes, precision="3m").explanation
+        assert "ten bits" not in portatile.explain(name, **sizes, precision="tf32").explanation  # a processor has no such units
+    problem, _ = precisions.problem("tf32", "gemm", "float32", {"m": 8, "n": 8, "k": 8})
+    assert "2^-9" in precisions.traded("tf32", problem, replace(GPU, capabilities=capabilities("sm_90")))
+    assert not precisions.traded("emulated", problem, GPU)
+
+
 def test_explain_names_the_products_of_a_routine():
     said = portatile.explain("trsm", m=1024, n=64, dtype="float64", precision="emulated").explanation
     assert "products: " in said
@@ -123,9 +132,14 @@ def test_all_products_of_a_routine_are_formed_as_asked(name: str, dtype: str):
         calls = set()
         for device in (GPU, CPU):
             config = workload.default(problem, device)
+            if name == "syrk" and precision == "emulated":
+                assert config["NB"] == 0  # nothing of it is expected to be faster
+                assert "native ones run" in workload.note(problem, config, device)
+                config = {**config, "NB": 256}
             assert workload.space(problem, device).violated(config) is None
             calls |= {step.problem.workload for step in workload.plan(problem, config, device).steps if isinstance(step, Call)}
-        assert calls - {"gemm", "gemm_batched"} == expected[precision], precision  # inverses are native
+        natively = {"gemm", "gemm_batched", "syrk"}  # inverses, and blocks on the diagonal
+        assert calls - natively == expected[precision], precision
         assert name == "triangular" or "gemm" not in calls  # which multiplies by inverses of its diagonal's blocks natively
     native = workload.problem(dict.fromkeys(workload.sizes, 1000), dtype)
     assert "precision" not in native.options  # so that what was stored of it is found

@@ -33,6 +33,7 @@
                                          steps of k to the next, and `leading` from 64 elements across to the next
    WARP_GROUP_BARRIER(group)             the work-items of a warp group wait for each other
    group_arrive(items), group_wait(items)     some sub-groups tell others that wait for it, `items` work-items of both in all, that they came
+   turn_over(group), turn_wait(group)    one of two warp groups tells the other, 0 or 1, that it may go on, which waits for that
    wgmma_fence(), wgmma_commit()         before products and after them
    wgmma_wait<n>()                       until at most n committed groups of products are under way: WGMMA_WAIT(n) in kernel text
    warp_registers_less(), warp_registers_more()   a warp group of three gives registers back, so that each of the others may have 232
@@ -57,6 +58,8 @@ INLINE void mbarrier_wait(uint b, uint parity) {
 INLINE void portatile_warp_barrier() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 INLINE void group_arrive(uint items) { asm volatile("bar.arrive 3, %0;" :: "r"(items) : "memory"); }
 INLINE void group_wait(uint items) { asm volatile("bar.sync 3, %0;" :: "r"(items) : "memory"); }
+INLINE void turn_over(uint group) { asm volatile("bar.arrive %0, 256;" :: "r"(group + 4) : "memory"); }
+INLINE void turn_wait(uint group) { asm volatile("bar.sync %0, 256;" :: "r"(group + 4) : "memory"); }
 INLINE void portatile_warp_group_barrier(int group) { asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory"); }
 INLINE void tensor_map(uint space, const volatile void *map, const volatile void *base, uint bytes, uint columns, uint rows, ulong pitch,
                        uint wide, uint high) {

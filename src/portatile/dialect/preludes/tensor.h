@@ -7,6 +7,8 @@
 #define WARP_GROUP_BARRIER(group) asm volatile("bar.sync %0, 128;" :: "r"((group) + 1) : "memory")
 static inline void group_arrive(uint items) { asm volatile("bar.arrive 3, %0;" :: "r"(items) : "memory"); }
 static inline void group_wait(uint items) { asm volatile("bar.sync 3, %0;" :: "r"(items) : "memory"); }
+static inline void turn_over(uint group) { asm volatile("bar.arrive %0, 256;" :: "r"(group + 4) : "memory"); }
+static inline void turn_wait(uint group) { asm volatile("bar.sync %0, 256;" :: "r"(group + 4) : "memory"); }
 static inline void mbarrier_init(uint b, uint count) {
   asm volatile(PORTATILE_LATER "mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(count) : "memory");
 }

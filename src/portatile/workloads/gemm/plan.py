@@ -226,7 +226,7 @@ class _Steps:
         """The product's arguments behind its scalars, for so many work-groups; declares the temporaries among them."""
         target = self.problem.layout["c"]
         if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
-            tiles = self.count * groups
+            tiles = self.count * (self.point.groups(self.problem) if self.point.PERSISTENT else groups)
             nbytes = tiles * self.shared * self.point.rows * self.point.columns * self.problem.itemsize
             self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles * self.cluster, zeroed=True)]
         elif self.split:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue
-from portatile.workloads.gemm.capabilities import local_limit
+from portatile.workloads.gemm.capabilities import JOINED, joins, local_limit
 from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import EIGHT_BITS, for_units, moduli, types_of
@@ -40,6 +40,7 @@ _RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
 _ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
 _SECOND = 3.0  # a second launch
 _PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
+_LAST = 0.7, 8.2e-5  # the last group of a tile begins to add; an element that a group leaves or the last one adds
 _UNALIGNED = 7.3e-4, 1.3e-5  # a row of 128 bytes not aligned to 32, of which five sectors are read; for each group that reads too
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
@@ -138,6 +139,8 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     can = device.can
     facts: dict[str, Value] = {"unit": unit(problem, device), "warp_groups": unit(problem, device) and can.warp_groups}
     facts |= {"turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
+    size = types_of(problem).operand.itemsize
+    facts |= {"joins": joins(device), "across": size == 2 and not along(problem, "b")}
     return {**facts, "unaligned": "".join(name for name in "ab" if unaligned(problem, name))}
 
 
@@ -213,13 +216,23 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
                 break
             steps = -(-k // split // depth(problem)) * depth(problem)
             area, copied = point.rows * point.columns, rows * (_UNALIGNED[0] + _UNALIGNED[1] * min(groups * split, units))
-            each = max(area / (tile.rate * _RATES[size]), copied) * steps + area * _ENDED
-            took = tile.launch + -(-groups * split // units) * each
-            if split > 1:
-                took += _SECOND + split * m * n * batch / units * _PLANE
-            ranked.append((took, place, replace(point, SPLIT_K=split)))  # type: ignore[type-var]
+            each, ended = max(area / (tile.rate * _RATES[size]), copied) * steps, area * _ENDED
+            waves = -(-groups * split // units)
+            took = tile.launch + waves * each + (ended if getattr(point, "ALTERNATE", False) else waves * ended)
+            for values, added in _added(point, split, split * m * n * batch / units, device):
+                ranked.append((took + added, place, replace(point, SPLIT_K=split, **values)))  # type: ignore[type-var]
     took, _, best = min(ranked, key=lambda one: one[:2])
     return took, best
+
+
+def _added(point: Point, split: int, sums: float, device: DeviceInfo) -> Iterator[tuple[dict[str, Value], float]]:
+    """How the sums of ``split`` groups are added up, and the microseconds of it where each unit has so many: by a second launch, or by the
+    last group of a tile.
+    """
+    yield {}, _SECOND + sums * _PLANE if split > 1 else 0.0
+    area = point.rows * point.columns
+    if split > 1 and hasattr(point, "JOIN") and joins(device) and 4 * area * split <= JOINED:
+        yield {"JOIN": True}, _LAST[0] + (1 + split) * area * _LAST[1]
 
 
 def unaligned(problem: Problem, name: str) -> bool:

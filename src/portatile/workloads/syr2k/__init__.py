@@ -38,6 +38,10 @@ class Syr2k(Syrk):
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     pairs = (("a", "b"), ("b", "a"))
 
+    def halves(self, problem: Problem) -> bool:
+        """Nothing is: products are of the whole order."""
+        return False
+
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order, or one; a joined product on a processor."""
         native = blocks.precision(problem) == precisions.NATIVE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,8 @@ from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
 _NO_TERMS = 32  # NB where there is nothing to multiply
+_EMULATED = (*structured.ORDERS[1:], 2048, 4096)  # orders of the least square products that are emulated
+_ROUND = 128  # rows to whose multiples a triangle is halved
 
 
 class Syrk(structured.OfElements):
@@ -26,8 +28,9 @@ class Syrk(structured.OfElements):
     the products.
 
     Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
-    kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. WGS: work-group of the kernel
-    that keeps a triangle.
+    kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. With products by
+    residues the triangle is halved, a square product and two triangles, down to blocks of less than twice NB, which are native; 0: all is.
+    WGS: work-group of the kernel that keeps a triangle.
     """
 
     name = "syrk"
@@ -52,13 +55,31 @@ class Syrk(structured.OfElements):
         factors: dict[str, tuple[int, ...]] = {name: (n, k) if _plain(problem, name) else (k, n) for name, _ in self.pairs}
         return factors | {"c": (n, n)}
 
+    def halves(self, problem: Problem) -> bool:
+        """Whether the triangle is halved: with products by residues, of which only large ones are faster than native ones."""
+        return blocks.precision(problem) == "emulated" and precisions.EMULATED[problem.dtype] == "gemm_residues"
+
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order."""
-        return structured.space(problem, device, problem.sizes["n"])
+        if not self.halves(problem):
+            return structured.space(problem, device, problem.sizes["n"])
+        values = {"NB": (0, *_EMULATED), "WGS": (structured.group(device),)}
+        return ParameterSpace(values, ("NB == 0 or 2 * NB <= order",), {**device.facts(), "order": problem.sizes["n"]})
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Blocks that keep the device busy."""
-        return structured.blocked(problem, problem.sizes["n"], device)
+        """Blocks that keep the device busy; with products by residues those from which on these are faster."""
+        found = structured.blocked(problem, problem.sizes["n"], device)
+        if not self.halves(problem):
+            return found
+        emulated = get(precisions.EMULATED[problem.dtype])
+        sizes = {nb: {"m": nb, "n": nb, "k": problem.sizes["k"]} for nb in _EMULATED if 2 * nb <= max(problem.sizes["n"], 1)}
+        winning = (nb for nb, of_product in sizes.items() if emulated.wins(emulated.problem(of_product, problem.dtype), device))
+        return {**found, "NB": next(winning, 0)}
+
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """Where all of an emulated computation is native."""
+        native = self.halves(problem) and config["NB"] == 0
+        return "emulated products are not expected to be faster here: native ones run" if native else ""
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal as one batch, a product for each block row beside it, and the triangles."""
@@ -66,6 +87,8 @@ class Syrk(structured.OfElements):
         n, nb, group = problem.sizes["n"], int(config["NB"]), int(config["WGS"])
         if n == 0:
             return Plan(())
+        if self.halves(problem):
+            return Plan(tuple(self._halved(problem, 0, n, nb)))
         upper = problem.options["uplo"] == "U"
         if nb == 0 and problem.sizes["k"] > 0:
             a = ("a", problem.layout["a"])
@@ -88,6 +111,26 @@ class Syrk(structured.OfElements):
         steps: list[Launch | Call] = [*first, *self.beside(problem, nb)]
         steps.append(Launch(source, "syrk_merge", *sizes, (order, beta, kept, *blocks.matrix(problem, "c", "inout"))))
         return Plan(tuple(steps), (Temporary("blocks", -(-n // nb) * nb * nb * problem.itemsize),))
+
+    def _halved(self, problem: Problem, start: int, stop: int, nb: int) -> Iterator[Call]:
+        """The triangle of C from ``start`` to ``stop`` on the diagonal: a product of one half and the other, and both halves' triangles."""
+        size = stop - start
+        if nb == 0 or size < 2 * nb or problem.sizes["k"] == 0:
+            native = blocks.natively(problem)
+            a = problem.layout["a"]
+            layout = {"a": blocks.part(a, start, 0) if _plain(problem, "a") else blocks.part(a, 0, start)}
+            layout["c"] = blocks.part(problem.layout["c"], start, start)
+            callee = self.problem({**problem.sizes, "n": size}, problem.dtype, native.options, layout)
+            yield Call(callee, {"a": "a", "c": "c"}, {"alpha": "alpha", "beta": "beta"})
+            return
+        rows = min(nb, _ROUND)
+        middle = start + -(-size // (2 * rows)) * rows
+        yield from self._halved(problem, start, middle, nb)
+        halves = ((start, middle - start), (middle, stop - middle))
+        first, second = halves if problem.options["uplo"] == "U" else halves[::-1]
+        target = ("c", blocks.part(problem.layout["c"], first[0], second[0]))
+        yield self._product(problem, self.pairs[0], first, second, target, "beta")
+        yield from self._halved(problem, middle, stop, nb)
 
     def alone(self, problem: Problem, nb: int) -> list[Launch | Call]:
         """The blocks on the diagonal one by one, added to what ``blocks`` holds."""

@@ -11,6 +11,7 @@ from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.reals import moduli, types_of
 from portatile.workloads.gemm.units import Tile
 
 _TILES = (
@@ -21,14 +22,16 @@ _TILES = (
     Tile(tile(64, 128, 6), 0.70, 2.4),
     Tile(tile(64, 64, 12), 0.50, 2.4),
 )
+_BY_TURNS = Tile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.9, 2.4)  # of elements of one or two bytes
 _PROMOTED = (  # of floats of eight bits
-    Tile(replace(tile(128, 192, 4), PROMOTE=units.PROMOTED), 0.96, 2.4),
-    Tile(replace(tile(256, 128, 4, blocks=2), PROMOTE=units.PROMOTED), 0.9, 2.4),
-    Tile(replace(tile(128, 128, 6), PROMOTE=units.PROMOTED), 0.87, 2.4),
+    Tile(replace(tile(128, 192, 4), PROMOTE=units.PROMOTED), 1.0, 2.4),
+    Tile(replace(tile(128, 176, 4), PROMOTE=units.PROMOTED), 1.0, 2.4),
+    Tile(replace(tile(256, 128, 4, blocks=2), PROMOTE=units.PROMOTED), 0.93, 2.4),
+    Tile(replace(tile(128, 128, 6), PROMOTE=units.PROMOTED), 0.94, 2.4),
     Tile(replace(tile(64, 128, 6), PROMOTE=units.PROMOTED), 0.62, 2.4),
     Tile(replace(tile(64, 64, 12), PROMOTE=units.PROMOTED), 0.4, 2.4),
 )
-_SCALED = _PROMOTED[2:]  # beside factors of blocks of k
+_SCALED = _PROMOTED[3:]  # beside factors of blocks of k
 _JOINED = 0.5  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.004  # times the rate of groups alone, where memory is read well
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
@@ -57,7 +60,7 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Poi
 def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[Tile]:
     """The tiles for the problem's types that the device has instructions and local memory for. Where memory is read less well, also with
     operands copied to aligned rows first; there, and for large products, where it was faster (less power, probably), also in clusters of
-    groups that share what they read.
+    groups that share what they read. Elsewhere also with warp groups that take turns.
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
@@ -67,6 +70,8 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[Tile]:
     alone = tiles
     if device.can.clusters and gain:
         tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED, rate=one.rate * gain) for one in alone))
+    if tiles[0] is _TILES[0] and types_of(problem).operand.itemsize < 4 and not unaligned and not moduli(problem):
+        tiles = (*tiles, _BY_TURNS)
     if batch == 1 and not units.turns(problem):
         for names in sorted({*unaligned, unaligned} - {""}, reverse=True):  # rather B, of which groups mostly read more rows
             took = units.aligned_us(problem, names, device)

@@ -16,6 +16,13 @@
    + 2^-11 (A_low B_high + A_high B_low). Products of the high terms leave the units after each tile, to be added to nearest, while those
    with low terms are formed, whose sums stay in the units.
 
+   With ALTERNATE two warp groups compute whole tiles of 64 TRR rows by turns, of which one is stored while the other is multiplied:
+
+        warp group 0   tile 0  | store |          | tile 2 | store ...
+        warp group 1           | tile 1 | store |          | tile 3 ...
+
+   With JOIN groups that share a tile's k leave their sums in `planes`, and the last to be done adds them.
+
    With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums; with BLOCK
    by the factors of a block of k.
 
@@ -25,7 +32,10 @@
 //
 // C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Group (x, y) owns tiles x, x + groups, ... in the
 // order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
-{% set bm = 64 * TRR * TBR %}
+{% set sharing = 1 if ALTERNATE else TBR %}
+{% set within = "0" if ALTERNATE else "team" %}
+{% set bm = 64 * TRR * sharing %}
+{% set SPLIT = SPLIT and not JOIN %}
 {% set bn = 16 * TCR %}
 {% set items = 128 * (TBR + 1) %}
 {% set depth = 128 // itemsize %}
@@ -44,6 +54,8 @@
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
 {% from "elements.cl" import number, vectors_of with context %}
+{% from "join.cl" import arrival with context %}
+{% from "copies.cl" import copier, tile_of with context %}
 {% from "products.cl" import by_fragments, free, freed, multiply, multiply_terms, promoted, row_of with context %}
 {# the sum e + x of a block of rows as an element of C, where C is not read #}
 {% macro fragment(x) %}
@@ -53,63 +65,23 @@ ended(sums[r][e + {{ x }}], alpha, 0, 0{% for name, along in vectors %}, {{ "%s_
 alpha * sums[r][e{{ " + %d" % x if x }}]
 {%- endif %}
 {% endmacro %}
-{# the tile number `at`, of a cluster's as many below each other; by the host's maps groups go through all problems of a batch #}
-{% macro tile_of() %}
-{% set place = "within_problem" if spans_batch else "at" %}
-{% if spans_batch %}
-        const int problem = at / (down * across), within_problem = at - problem * (down * across);
-{% endif %}
-{% set own = " + (int)rank * %d" % bm if CLUSTER > 1 %}
-{% set bm = bm * CLUSTER %}
-{% if RASTER == 0 %}
-        const int row0 = {{ place }} % down * {{ bm }}{{ own }}, col0 = {{ place }} / down * {{ bn }};
-{% elif RASTER == 1 %}
-        const int row0 = {{ place }} / across * {{ bm }}{{ own }}, col0 = {{ place }} % across * {{ bn }};
-{% else %}
-        const int band = {{ place }} / ({{ RASTER }} * across), within = {{ place }} - band * ({{ RASTER }} * across);
-        const int height = min({{ RASTER }}, down - band * {{ RASTER }});
-        const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}{{ own }}, col0 = within / height * {{ bn }};
-{% endif %}
-{% endmacro %}
-{# an operand's tile of this step: boxes of a whole tile along k, of 128 bytes across it else #}
-{% macro copies(x, along, wide, place, at) %}
-{% set shared = x == "b" and CLUSTER > 1 %}
-{% set boxes = 1 if along else wide * itemsize // 128 %}
-{% set part = "(int)rank * %d" % ((wide if along else depth) // CLUSTER) if shared else "0" %}
-{% set planes = spans_batch and (A_PLANES if x == "a" else B_PLANES) %}
-{% for term in range(TERMS) %}
-{% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
-{% for box in range(boxes) %}
-                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ place + box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
-{% endfor %}
-{% endfor %}
-{% endmacro %}
-{# the work-item that has tiles copied #}
-{% macro copier() %}
-        if (item == {{ 128 * TBR }}) {
-            int slot = 0, phase = 1;
-            for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
-{{ tile_of() }}
-                for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
-                    const uint to = first + slot * {{ stage }};
-                    mbarrier_wait(empty + slot * 8, phase);
-                    mbarrier_expect(full + slot * 8, {{ TERMS * (bm + bn) * 128 }});
-{{ copies("a", A_ALONG, bm, 0, "row0") }}{{ copies("b", B_ALONG, bn, TERMS * bm * 128, "col0") }}                    phase ^= slot == {{ STAGES - 1 }};
-                    slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
-                }
-            }
-        }
-{% endmacro %}
+{# whether row i and column j of the tile are C's; columns are taken so many at a time #}
+{% macro inside(i, j, width) %}
+{{ "row0 + %s < m && col0 + %s < n" % (i, j) if C_EDGE else "1" }}{{ " && %s < %d" % (j, bn) if bn % width }}
+{%- endmacro %}
 {# barriers of the group's tiles #}
 {% macro barriers() %}
         for (int s = 0; s < {{ STAGES }}; ++s) {
             mbarrier_init(full + s * 8, 1);
-            mbarrier_init(empty + s * 8, {{ 4 * TBR * CLUSTER }});
+            mbarrier_init(empty + s * 8, {{ 4 * sharing * CLUSTER }});
         }
         mbarrier_init_done();
 {% endmacro %}
 
 {{ endings() }}
+{% if JOIN %}
+{{ arrival() }}
+{% endif %}
 {% if TERMS > 1 %}
 {{ scaling() }}
 {% endif %}
@@ -160,7 +132,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     AFTER_PREVIOUS();
     if (count == 0) {
-        for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
+        for (int at = {{ "get_group_id(1) > 0 ? %s : tile0" % tiles if JOIN else "tile0" }}; at < {{ tiles }}; at += tiles_on) {
 {{ tile_of() }}
             for (int place = item; place < {{ bm * bn }}; place += {{ items }}) {
                 const int i = row0 + place / {{ bn }}, j = col0 + place % {{ bn }};
@@ -211,8 +183,19 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     group_wait({{ 128 * TBR + 32 }});
 {% endif %}
     __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + {{ "team * %d" % (4 * exchanged) if TURN else "item / 32 * %d" % exchanged }};
-    int slot = 0, phase = 0;
+    int slot = 0, phase = 0{{ ", turn = 1" if ALTERNATE }};
     for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
+{% if ALTERNATE %}
+        turn ^= 1;
+        if (turn != team) {  // the other warp group's tile
+            slot += count;
+            phase ^= slot / {{ STAGES }} & 1;
+            slot %= {{ STAGES }};
+            continue;
+        }
+        if (at > tile0)
+            turn_wait(team);  // until the other's last tile is there: a barrier tells a phase from the one before it only
+{% endif %}
 {{ tile_of() }}
         {{ real }} sums[{{ TRR }}][{{ count }}];
 #pragma unroll
@@ -244,7 +227,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 #pragma unroll 1
         do {
             mbarrier_wait(full + slot * 8, phase);
-            const uint a_tile = first + slot * {{ stage }} + team * {{ TRR * 8192 }}, b_tile = first + slot * {{ stage }} + {{ TERMS * bm * 128 }};
+            const uint a_tile = first + slot * {{ stage }} + {{ within }} * {{ TRR * 8192 }}, b_tile = first + slot * {{ stage }} + {{ TERMS * bm * 128 }};
 {% if PROMOTE %}
 {{ promoted() }}
 {%- elif fragments %}
@@ -269,6 +252,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             phase ^= slot == {{ STAGES - 1 }};
             slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
         } while (++tile < count);
+{% if ALTERNATE %}
+        if (at + tiles_on < {{ tiles }})
+            turn_over(1 - team);
+{% endif %}
 {% if not PROMOTE %}
         WGMMA_WAIT(0);
         // sums stay where they are until here
@@ -286,104 +273,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             {{ free() }};
 {% endif %}
 
-        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long){{ "col0 * ldc + row0" if TURN else "row0 * ldc + col0" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
-{% set fast = OUT in ("F16", "BF16") and WIDE == 8 and not TURN %}
-{% if fast %}
-        if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
-#pragma unroll
-            for (int r = 0; r < {{ TRR }}; ++r) {
-{% for name, along in vectors if along == "rows" %}
-                const int {{ name }}_at = row0 + team * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "lane / 4") }};
-                const float2 {{ name }}_rows = (float2)({{ name }}[{{ name }}_offset + min({{ name }}_at, m - 1)], {{ name }}[{{ name }}_offset + min({{ name }}_at + {{ 4 if fragments else 8 }}, m - 1)]);
-{% endfor %}
-#pragma unroll
-                for (int c = 0; c < {{ bn }}; c += 64) {
-                    __local uchar* halves = (__local uchar*)exchange;
-                    WARP_BARRIER();
-#pragma unroll
-                    for (int e = c / 2; e < c / 2 + 32; e += 8) {
-{% for part in (0, 1) %}
-{{ ahead(part, "min(col0 + e / 4 * 8 + %d + lane %% 4 * 2, n - 2)" % (8 * part), 2) }}
-{%- endfor %}
-                        store_fragment(LOCAL_ADDRESS(halves) + lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
-                                       {% for x in range(0, 8, 2) %}MATRIX_PAIR_{{ OUT }}({{ fragment(x) }}, {{ fragment(x + 1) }}){{ ", " if not loop.last }}{% endfor %});
-                    }
-                    WARP_BARRIER();
-#pragma unroll
-                    for (int line = lane / 8; line < 16; line += 4) {
-                        const int i = team * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }}, j = c + lane % 8 * 8;
-                        if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }})
-                            *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
-                    }
-                }
-            }
-            continue;
-        }
+{% if JOIN %}
+{% include "joined.cl" %}
 {% endif %}
-{% if MODULI and LINES and not SPLIT %}
-{% set width = 128 if bn % 128 == 0 else 64 %}
-{% set line_bytes = width + 16 %}
-        // remainders go through local memory as bytes, {{ width }} columns at a time
-        __local char* bytes = (__local char*)exchange;
-#pragma unroll
-        for (int r = 0; r < {{ TRR }}; ++r)
-#pragma unroll
-            for (int c = 0; c < {{ bn }}; c += {{ width }}) {
-                WARP_BARRIER();
-#pragma unroll
-                for (int e = 0; e < {{ width // 2 }}; e += 2)
-                    *(__local char2*)(bytes + (lane / 4 + e / 2 % 2 * 8) * {{ line_bytes }} + e / 4 * 8 + lane % 4 * 2) =
-                        (char2)(reduced(sums[r][c / 2 + e], {{ number() }}), reduced(sums[r][c / 2 + e + 1], {{ number() }}));
-                WARP_BARRIER();
-#pragma unroll
-                for (int line = lane / {{ width // 16 }}; line < 16; line += {{ 512 // width }}) {
-                    const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + line, j = c + lane % {{ width // 16 }} * 16;
-                    if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }})
-                        *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(bytes + line * {{ line_bytes }} + lane % {{ width // 16 }} * 16);
-                }
-            }
-{% else %}
-#pragma unroll
-        for (int r = 0; r < {{ TRR }}; ++r)
-#pragma unroll
-            for (int c = 0; c < {{ bn }}; c += 32) {
-{% if TURN %}
-                // a warp group's 64 columns of C and 32 rows, one below the other
-                WARP_GROUP_BARRIER(team);
-#pragma unroll
-                for (int e = 0; e < 16; ++e)
-                    exchange[(e / 4 * 8 + lane % 4 * 2 + e % 2) * {{ pitch }} + {{ row_of("(item / 32 % 4)", "(lane / 4 + e / 2 % 2 * 8)") }}] = sums[r][c / 2 + e];
-                WARP_GROUP_BARRIER(team);
-#pragma unroll
-                for (int place = item % 128 * {{ WIDE }}; place < 2048; place += {{ 128 * WIDE }}) {
-                    const int i = c + place / 64, j = team * {{ 64 * TRR }} + r * 64 + place % 64;
-                    if ({{ "row0 + j < m && col0 + i < n" if C_EDGE else "1" }}) {
-                        __local const {{ real }}* from = exchange + place / 64 * {{ pitch }} + place % 64;
-{% if ENDS %}
-                        const int of_columns = row0, of_rows = col0;
-                        { const int row0 = of_rows, col0 = of_columns;
-{% endif %}
-{% else %}
-                WARP_BARRIER();
-#pragma unroll
-                for (int e = 0; e < 16; e += 2)
-                    *(__local {{ real }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
-                WARP_BARRIER();
-#pragma unroll
-                for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
-                    const int i = team * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "place / 32") }}, j = c + place % 32;
-                    if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }}) {
-                        __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
-{% endif %}
-                        __global {{ real if SPLIT else stored_c }}* to = c_at + (long)i * ldc + j;
-{{ store() }}
-{% if TURN and ENDS %}
-                        }
-{% endif %}
-                    }
-                }
-            }
-{% endif %}
+{% include "stored.cl" %}
     }
 {% if CLUSTER > 1 %}
     cluster_barrier();  // another group may still tell this one something

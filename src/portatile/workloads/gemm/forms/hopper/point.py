@@ -9,6 +9,7 @@ from typing import ClassVar
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
+from portatile.workloads.gemm.capabilities import JOINED
 from portatile.workloads.gemm.point import SHARES_K, Place, Point, parameter
 from portatile.workloads.gemm.reals import types_of
 
@@ -42,9 +43,14 @@ class Hopper(Point):
     TRR: int = parameter(1, (1, 2), "Blocks of 64 rows of a warp group.", must={"64 TRR TBR must be 256 at most": "TRR * TBR <= 4"})
     TCR: int = parameter(
         1,
-        (4, 8, 12, 16),
+        (4, 8, 10, 11, 12, 14, 16),
         "Columns of the tile of C in sixteens.",
-        must={"TCR must be 4, 8, 12 or 16": "TCR in (4, 8, 12, 16)", "sums must fit registers": "TRR * TCR <= 16"},
+        must={
+            "TCR must be 1 to 16": "1 <= TCR <= 16",
+            "sums must fit registers": "TRR * TCR <= 16",
+            "shares of B's tile of CLUSTER groups are rows by eight": "TCR * 2 % CLUSTER == 0",
+        },
+        tried=("not across or TCR % 4 == 0",),
     )
     STAGES: int = parameter(
         1,
@@ -63,8 +69,16 @@ class Hopper(Point):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64, 128),
-        "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
+        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
         tried=(SHARES_K,),
+    )
+    JOIN: bool = parameter(
+        False,
+        (False, True),
+        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch.",
+        must={"JOIN adds what groups share: with SPLIT_K": "not JOIN or SPLIT_K > 1"},
+        tried=("not JOIN or joins", f"not JOIN or TBR * TRR * TCR * 4096 * SPLIT_K <= {JOINED}"),
+        later=True,
     )
     MAPS: int = parameter(
         0,
@@ -101,6 +115,14 @@ class Hopper(Point):
         batched=False,
         later=True,
     )
+    ALTERNATE: bool = parameter(
+        False,
+        (False, True),
+        "Two warp groups compute whole tiles of C by turns, of which one is stored while the other is multiplied; else they share a tile.",
+        must={"two warp groups take turns": "not ALTERNATE or TBR == 2"},
+        tried=("not ALTERNATE or (tiles > compute_units and not PROMOTE)",),
+        later=True,
+    )
     RASTER: int = parameter(
         1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER <= 8 or tiles >= 64",)
     )
@@ -113,7 +135,7 @@ class Hopper(Point):
     @property
     def rows(self) -> int:
         """Rows of the tile of C that a work-group computes."""
-        return _ROWS * self.TRR * self.TBR
+        return _ROWS * self.TRR * (1 if self.ALTERNATE else self.TBR)
 
     @property
     def columns(self) -> int:
@@ -190,6 +212,8 @@ class Hopper(Point):
             raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}: MAPS must be 0")
         if self.CLUSTER > 1 and not device.can.clusters:
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
+        if not units.along(problem, "b", fragments=True) and self.columns * types_of(problem).operand.itemsize % units.LINE:
+            raise ArgumentError("gemm: B with k slow is copied 128 bytes across at a time: TCR must be a multiple of 4")
         tile = self.rows * self.CLUSTER, self.columns
         found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, of_transpose=self.TURN)
         return {**found, "local_bytes": self.local_bytes(4)}

@@ -48,7 +48,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {{ multiply(r, "part", "step") }}            }
             wgmma_commit();
 {% if BLOCK %}
-            const int row_{{ r }} = row0 + team * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
+            const int row_{{ r }} = row0 + {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
             const float above_{{ r }} = {{ block_factor("a", "min(row_%d, m - 1)" % r, "block") }}, below_{{ r }} = {{ block_factor("a", "min(row_%d + 8, m - 1)" % r, "block") }};
 {% if r == 0 %}
             float across_block[{{ count // 2 }}];
@@ -104,7 +104,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
                 for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
                     for (int w = 0; w < 4; ++w)
-                        a[step][r][w] = LDS((__local const uint*)(tiles + slot * {{ stage }} + (team * {{ TRR }} + r) * 8192 + step * 1024 + w / 2 * 512 + (fragment ^ w % 2 * 16 ^ w / 2 * 64)));
+                        a[step][r][w] = LDS((__local const uint*)(tiles + slot * {{ stage }} + ({{ within }} * {{ TRR }} + r) * 8192 + step * 1024 + w / 2 * 512 + (fragment ^ w % 2 * 16 ^ w / 2 * 64)));
                 wgmma_fence();
 {% for r in range(TRR) %}
 {{ multiply_fragments(r) }}{% endfor %}

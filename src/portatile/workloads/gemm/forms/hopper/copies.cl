@@ -1,0 +1,48 @@
+{# How the hopper form's tiles come to local memory, and in which order; hopper.cl has the drawing. #}
+{# the tile number `at`, of a cluster's as many below each other; by the host's maps groups go through all problems of a batch #}
+{% macro tile_of() %}
+{% set place = "within_problem" if spans_batch else "at" %}
+{% if spans_batch %}
+        const int problem = at / (down * across), within_problem = at - problem * (down * across);
+{% endif %}
+{% set own = " + (int)rank * %d" % bm if CLUSTER > 1 %}
+{% set bm = bm * CLUSTER %}
+{% if RASTER == 0 %}
+        const int row0 = {{ place }} % down * {{ bm }}{{ own }}, col0 = {{ place }} / down * {{ bn }};
+{% elif RASTER == 1 %}
+        const int row0 = {{ place }} / across * {{ bm }}{{ own }}, col0 = {{ place }} % across * {{ bn }};
+{% else %}
+        const int band = {{ place }} / ({{ RASTER }} * across), within = {{ place }} - band * ({{ RASTER }} * across);
+        const int height = min({{ RASTER }}, down - band * {{ RASTER }});
+        const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}{{ own }}, col0 = within / height * {{ bn }};
+{% endif %}
+{% endmacro %}
+{# an operand's tile of this step: boxes of a whole tile along k, of 128 bytes across it else #}
+{% macro copies(x, along, wide, place, at) %}
+{% set shared = x == "b" and CLUSTER > 1 %}
+{% set boxes = 1 if along else wide * itemsize // 128 %}
+{% set part = "(int)rank * %d" % ((wide if along else depth) // CLUSTER) if shared else "0" %}
+{% set planes = spans_batch and (A_PLANES if x == "a" else B_PLANES) %}
+{% for term in range(TERMS) %}
+{% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
+{% for box in range(boxes) %}
+                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ place + box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+{# the work-item that has tiles copied #}
+{% macro copier() %}
+        if (item == {{ 128 * TBR }}) {
+            int slot = 0, phase = 1;
+            for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
+{{ tile_of() }}
+                for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
+                    const uint to = first + slot * {{ stage }};
+                    mbarrier_wait(empty + slot * 8, phase);
+                    mbarrier_expect(full + slot * 8, {{ TERMS * (bm + bn) * 128 }});
+{{ copies("a", A_ALONG, bm, 0, "row0") }}{{ copies("b", B_ALONG, bn, TERMS * bm * 128, "col0") }}                    phase ^= slot == {{ STAGES - 1 }};
+                    slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
+                }
+            }
+        }
+{% endmacro %}

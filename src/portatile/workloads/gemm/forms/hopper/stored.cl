@@ -1,0 +1,104 @@
+{# The end of hopper.cl where a tile of C is stored. Sums go through local memory, `exchange`, of each warp its own, so that neighbours of a row
+   of C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums. #}
+        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long){{ "col0 * ldc + row0" if TURN else "row0 * ldc + col0" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
+{% set fast = OUT in ("F16", "BF16") and WIDE == 8 and not TURN %}
+{% if fast %}
+        if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
+#pragma unroll
+            for (int r = 0; r < {{ TRR }}; ++r) {
+{% for name, along in vectors if along == "rows" %}
+                const int {{ name }}_at = row0 + {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "lane / 4") }};
+                const float2 {{ name }}_rows = (float2)({{ name }}[{{ name }}_offset + min({{ name }}_at, m - 1)], {{ name }}[{{ name }}_offset + min({{ name }}_at + {{ 4 if fragments else 8 }}, m - 1)]);
+{% endfor %}
+#pragma unroll
+                for (int c = 0; c < {{ bn }}; c += 64) {
+                    __local uchar* halves = (__local uchar*)exchange;
+                    WARP_BARRIER();
+#pragma unroll
+                    for (int e = c / 2; e < c / 2 + 32; e += 8) {
+{% if bn % 64 %}
+                        if (e >= {{ count }})
+                            break;
+{% endif %}
+{% for part in (0, 1) %}
+{{ ahead(part, "min(col0 + e / 4 * 8 + %d + lane %% 4 * 2, n - 2)" % (8 * part), 2) }}
+{%- endfor %}
+                        store_fragment(LOCAL_ADDRESS(halves) + lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
+                                       {% for x in range(0, 8, 2) %}MATRIX_PAIR_{{ OUT }}({{ fragment(x) }}, {{ fragment(x + 1) }}){{ ", " if not loop.last }}{% endfor %});
+                    }
+                    WARP_BARRIER();
+#pragma unroll
+                    for (int line = lane / 8; line < 16; line += 4) {
+                        const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }}, j = c + lane % 8 * 8;
+                        if ({{ inside("i", "j", 64) }})
+                            *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
+                    }
+                }
+            }
+            continue;
+        }
+{% endif %}
+{% if MODULI and LINES and not SPLIT %}
+{% set width = 128 if bn % 128 == 0 else 64 %}
+{% set line_bytes = width + 16 %}
+        // remainders go through local memory as bytes, {{ width }} columns at a time
+        __local char* bytes = (__local char*)exchange;
+#pragma unroll
+        for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+            for (int c = 0; c < {{ bn }}; c += {{ width }}) {
+                WARP_BARRIER();
+#pragma unroll
+                for (int e = 0; e < {{ width // 2 }}{{ " && c / 2 + e < %d" % count if bn % width }}; e += 2)
+                    *(__local char2*)(bytes + (lane / 4 + e / 2 % 2 * 8) * {{ line_bytes }} + e / 4 * 8 + lane % 4 * 2) =
+                        (char2)(reduced(sums[r][c / 2 + e], {{ number() }}), reduced(sums[r][c / 2 + e + 1], {{ number() }}));
+                WARP_BARRIER();
+#pragma unroll
+                for (int line = lane / {{ width // 16 }}; line < 16; line += {{ 512 // width }}) {
+                    const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + line, j = c + lane % {{ width // 16 }} * 16;
+                    if ({{ inside("i", "j", width) }})
+                        *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(bytes + line * {{ line_bytes }} + lane % {{ width // 16 }} * 16);
+                }
+            }
+{% else %}
+#pragma unroll
+        for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+            for (int c = 0; c < {{ bn }}; c += 32) {
+{% if TURN %}
+                // a warp group's 64 columns of C and 32 rows, one below the other
+                WARP_GROUP_BARRIER(team);
+#pragma unroll
+                for (int e = 0; e < 16{{ " && c / 2 + e < %d" % count if bn % 32 }}; ++e)
+                    exchange[(e / 4 * 8 + lane % 4 * 2 + e % 2) * {{ pitch }} + {{ row_of("(item / 32 % 4)", "(lane / 4 + e / 2 % 2 * 8)") }}] = sums[r][c / 2 + e];
+                WARP_GROUP_BARRIER(team);
+#pragma unroll
+                for (int place = item % 128 * {{ WIDE }}; place < 2048; place += {{ 128 * WIDE }}) {
+                    const int i = c + place / 64, j = {{ within }} * {{ 64 * TRR }} + r * 64 + place % 64;
+                    if ({{ inside("j", "i", 32) }}) {
+                        __local const {{ real }}* from = exchange + place / 64 * {{ pitch }} + place % 64;
+{% if ENDS %}
+                        const int of_columns = row0, of_rows = col0;
+                        { const int row0 = of_rows, col0 = of_columns;
+{% endif %}
+{% else %}
+                WARP_BARRIER();
+#pragma unroll
+                for (int e = 0; e < 16{{ " && c / 2 + e < %d" % count if bn % 32 }}; e += 2)
+                    *(__local {{ real }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
+                WARP_BARRIER();
+#pragma unroll
+                for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
+                    const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "place / 32") }}, j = c + place % 32;
+                    if ({{ inside("i", "j", 32) }}) {
+                        __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
+{% endif %}
+                        __global {{ real if SPLIT else stored_c }}* to = c_at + (long)i * ldc + j;
+{{ store() }}
+{% if TURN and ENDS %}
+                        }
+{% endif %}
+                    }
+                }
+            }
+{% endif %}
