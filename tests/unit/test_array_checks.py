@@ -69,16 +69,16 @@ def test_arrays_of_no_known_kind_are_named(name: str, shapes: list[tuple[int, ..
         for strange in (Frame(arrays[place]), arrays[place].tolist()):
             with pytest.raises(ArgumentError, match=rf"^{'abc'[place]} is a {type(strange).__name__}; pass a NumPy array"):
                 routine(*arrays[:place], strange, *arrays[place + 1 :])
-    with pytest.raises(ArgumentError, match="^out is a Frame; pass a NumPy array"):
+    with pytest.raises(ArgumentError, match=r"^out is a Frame; pass a NumPy array"):
         routine(*arrays, out=Frame(arrays[-1]))
 
 
 @pytest.mark.parametrize("side", "LR")
 def test_right_hand_sides_of_no_known_kind_are_named(side: str) -> None:
     matrix, vector = np.ones((3, 3)), np.ones(3)
-    with pytest.raises(ArgumentError, match="^b is a Frame; pass a NumPy array"):
+    with pytest.raises(ArgumentError, match=r"^b is a Frame; pass a NumPy array"):
         portatile.trsm(matrix, Frame(vector), side=side)
-    with pytest.raises(ArgumentError, match="^out is a Frame; pass a NumPy array"):
+    with pytest.raises(ArgumentError, match=r"^out is a Frame; pass a NumPy array"):
         portatile.trsm(matrix, vector, side=side, out=Frame(vector))
 
 

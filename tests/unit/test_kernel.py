@@ -88,7 +88,7 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"source": ADD.replace("int n)", "int n")}, CompileError, "add.cl:1"),
         ({"source": ADD.replace("global const float *a", "const float *a")}, CompileError, "add.cl:1: the pointer 'a'"),
         ({"source": "\n" + ADD.replace("int n", "image2d_t n")}, ArgumentError, "n is an image2d_t: pass a NumPy array"),
-        ({"source": ADD.replace("int n", "float4 n")}, ArgumentError, "n of add is a float4 by value"),
+        ({"source": ADD.replace("int n", "float4 n")}, ArgumentError, "n is 1000; the kernel takes 4 numbers of type float32"),
         ({"parameters": {"n": [1], "block": [32], "work": [1]}}, ArgumentError, "'n' is an argument of add"),
         ({"parameters": {"bl ock": [1]}}, ArgumentError, "'bl ock' cannot be #defined"),
         ({"parameters": {"block": [], "work": [1]}}, ArgumentError, "'block' has no values"),

@@ -17,6 +17,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
 from portatile.formatting import duration, rate, spelled
+from portatile.kernel.cases import of_values
 from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.expression import Given
@@ -165,7 +166,7 @@ class Kernel(Definition):
         elif device is not None and devices.get(device) is not opened:
             raise ArgumentError(f"device={device!r} is not {opened.info.id}, where the arrays are; leave device out or move them")
         integers = self.arguments.integers(values)
-        places = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in self.arguments.arrays}
+        places = of_values(self.arguments, values)
         key = (opened, *integers.values(), *places.values())
         if key not in self._by_arguments:
             if len(self._by_arguments) >= _MAX_REMEMBERED:
@@ -209,7 +210,7 @@ class Kernel(Definition):
         """The kernel in one configuration, loaded on a device at its first call; made once."""
         key = (device, canonical(config))
         if key not in self._runners:
-            self._runners[key] = Runner(device, self.arguments, lambda scalars: self.planned(config, device.info, scalars, runtime=True))
+            self._runners[key] = Runner(device, self.arguments, lambda scalars: self.planned(config, device.info, scalars))
         return self._runners[key]
 
     @cached_property
