@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -224,6 +225,23 @@ def test_calls_that_do_not_fit(device: Device) -> None:
     with pytest.raises(ArgumentError, match="y is not contiguous in memory, and the kernel writes it"):
         call(x, np.zeros((N, 2), np.float32)[:, 0], 1, N)
     call(fixed, y, 1, N)  # an input may be
+
+
+def right(x: Any, y: Any, a: float) -> Any:
+    """The reference of ``axpy`` as a function of a module, which pickle finds again."""
+    return a * x.astype(np.float64) + y
+
+
+def test_kernels_and_results_are_pickled(device: Device) -> None:
+    """As other processes are sent them; what was loaded stays behind."""
+    result = tuned(axpy(reference=right, global_size=("n / work",), local_size=("block", 1)), device)
+    x, y = np.ones(N, np.float32), np.ones(N, np.float32)
+    result(x, y, 2.0, N)
+    sent: TunedKernel = pickle.loads(pickle.dumps(result))
+    assert sent.best == result.best
+    assert sent.kernel.problem() == result.kernel.problem()
+    assert sent(x, y, 2.0, N)[5] == 5
+    assert sent.kernel(x, y, 1.0, N, device=device.info.id)[N - 1] == 6
 
 
 def test_threads_take_turns(device: Device) -> None:

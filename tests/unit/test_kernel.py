@@ -101,6 +101,7 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"global_size": "n / wrok"}, UnknownNameError, "global_size='n / wrok':.*Did you mean 'work'"),
         ({"global_size": "n /"}, ArgumentError, "not an expression"),
         ({"global_size": None}, ArgumentError, "global_size=None must be a number"),
+        ({"local_size": (16, 1, 1, 1)}, ArgumentError, "must be a number, an expression, a callable, or up to three of these"),
         ({"local_size": lambda blok: blok}, UnknownNameError, "local_size=a lambda:.*'blok'"),
         ({"local_size": lambda **all: 1}, ArgumentError, "without \\* and \\*\\*"),
         ({"local_size": None}, ArgumentError, "local_size is missing"),

@@ -213,6 +213,10 @@ class Kernel(Definition):
             self._runners[key] = Runner(device, self.arguments, lambda scalars: self.planned(config, device.info, scalars))
         return self._runners[key]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The definition alone: what was loaded, and what is known of the store, belongs to this process."""
+        return {name: value for name, value in vars(self).items() if not isinstance(getattr(type(self), name, None), cached_property)}
+
     @cached_property
     def _results(self) -> Callable[[str], Sequence[Trial]]:
         return known_results()
