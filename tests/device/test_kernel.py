@@ -216,6 +216,8 @@ def test_calls_that_do_not_fit(device: Device) -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             call(*arguments, **named)
+    with pytest.raises(ArgumentError, match=r"pass a NumPy array, not a Buffer: x.numpy\(\)"):
+        axpy(arguments=(Buffer.from_numpy(x, device=device), y, 1, N))
     with pytest.raises(UnknownNameError, match="argument of axpy 'm'"):
         call(x, y, 1, N, m=1)
     fixed = np.zeros(N, np.float32)
@@ -225,6 +227,17 @@ def test_calls_that_do_not_fit(device: Device) -> None:
     with pytest.raises(ArgumentError, match="y is not contiguous in memory, and the kernel writes it"):
         call(x, np.zeros((N, 2), np.float32)[:, 0], 1, N)
     call(fixed, y, 1, N)  # an input may be
+
+
+def test_a_definition_takes_host_tensors(device: Device) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x, y = torch.rand(N), torch.rand(N)
+    edge = (torch.rand(N - 9), torch.rand(N - 9), 1.5, N - 9)
+    kernel = axpy(arguments={"x": x, "y": y, "a": 2.5, "n": N}, awkward=[edge])
+    expected = 2.5 * x + y
+    assert "2 sets of arguments" in tuned(kernel, device).checked
+    assert kernel(x, y, 2.5, N, device=device.info.id) is y
+    torch.testing.assert_close(y, expected)
 
 
 def right(x: Any, y: Any, a: float) -> Any:

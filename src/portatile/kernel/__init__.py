@@ -44,11 +44,12 @@ class Kernel(Definition):
     """One OpenCL C kernel with tunable parameters, the arguments to time and check it with, and the expected results.
 
     ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it. ``arguments``: for each parameter of the kernel, in
-    order or by name, a NumPy array (contiguous; float16 to float64, 8 to 64 bit integers, complex for ``float2`` and ``double2``), a
-    number, a Sampler, or for a ``__local`` pointer its number of elements. An image takes an array of pixels: (height, width, channels)
-    for an ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; an array without the last axis has one channel. ``normalized`` names
-    the images whose 8 or 16-bit integers the kernel reads as fractions. ``parameters``: names and their values (int, float, bool,
-    str); each becomes a ``#define``.
+    order or by name, a NumPy array or CPU tensor (contiguous; float16 to float64, 8 to 64 bit integers, complex for ``float2`` and
+    ``double2``, structures), a number, a sequence of numbers for a vector, an element of a structured array for a structure by value, a
+    Sampler, or for a ``__local`` pointer its number of elements. An image takes an array of pixels: (height, width, channels) for an
+    ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; an array without the last axis has one channel. ``normalized`` names the
+    images whose 8 or 16-bit integers the kernel reads as fractions. ``parameters``: names and their values (int, float, bool, str);
+    each becomes a ``#define``.
 
     ``global_size``: the work-items that the problem needs, one number or up to three. Fractions and incomplete work-groups are rounded
     up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has ``reqd_work_group_size``.

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.buffer import refuse_masks
+from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.dialect.signature import Signature
 from portatile.errors import ArgumentError, LaunchError, UnknownNameError
 from portatile.images import ImageForm, ImageType, Sampler
@@ -264,10 +264,19 @@ def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
         raise ArgumentError(f"argument {name}: {error}") from None
 
 
+def _on_host(value: Any, name: str) -> str:
+    """How to make a NumPy array of an array on a device, which definitions do not take: they are sent to other processes."""
+    if isinstance(value, Buffer):
+        return f": {name}.numpy()"
+    return f": for example {name}.cpu().numpy() or {name}.get()" if is_cuda_array(value) else ""
+
+
 def array(value: Any, name: str, declared: str) -> NDArray[Any]:
     """``value`` as an array for a pointer to ``declared``; raises ArgumentError if its type differs or it would have to be copied."""
     if not isinstance(value, np.ndarray):
-        raise ArgumentError(f"argument {name} is a pointer to {declared}: pass a NumPy array, not a {type(value).__name__}")
+        raise ArgumentError(
+            f"argument {name} is a pointer to {declared}: pass a NumPy array, not a {type(value).__name__}{_on_host(value, name)}"
+        )
     check_elements(value.dtype, name, declared)
     refuse_masks(value, name)
     if value.size == 0:

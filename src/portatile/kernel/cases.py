@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from portatile.arguments.host_tensors import as_arrays
 from portatile.errors import ArgumentError
 from portatile.kernel import arguments, elements
 from portatile.kernel.arguments import Argument, Arguments, Array, Packed, Scalar
@@ -112,6 +113,7 @@ def _argument(declared: Argument, values: Mapping[str, Any]) -> Argument:
 
 
 def _called(defined: Arguments, of_user: Given, kernel: str) -> Arguments:
+    of_user = as_arrays(of_user)
     named = of_user if isinstance(of_user, Mapping) else {}
     values = defined.bind(() if isinstance(of_user, Mapping) else tuple(of_user), named, kernel)
     return Arguments(tuple(_argument(declared, values) for declared in defined.all))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from portatile.arguments.host_tensors import as_arrays
 from portatile.errors import ArgumentError, LaunchError, SpaceError, UnknownNameError
 from portatile.kernel import text as texts
 from portatile.kernel.arguments import Arguments, Array, Packed, match
@@ -56,7 +57,7 @@ class Definition(Workload):
         self._parameters = texts.values(parameters)
         self._constants = texts.constants(constants or {}, self._parameters)
         self._text = texts.KernelText.of(source, name, options, self._constants, texts.corners(self._parameters, default))
-        self.arguments = match(self._text.head, arguments, roles or {}, normalized)
+        self.arguments = match(self._text.head, as_arrays(arguments), roles or {}, normalized)
         self._checks = Checks(reference, rtol, atol, dict(reductions or {}))
         if not self.arguments.outputs:
             raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
