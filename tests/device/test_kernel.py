@@ -257,6 +257,23 @@ def test_kernels_and_results_are_pickled(device: Device) -> None:
     assert sent.kernel(x, y, 1.0, N, device=device.info.id)[N - 1] == 6
 
 
+def test_parameters_may_be_called_as_variables_of_the_prelude(device: Device) -> None:
+    names = ("p", "v", "w", "h", "lane", "sign", "small", "T", "bits")
+    text = "kernel void f(global const float *in, global float *out) { const int i = get_global_id(0);"
+    text += "out[i] = MATRIX_LOW_F16(0x3c00u) + LDG(in + i)"
+    values = np.arange(64, dtype=np.float32)
+    kernel = Kernel(
+        f"{text} + {' + '.join(names)}; }}",
+        "f",
+        (values, np.zeros_like(values)),
+        {name: [number] for number, name in enumerate(names)} | {"block": [16, 32]},
+        local_size="block",
+        global_size=64,
+        reference=lambda in_: in_ + 1 + sum(range(len(names))),
+    )
+    assert not tuned(kernel, device).failures
+
+
 def test_threads_take_turns(device: Device) -> None:
     kernel = axpy()
     run = kernel.runner({"block": 16, "work": 1}, device).run

@@ -59,11 +59,11 @@ class Target(Protocol):
     """Which of the dialect's preludes ``lower`` puts before a text."""
 
     def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
-        """OpenCL C as ``compile`` takes it, and the kernels in it as far as they are known: here with the prelude before it.
+        """OpenCL C as ``compile`` takes it, and the kernels in it as far as they are known: here behind the prelude and its definitions.
 
         Raises CompileError with file and line for what the dialect does not support.
         """
-        return replace(source, text=dialect.opencl(source.text, source.file)), ()
+        return replace(source, text=dialect.opencl(source.text, source.file, source.defines), defines=()), ()
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Build a lowered source; raises CompileError with the compiler's log in the lines and words of the text before it was lowered.

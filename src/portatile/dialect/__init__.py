@@ -6,7 +6,7 @@ The translator is loaded when it is first used: OpenCL's devices never ask for i
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from portatile.dialect.version import PRELUDE_OPENCL, VERSION, opencl, with_headers
+from portatile.dialect.version import PRELUDE_OPENCL, VERSION, headers, opencl
 
 if _TYPE_CHECKING:
     from portatile.dialect.includes import gather, read_text
@@ -20,12 +20,12 @@ __all__ = [
     "VERSION",
     "Translation",
     "gather",
+    "headers",
     "nvrtc_options",
     "opencl",
     "read_text",
     "readable",
     "translate",
-    "with_headers",
 ]
 
 _FILES = {

@@ -143,9 +143,8 @@ class ShippedPrograms:
         targets = self._of(info)
         entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
         if not device.backends()[info.backend].offline:
-            defines = "".join(f"#define {macro} {value}\n" for macro, value in source.defines)
             entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
-            text = defines + _Absent().lower(source)[0].text
+            text = _Absent().lower(source)[0].text
         else:
             lowered, _ = targets[0][0].lower(source)
             entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
