@@ -274,6 +274,24 @@ def test_parameters_may_be_called_as_variables_of_the_prelude(device: Device) ->
     assert not tuned(kernel, device).failures
 
 
+def test_definitions_among_the_options(device: Device) -> None:
+    text = "#if TILE == 16\n#define V x\n#endif\n#ifdef NARROW\nkernel void f(global const float *x, global float *y, int n) {\n"
+    text += "#else\nkernel void f(global const float *x, global float *y) {\n#endif\n"
+    text += "for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = V[i] * TWICE(TILE) + w; }"
+    x = np.arange(100, dtype=np.float32)
+    kernel = Kernel(
+        text,
+        "f",
+        (x, np.zeros_like(x), 100),
+        {"block": [16, 32]},
+        local_size="block",
+        global_size=50,
+        options=["-DTILE=16", "-D", "NARROW", "-DTWICE(a)=2*a", "-Dw=1"],
+        reference=lambda x: 32 * x + 1,
+    )
+    assert not tuned(kernel, device).failures
+
+
 def test_threads_take_turns(device: Device) -> None:
     kernel = axpy()
     run = kernel.runner({"block": 16, "work": 1}, device).run

@@ -400,3 +400,24 @@ def test_definitions_replace_nothing_in_the_preludes_headers() -> None:
     assert lowered.endswith(f'#line 1 "f.cl"\n{text}')
     alone, beside = (dialect.translate(text, defines=dict.fromkeys(names, "1")).text for names in ("w", NAMES))
     assert beside.split() == alone.split()
+
+
+@pytest.mark.parametrize(
+    ("options", "macros", "others"),
+    [
+        (["-DA", "-D", "B=2", "-cl-mad-enable", "-DC=x=y", "-D D"], {"A": "1", "B": "2", "C": "x=y", "D": "1"}, ("-cl-mad-enable",)),
+        (["-DA=1", "-UA", "-DB=1", "-U", "B", "-DB=3", "-D"], {"B": "3"}, ()),
+        (["-DF(x)=2*x", "-w"], {"F(x)": "2*x"}, ("-w",)),
+    ],
+)
+def test_definitions_among_options(options: list[str], macros: dict[str, str], others: tuple[str, ...]) -> None:
+    assert dialect.definitions(options) == (macros, others)
+
+
+def test_a_definition_among_options_decides_what_is_translated() -> None:
+    """The text is preprocessed before NVRTC sees it."""
+    text = "#if TILE == 16\n#define V 5\n#else\n#define V 7\n#endif\nkernel void f(global int *y) { y[0] = V + TILE; }"
+    for options, defines in ((["-DTILE=16"], {}), (["-D", "TILE=16"], {}), (["-DTILE=3"], {"TILE": "16"})):
+        translated = dialect.translate(text, defines=defines, options=options)
+        assert "5 + 16" in translated.text
+        assert not any(option.startswith("-D") for option in translated.options)

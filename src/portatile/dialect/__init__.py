@@ -12,13 +12,14 @@ if _TYPE_CHECKING:
     from portatile.dialect.includes import gather, read_text
     from portatile.dialect.messages import readable
     from portatile.dialect.opencl_to_cuda import Translation, translate
-    from portatile.dialect.options import NVRTC_OPTIONS, nvrtc_options
+    from portatile.dialect.options import NVRTC_OPTIONS, definitions, nvrtc_options
 
 __all__ = [
     "NVRTC_OPTIONS",
     "PRELUDE_OPENCL",
     "VERSION",
     "Translation",
+    "definitions",
     "gather",
     "headers",
     "nvrtc_options",
@@ -32,7 +33,7 @@ _FILES = {
     "includes": ("gather", "read_text"),
     "messages": ("readable",),
     "opencl_to_cuda": ("Translation", "translate"),
-    "options": ("NVRTC_OPTIONS", "nvrtc_options"),
+    "options": ("NVRTC_OPTIONS", "definitions", "nvrtc_options"),
 }
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from portatile.dialect.options import definitions
 from portatile.dialect.passes import array_literals, declarations, expressions
 from portatile.dialect.passes.designated_initialisers import Initialisers
 from portatile.dialect.passes.function_forms import modernise
@@ -89,13 +90,13 @@ def translate(
 ) -> Translation:
     """Translate OpenCL C to CUDA C++.
 
-    The options that NVRTC needs come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only
+    The options that NVRTC needs come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only ``-D``, ``-U``,
     ``-cl-single-precision-constant`` and ``-cl-std`` change the text. A ``__local`` argument of a kernel becomes a 32-bit unsigned
     byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for
     what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
     standards = [("__OPENCL_C_VERSION__", match[1] + match[2] + "0") for option in options if (match := _STANDARD.fullmatch(option))]
-    plain = _preprocessed(text, file, dict(standards), defines)
+    plain = _preprocessed(text, file, dict(standards), {**definitions(options)[0], **defines})
     places = Places(plain, file)
     try:
         tokens = modernise(Tokens(plain), places)

@@ -54,7 +54,7 @@ class KernelText:
         file = path.name if path is not None else f"{entry}.cl"
         wrong: CompileError | None = None
         for config in configs:
-            defines = _spelt({**constants, **config})
+            defines = dialect.definitions(remaining)[0] | _spelt({**constants, **config})
             whole = dialect.gather(text, path if path is not None else file, folders, defines)
             try:
                 read = cls(whole, file, entry, remaining, signature(whole, entry, file, defines))
@@ -91,7 +91,8 @@ class KernelText:
         if "reqd_work_group_size" not in self.text:
             return None
         if source not in self._groups:
-            self._groups[source] = signature(self.text, self.entry, self.file, dict(source.defines)).work_group
+            defines = dialect.definitions(source.options)[0] | dict(source.defines)
+            self._groups[source] = signature(self.text, self.entry, self.file, defines).work_group
         return self._groups[source]
 
 
