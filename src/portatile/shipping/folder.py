@@ -143,16 +143,16 @@ class ShippedPrograms:
         targets = self._of(info)
         entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
         if not device.backends()[info.backend].offline:
-            entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
-            text = _Absent().lower(source)[0].text
+            lowered, _ = _Absent().lower(source)
+            entry["text"] = f"{PROGRAMS}/{name}.cl"
         else:
             lowered, _ = targets[0][0].lower(source)
-            entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
-            text = lowered.text
+            entry["text"] = f"{PROGRAMS}/{name}.cu"
+        entry["options"] = list(lowered.options)
         entry["symbols"] = {}
         for target, loaded_by in targets:
             entry["binaries"].append(self._binary(name, source, target, loaded_by, entry["symbols"]))
-        data = text.encode()
+        data = lowered.text.encode()
         (self.folder / entry["text"]).write_bytes(data)
         entry["digest"] = hashlib.blake2b(data, digest_size=16).hexdigest()
         self.table[name] = entry
