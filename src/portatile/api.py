@@ -117,8 +117,9 @@ def tune(
     ``m=512, n=512, k=512, trans_a="T"``. ``dtype`` is the type of the operands. ``precision`` is as for ``matmul``.
 
     ``budget`` is ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds.
-    ``objective`` is what to minimise: ``"time"``, ``"energy"`` (joules per run), or a function of a valid trial. The routines always use
-    the fastest configuration. ``strategy`` names a search strategy; ``seed`` makes its random choices repeatable.
+    ``objective`` is what to minimise: ``"time"``, ``"energy"`` (joules per run), or a function of a valid trial, which has ``median``
+    (seconds), ``config`` and ``conditions``. The routines always use the fastest configuration. ``strategy`` names a search strategy;
+    ``seed`` makes its random choices repeatable.
     ``listen`` is called after every trial, such as ``print``. Without it notebooks and terminals show one line of progress.
 
     With a list of devices, or ``"all"``, every one is tuned with the whole budget: GPUs at the same time, then processors one by one. The

@@ -377,4 +377,6 @@ def _slot(arg: Arg) -> tuple[str, type | None, object]:
     if arg.dtype == "sampler_t":
         return arg.name, None, Sampler.of_bits(int(arg.value or 0))
     kind = np.dtype(arg.dtype).type
+    if isinstance(arg.value, str):
+        return arg.name, None, np.void(bytes.fromhex(arg.value))
     return (arg.name, kind, None) if arg.value is None else (arg.name, None, kind(arg.value))

@@ -29,6 +29,8 @@ ITEMSIZE |= {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2}
 SCALARS = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32"}
 SCALARS |= {"long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "double": "float64"}
 """OpenCL C's scalar types, and the dtypes that they are."""
+UNPASSED = {"size_t": "ulong", "uintptr_t": "ulong", "ptrdiff_t": "long", "intptr_t": "long", "bool": "int"}
+"""Types of which OpenCL C takes no arguments, as host and device may differ in them, and what to declare instead."""
 ELEMENT = re.compile(rf"({'|'.join(SCALARS)})(2|3|4|8|16)?")
 """A scalar or vector type of OpenCL C: the scalar, and the number of components."""
 
@@ -242,8 +244,8 @@ class Arg:
     """One argument of a kernel. Its ``kind`` says which fields count:
 
     - ``buffer``, ``image``: ``name`` is an operand or a temporary of the plan.
-    - ``scalar``: ``value`` is the literal; with None the caller's scalar called ``name`` is passed. ``dtype`` is its type, or ``sampler_t``
-      for the ``bits`` of a Sampler.
+    - ``scalar``: ``value`` is the literal; with None the caller's scalar called ``name`` is passed. ``dtype`` is its type, ``sampler_t``
+      for the ``bits`` of a Sampler, or for a vector or structure ``V`` and its bytes, which ``value`` has in hexadecimal digits.
     - ``local``: ``value`` is the number of bytes.
     - ``view``: the buffer ``name``, read in place as an ``image1d_buffer_t`` of ``value`` pixels, each with ``channels`` of ``dtype``.
     - ``tensor_map``: the tensor map that ``map`` describes, of the buffer ``name``.
@@ -253,7 +255,7 @@ class Arg:
     kind: ArgKind = "buffer"
     role: Role = "in"
     dtype: str = ""
-    value: int | float | None = None
+    value: int | float | str | None = None
     channels: int = 0
     map: TensorMap | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -215,6 +216,8 @@ def test_calls_that_do_not_fit(device: Device) -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             call(*arguments, **named)
+    with pytest.raises(ArgumentError, match=r"pass a NumPy array, not a Buffer: x.numpy\(\)"):
+        axpy(arguments=(Buffer.from_numpy(x, device=device), y, 1, N))
     with pytest.raises(UnknownNameError, match="argument of axpy 'm'"):
         call(x, y, 1, N, m=1)
     fixed = np.zeros(N, np.float32)
@@ -224,6 +227,69 @@ def test_calls_that_do_not_fit(device: Device) -> None:
     with pytest.raises(ArgumentError, match="y is not contiguous in memory, and the kernel writes it"):
         call(x, np.zeros((N, 2), np.float32)[:, 0], 1, N)
     call(fixed, y, 1, N)  # an input may be
+
+
+def test_a_definition_takes_host_tensors(device: Device) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x, y = torch.rand(N), torch.rand(N)
+    edge = (torch.rand(N - 9), torch.rand(N - 9), 1.5, N - 9)
+    kernel = axpy(arguments={"x": x, "y": y, "a": 2.5, "n": N}, awkward=[edge])
+    expected = 2.5 * x + y
+    assert "2 sets of arguments" in tuned(kernel, device).checked
+    assert kernel(x, y, 2.5, N, device=device.info.id) is y
+    torch.testing.assert_close(y, expected)
+
+
+def right(x: Any, y: Any, a: float) -> Any:
+    """The reference of ``axpy`` as a function of a module, which pickle finds again."""
+    return a * x.astype(np.float64) + y
+
+
+def test_kernels_and_results_are_pickled(device: Device) -> None:
+    """As other processes are sent them; what was loaded stays behind."""
+    result = tuned(axpy(reference=right, global_size=("n / work",), local_size=("block", 1)), device)
+    x, y = np.ones(N, np.float32), np.ones(N, np.float32)
+    result(x, y, 2.0, N)
+    sent: TunedKernel = pickle.loads(pickle.dumps(result))
+    assert sent.best == result.best
+    assert sent.kernel.problem() == result.kernel.problem()
+    assert sent(x, y, 2.0, N)[5] == 5
+    assert sent.kernel(x, y, 1.0, N, device=device.info.id)[N - 1] == 6
+
+
+def test_parameters_may_be_called_as_variables_of_the_prelude(device: Device) -> None:
+    names = ("p", "v", "w", "h", "lane", "sign", "small", "T", "bits")
+    text = "kernel void f(global const float *in, global float *out) { const int i = get_global_id(0);"
+    text += "out[i] = MATRIX_LOW_F16(0x3c00u) + LDG(in + i)"
+    values = np.arange(64, dtype=np.float32)
+    kernel = Kernel(
+        f"{text} + {' + '.join(names)}; }}",
+        "f",
+        (values, np.zeros_like(values)),
+        {name: [number] for number, name in enumerate(names)} | {"block": [16, 32]},
+        local_size="block",
+        global_size=64,
+        reference=lambda in_: in_ + 1 + sum(range(len(names))),
+    )
+    assert not tuned(kernel, device).failures
+
+
+def test_definitions_among_the_options(device: Device) -> None:
+    text = "#if TILE == 16\n#define V x\n#endif\n#ifdef NARROW\nkernel void f(global const float *x, global float *y, int n) {\n"
+    text += "#else\nkernel void f(global const float *x, global float *y) {\n#endif\n"
+    text += "for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = V[i] * TWICE(TILE) + w; }"
+    x = np.arange(100, dtype=np.float32)
+    kernel = Kernel(
+        text,
+        "f",
+        (x, np.zeros_like(x), 100),
+        {"block": [16, 32]},
+        local_size="block",
+        global_size=50,
+        options=["-DTILE=16", "-D", "NARROW", "-DTWICE(a)=2*a", "-Dw=1"],
+        reference=lambda x: 32 * x + 1,
+    )
+    assert not tuned(kernel, device).failures
 
 
 def test_threads_take_turns(device: Device) -> None:

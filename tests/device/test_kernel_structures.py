@@ -1,4 +1,6 @@
-"""Arrays of structures that a user's kernel reads: laid out as in C, seen by the reference with their members, exported as bytes."""
+"""Structures that a user's kernel reads, in arrays and by value, and vectors by value: laid out as in C, seen by the reference with
+their members, exported as bytes.
+"""
 
 from __future__ import annotations
 
@@ -85,13 +87,107 @@ def test_structures_that_do_not_fit(changes: dict[str, Any], message: str) -> No
         kernel(**changes)
 
 
-def test_structures_that_are_written_or_passed_by_value_are_refused() -> None:
-    head = "typedef struct { float a; int b; } two_t;\n"
+def test_structures_that_are_written_are_refused() -> None:
+    text = "typedef struct { float a; int b; } two_t;\nkernel void f(global two_t *given, global float *y) { y[0] = given[0].a; }"
     arguments = {"given": np.zeros(3, np.dtype([("a", "f4"), ("b", "i4")], align=True)), "y": np.zeros(4, np.float32)}
-    cases = {
-        "kernel void f(global two_t *given, global float *y) { y[0] = given[0].a; }": "declare it const, or use an array for each",
-        "kernel void f(two_t given, global float *y) { y[0] = given.a; }": r"`constant two_t \*given` and pass a structured array",
-    }
-    for text, message in cases.items():
-        with pytest.raises(ArgumentError, match=message):
-            portatile.Kernel(head + text, "f", arguments, {}, global_size=1)
+    with pytest.raises(ArgumentError, match="declare it const, or use an array for each"):
+        portatile.Kernel(text, "f", arguments, {}, global_size=1)
+
+
+BY_VALUE = """
+typedef struct { int rows; float factor; short pair[2]; double bias; } params_t;
+kernel void scale(params_t p, global const float *x, global float *y, float3 weights, int2 span, float2 z) {
+    for (int i = get_global_id(0); i < p.rows; i += get_global_size(0))
+        y[i] = i < span.x || i >= span.y ? 0 : p.factor * x[i] * weights.z + p.pair[1] + (float)p.bias + z.x * z.y * block / block;
+}
+"""
+PARAMS = np.dtype([("rows", "i4"), ("factor", "f4"), ("pair", "i2", (2,)), ("bias", "f8")], align=True)
+
+
+def scaled(p: Any, x: Any, weights: Any, span: Any, z: Any) -> Any:
+    i = np.arange(x.size)
+    values = p["factor"] * x * weights[2] + p["pair"][1] + p["bias"] + z[0] * z[1]
+    return np.where((i >= span[0]) & (i < span[1]) & (i < p["rows"]), values, 0)
+
+
+def params(rows: int, factor: float) -> Any:
+    return np.array([(rows, factor, (1, 2), 0.25)], PARAMS)[0]
+
+
+def by_value(**changes: Any) -> portatile.Kernel:
+    x = np.random.default_rng(1).random(N, np.float32)
+    values = {"p": params(N, 3.0), "x": x, "y": np.zeros_like(x), "weights": (1, 2, 3), "span": np.array([5, 300], np.int32), "z": 2 + 1j}
+    awkward = [values | {"p": params(N - 9, 2.0), "span": (0, 7)}, values | {"z": [0.5, 1], "span": (1, 2)}]
+    return portatile.Kernel(
+        BY_VALUE,
+        "scale",
+        values | changes,
+        {"block": [8, 16]},
+        local_size="block",
+        global_size=N,
+        reference=scaled,
+        awkward=awkward,
+    )
+
+
+def test_structures_and_vectors_by_value(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+    scale = by_value()
+    result = scale.tune("2", device=device.info.id)
+    assert "3 sets of arguments" in result.checked
+    assert not result.failures
+    x, y = np.random.default_rng(4).random(N, np.float32), np.zeros(N, np.float32)
+    for call, factor in ((result, 1.0), (result, 1.5), (scale, 2.0), *[(result, 0.5 * time) for time in range(6)]):
+        y[:] = 0
+        others = {"weights": np.float32([4, 5, factor]), "span": (3, 44), "z": np.float32([factor, 2])}
+        call(p=params(40, factor), x=x, y=y, **others, **({} if call is result else {"device": device.info.id}))
+        assert np.allclose(y, scaled(params(40, factor), x, **others), rtol=1e-5)
+    if device.info.backend == "opencl":
+        portatile.export(tmp_path / "folder", result)
+        np.save(tmp_path / "x.npy", x)
+        user = "import loader, numpy\nx = numpy.load('../x.npy')\nnumpy.save('../y.npy', loader.load('kernel:scale')(x, 0 * x))"
+        subprocess.run([sys.executable, "-c", user], cwd=tmp_path / "folder", check=True, timeout=120)
+        assert np.allclose(np.load(tmp_path / "y.npy"), scaled(params(N, 3.0), x, (1, 2, 3), (5, 300), (2, 1)), rtol=1e-5)
+
+
+def test_a_problem_has_the_integers_of_what_is_passed_by_value() -> None:
+    """They may say how much there is to do; other numbers do not, as among the scalars."""
+    own = by_value().problem()
+    assert by_value(p=params(N, 4.0), weights=[3, 2, 1]).problem() == own
+    for changes in ({"p": params(N + 1, 3.0)}, {"span": (1, 3)}):
+        other = by_value(**changes).problem()
+        assert other != own
+        assert other.options["version"] == own.options["version"]
+    assert by_value().distance(own, other) < 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"p": 3}, r"p is a params_t by value: pass one structure, .*align=True\), not 3"),
+        ({"p": np.zeros(2, PARAMS)}, "pass one structure"),
+        ({"p": np.zeros(1, np.dtype([("rows", "i4"), ("bias", "f8")]))}, "C lays out in another way"),
+        ({"weights": (1, 2, 3, 4)}, "the kernel takes 3 numbers of type float32, as a list or an array"),
+        ({"weights": 1.0}, "takes 3 numbers"),
+        ({"weights": (1, "two", 3)}, r"weights\[1\] is 'two'"),
+        ({"span": (1, 2.5)}, r"span\[1\] is 2.5"),
+        ({"span": 1 + 2j}, "span"),
+    ],
+)
+def test_what_does_not_fit_by_value(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        by_value(**changes)
+
+
+def test_calls_with_other_structures_are_refused() -> None:
+    scale, x = by_value(), np.zeros(N, np.float32)
+    other = np.zeros(1, np.dtype([("rows", "i4"), ("other", "f4")], align=True))
+    with pytest.raises(ArgumentError, match=r"p has dtype .*; the kernel was defined with"):
+        scale(other, x, x.copy(), (1, 2, 3), (1, 2), (1, 2))
+
+
+@pytest.mark.parametrize(("declared", "instead"), [("size_t", "ulong"), ("ptrdiff_t", "long"), ("bool", "int")])
+def test_types_that_opencl_does_not_take(declared: str, instead: str) -> None:
+    text = f"kernel void f(global float *y, const {declared} n) {{ y[0] = n; }}"
+    with pytest.raises(ArgumentError, match=f"n of f is a {declared}, which OpenCL C does not take: declare it {instead}"):
+        portatile.Kernel(text, "f", (np.zeros(4, np.float32), 1), {}, global_size=1)

@@ -1,10 +1,15 @@
-"""What messages advise for arrays of unsuitable dtypes: a conversion that keeps what the array holds."""
+"""What messages say of unsuitable arrays: a conversion that keeps what the array holds, or which argument is no array."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
+import portatile
 from portatile.arguments import checks
 from portatile.errors import ArgumentError
 
@@ -30,3 +35,56 @@ def test_the_advised_conversion_keeps_the_values(dtype: object, types: tuple[str
         checks.check_dtype(kind, "a", types)
     with pytest.raises(ArgumentError, match="pass another array for the result"):
         checks.check_dtype(kind, "out", types)
+
+
+class Frame:
+    """What libraries of tables and labels pass: something with a shape, whose columns are taken by name."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.shape, self.ndim, self.dtype = values.shape, values.ndim, values.dtype
+
+    def __getitem__(self, key: object) -> None:
+        raise KeyError(key)
+
+
+ROUTINES: dict[str, tuple[int, Callable[..., Any]]] = {
+    "gemm": (2, portatile.gemm),
+    "symm": (2, partial(portatile.symm, side="R")),
+    "symm with c": (3, partial(portatile.symm, side="R", beta=1.0)),
+    "hemm": (2, partial(portatile.hemm, side="L")),
+    "syrk": (1, portatile.syrk),
+    "her2k": (2, portatile.her2k),
+    "trmm": (2, partial(portatile.trmm, side="R")),
+    "trsm": (2, partial(portatile.trsm, side="R")),
+}
+
+
+@pytest.mark.parametrize("shapes", [[(3, 3)] * 3, [(3, 3), (2, 3, 3), (2, 3, 3)], [(2, 3, 3)] * 3], ids=str)
+@pytest.mark.parametrize("name", ROUTINES)
+def test_arrays_of_no_known_kind_are_named(name: str, shapes: list[tuple[int, ...]]) -> None:
+    """Whatever the others are, in every place, and as ``out``; lists are converted nowhere but in matmul."""
+    number, routine = ROUTINES[name]
+    arrays = [np.ones(shape) for shape in shapes[:number]]
+    for place in range(number):
+        for strange in (Frame(arrays[place]), arrays[place].tolist()):
+            with pytest.raises(ArgumentError, match=rf"^{'abc'[place]} is a {type(strange).__name__}; pass a NumPy array"):
+                routine(*arrays[:place], strange, *arrays[place + 1 :])
+    with pytest.raises(ArgumentError, match=r"^out is a Frame; pass a NumPy array"):
+        routine(*arrays, out=Frame(arrays[-1]))
+
+
+@pytest.mark.parametrize("side", "LR")
+def test_right_hand_sides_of_no_known_kind_are_named(side: str) -> None:
+    matrix, vector = np.ones((3, 3)), np.ones(3)
+    with pytest.raises(ArgumentError, match=r"^b is a Frame; pass a NumPy array"):
+        portatile.trsm(matrix, Frame(vector), side=side)
+    with pytest.raises(ArgumentError, match=r"^out is a Frame; pass a NumPy array"):
+        portatile.trsm(matrix, vector, side=side, out=Frame(vector))
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_vectors_of_no_known_kind_are_named(place: int) -> None:
+    vectors: list[Any] = [np.ones(3, np.float32)] * 8
+    vectors[place] = Frame(vectors[place])
+    with pytest.raises(ArgumentError, match="is a Frame; pass a NumPy array"):
+        portatile.mri_q(*vectors)

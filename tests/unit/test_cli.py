@@ -316,3 +316,11 @@ def test_shells_complete_words(words: list[str], known: set[str]) -> None:
     *before, begun = words
     offered = ShellComplete(cli.portatile, {}, "portatile", "_PORTATILE_COMPLETE").get_completions(before, begun)
     assert known <= {item.value for item in offered}
+
+
+@pytest.mark.parametrize("command", ["tune", "show"])
+def test_a_text_is_no_workload(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "scan.cl"]) == 2
+    error = capsys.readouterr().err
+    assert "scan.cl is a kernel's text" in error
+    assert "T1 file" in error

@@ -52,3 +52,13 @@ def test_a_run_in_the_interpreter(
     assert output["device"] == "ptx:0"
     assert output["agrees"]
     assert {row["name"]: row["sum"] for row in output["operands"] if row["changed"]} == sums
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64", "float32"])
+def test_sums_of_integers_are_exact(dtype: str) -> None:
+    values = np.random.default_rng(1).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 999, dtype) if dtype != "float32" else np.ones(9)
+    assert run._sum(values) == sum(values.tolist())
+
+
+def test_integers_are_shown_with_all_digits() -> None:
+    assert [run._spelled(value, 6) for value in (3499211612, -(2**60), 3499211612.0)] == ["3499211612", str(-(2**60)), "3.49921e+09"]

@@ -161,3 +161,10 @@ def test_an_array_that_memory_does_not_hold_is_not_made(
     code, out, err = told(["saxpy", "--global", "64", "64", "500000=random", "1"], capsys)
     assert (code, out) == (2, "")
     assert "GiB are free; choose a smaller size" in err
+
+
+def test_types_that_opencl_does_not_take_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "kernels.cl").write_text("kernel void count(global ulong *y, const size_t n) { y[0] = n; }")
+    code, _, err = told(["count", "--global", "1", "1", "5"], capsys)
+    assert code == 2
+    assert "argument n (size_t): '5': OpenCL C does not take a size_t; declare it ulong" in err

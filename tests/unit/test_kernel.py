@@ -88,7 +88,7 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"source": ADD.replace("int n)", "int n")}, CompileError, "add.cl:1"),
         ({"source": ADD.replace("global const float *a", "const float *a")}, CompileError, "add.cl:1: the pointer 'a'"),
         ({"source": "\n" + ADD.replace("int n", "image2d_t n")}, ArgumentError, "n is an image2d_t: pass a NumPy array"),
-        ({"source": ADD.replace("int n", "float4 n")}, ArgumentError, "n of add is a float4 by value"),
+        ({"source": ADD.replace("int n", "float4 n")}, ArgumentError, "n is 1000; the kernel takes 4 numbers of type float32"),
         ({"parameters": {"n": [1], "block": [32], "work": [1]}}, ArgumentError, "'n' is an argument of add"),
         ({"parameters": {"bl ock": [1]}}, ArgumentError, "'bl ock' cannot be #defined"),
         ({"parameters": {"block": [], "work": [1]}}, ArgumentError, "'block' has no values"),
@@ -101,6 +101,7 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"global_size": "n / wrok"}, UnknownNameError, "global_size='n / wrok':.*Did you mean 'work'"),
         ({"global_size": "n /"}, ArgumentError, "not an expression"),
         ({"global_size": None}, ArgumentError, "global_size=None must be a number"),
+        ({"local_size": (16, 1, 1, 1)}, ArgumentError, "must be a number, an expression, a callable, or up to three of these"),
         ({"local_size": lambda blok: blok}, UnknownNameError, "local_size=a lambda:.*'blok'"),
         ({"local_size": lambda **all: 1}, ArgumentError, "without \\* and \\*\\*"),
         ({"local_size": None}, ArgumentError, "local_size is missing"),
@@ -355,3 +356,44 @@ def test_an_error_in_the_reference_says_on_which_arguments() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         kernel.expected(kernel.awkward(kernel.problem())[0])
     assert caught.value.__notes__ == ["in the reference of add, on the edge case a[3] b[3] c[3]"]
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("int l = 0, L = get_local_size(0); y[0] = L + l;", 3),
+        ("const uint L = 3; y[0] = L;", 3),
+        ("\n\nfloat *L = 0; y[0] = 1;", 5),
+        ("local float L[7]; y[0] = 1;", 3),
+        ("size_t L; y[0] = 1;", 3),
+        ("for (int L = 0; L < 3; L++) y[0] = 1;", 3),
+        ("typedef struct { int L; } T; T t; t.L = 3; y[0] = t.L;", 3),
+        ("my_int L; y[0] = 1;", 3),
+    ],
+)
+def test_a_parameter_called_like_a_variable_is_named(body: str, line: int) -> None:
+    """The compiler complains of a number where a name should be, in lines that the user did not write so."""
+    text = f"typedef int my_int;\nkernel void f(global float *y) {{\n{body}\n}}"
+    for given in ({"parameters": {"L": [4, 8]}}, {"parameters": {}, "constants": {"L": 4}}):
+        with pytest.raises(ArgumentError, match=rf"f.cl:{line}: 'L' is a variable of the text"):
+            portatile.Kernel(text, "f", (np.zeros(9, np.float32),), **given, global_size=1, local_size=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernel void f(global float *y) { int x = 3 * L, z = (int)L; y[L] = x == L ? (float) L : z * L; switch (x) { case L: y[0] = L; } }",
+        "#ifndef L\n#define L 3\nconstant int K = 3;\n#else\nconstant int K = L;\n#endif\nkernel void f(global float *y) { y[0] = K; }",
+        "#ifdef L\nconstant int K = L;\n#else\nconstant int L = 3;\n#endif\nkernel void f(global float *y) { y[0] = L; }",
+        "constant int K = L;\n#undef L\nkernel void f(global float *y) { int L = K; y[0] = L; }",
+        "// int L = 3;\nkernel __attribute__((reqd_work_group_size(L, 1, 1))) void f(global float *y) { y[0] = L; /* float L; */ }",
+        "#if L != 4 && L != 8\n#error L\n#endif\nkernel void f(global float *y) { const float a = 2, b = L; y[0] = a * b * L; }",
+    ],
+)
+def test_parameters_that_no_variable_is_called_like(text: str) -> None:
+    portatile.Kernel(text, "f", (np.zeros(9, np.float32),), {"L": [4, 8]}, global_size="L", local_size="L")
+
+
+def test_a_parameter_may_be_the_name_of_a_variable() -> None:
+    text = "kernel void f(global float *y) { float first = 1, second = 2; float NAME = 3; y[0] = NAME; }"
+    portatile.Kernel(text, "f", (np.zeros(9, np.float32),), {"NAME": ["other", "another"]}, global_size=1, local_size=1)

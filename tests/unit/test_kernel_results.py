@@ -119,7 +119,7 @@ def test_equal_definitions_have_equal_keys_and_others_do_not() -> None:
         {"reference": lambda a, b: b + a + 0},
         {"rtol": 1e-3},
         {"roles": {"c": "out"}},
-        {"constants": {"k": 1}},
+        {"constants": {"more": 1}},
         {"options": ["-cl-fast-relaxed-math"]},
     ]
     keys = [add(**changes).problem().key for changes in ({}, *others)]

@@ -71,6 +71,18 @@ def test_a_killed_study_leaves_its_rows() -> None:
     assert measured == [3, 4]
 
 
+@pytest.mark.parametrize("folder", [True, False])
+def test_where_nothing_can_be_kept_a_study_is_measured_with_a_warning(folder: bool, tmp_path: Path) -> None:
+    if folder:
+        tmp_path /= "a file"
+        tmp_path.touch()
+    else:
+        Journal(STUDY, asked(), folder=tmp_path)._path.mkdir()
+    with pytest.warns(RuntimeWarning, match=r"cannot be written \(.*\): .*PORTATILE_DATA_DIR") as warned:
+        result = conduct(STUDY, asked(), Conditions(folder=tmp_path))
+    assert (result.ended, len(result.rows), len(warned)) == (COMPLETE, 4, 1)
+
+
 def test_another_question_or_fresh_starts_again() -> None:
     breaks_at.append(3)
     conduct(STUDY, asked())

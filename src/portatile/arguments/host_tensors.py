@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -35,6 +35,15 @@ def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Res
         return cast(_Result, through(compute, *arguments, **keywords))
 
     return either
+
+
+def as_arrays(values: Any) -> Any:
+    """A list, tuple or dict with the NumPy arrays behind its CPU tensors; anything else as it is. Raises ArgumentError as ``through``."""
+    if "torch" not in sys.modules or not isinstance(values, Sequence | Mapping) or isinstance(values, str):
+        return values
+    if isinstance(values, Mapping):
+        return {name: _array(value) if is_host_tensor(value) else value for name, value in values.items()}
+    return [_array(value) if is_host_tensor(value) else value for value in values]
 
 
 def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

@@ -109,6 +109,11 @@ def matrix(array: Any, name: str, types: tuple[str, ...] = DTYPES) -> Matrix:
     raise unknown(array, name)
 
 
+def known(array: Any) -> bool:
+    """Whether the routines know such arrays: NumPy's, Buffers, and those in CUDA's memory."""
+    return isinstance(array, (np.ndarray, Buffer)) or is_cuda_array(array)
+
+
 def unknown(array: Any, name: str) -> ArgumentError:
     """The error for an argument that is no array that the routines know, with what to pass instead."""
     number = array is None or isinstance(array, (str, bytes, int, float, complex, np.generic))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from portatile.errors import ArgumentError, LaunchError
 from portatile.images import Addressing, ImageForm, ImageType, Sampler
 from portatile.measure.isolated_run import KernelArgument
-from portatile.records import ELEMENT, SCALARS, Entry, Parameter
+from portatile.records import ELEMENT, SCALARS, UNPASSED, Entry, Parameter
 from portatile.tuning.search.host_memory import available
 
 Array = NDArray[Any]
@@ -66,6 +66,8 @@ def _argument(parameter: Parameter, word: str, rng: np.random.Generator) -> Kern
 def _element(kind: str) -> np.dtype[Any]:
     """The element type of a buffer; three components take the memory of four."""
     match = ELEMENT.fullmatch(kind.removesuffix("*").removeprefix("const ").strip())
+    if match is None and kind in UNPASSED:
+        raise ValueError(f"OpenCL C does not take a {kind}; declare it {UNPASSED[kind]}")
     if match is None:
         raise ValueError(f"the size of {kind.removesuffix('*')} is not known here; give another type, as in uchar:4096, or a file")
     width = int(match[2] or 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from portatile.dialect import gather, read_text, translate
+from portatile.dialect import definitions, gather, read_text, translate
 from portatile.errors import ArgumentError, CompileError, UnknownNameError
 from portatile.records import Entry, Source
 
@@ -25,7 +25,7 @@ class KernelFile:
 
     def entries(self) -> tuple[Entry, ...]:
         """The kernels in it, without a compiler; raises CompileError with file and line."""
-        return translate(self.source.text, file=self.source.file, defines=dict(self.source.defines)).entries
+        return translate(self.source.text, file=self.source.file, defines=dict(self.source.defines), options=self.source.options).entries
 
 
 def kernel_file(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,7 +54,7 @@ def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags:
     for folder in folders:
         if not folder.is_dir():
             raise ArgumentError(f"-I {folder}: there is no such folder")
-    pairs = {}
+    pairs: dict[str, str] = {}
     for define in defines:
         name, equals, value = define.partition("=")
         if not _MACRO.fullmatch(name):
@@ -64,7 +64,7 @@ def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags:
         text = read_text(path)
     except OSError as error:
         raise ArgumentError(f"{path} cannot be read: {error.strerror}") from None
-    gathered = gather(text, path, folders, pairs)
+    gathered = gather(text, path, folders, definitions(flags)[0] | pairs)
     return KernelFile(Source(str(path), gathered, tuple(pairs.items()), flags))
 
 

@@ -15,12 +15,17 @@ Action = Callable[..., int | None]
 
 
 def with_files(group: WorkloadGroup, action: Action, without: Collection[str] = ()) -> WorkloadGroup:
-    """Let a file's name stand for a workload in ``group``.
+    """Let a file's name stand for a workload in ``group``; that of a kernel's text alone is refused with what to do.
 
     ``action`` is called with the file's ``t1.Specification`` and, by their names, with the group's options other than ``without``.
     """
 
     def of_file(name: str) -> click.Command | None:
+        if name.endswith((".cl", ".cu", ".ocl", ".opencl")):
+            raise click.UsageError(
+                f"{name} is a kernel's text, which says neither its arguments nor which values to try: give both in Python "
+                f"(portatile.Kernel) or in a T1 file (kernel.json). `portatile run` and `portatile compile` take OpenCL C as it is"
+            )
         if not name.endswith(".json"):
             return None
 

@@ -137,11 +137,24 @@ def _report(argument: KernelArgument, outcome: RunOutcome, other: RunOutcome | N
     changed = before.tobytes() != after.tobytes()
     row: dict[str, Any] = {"name": name, "dtype": str(after.dtype), "shape": list(after.shape), "changed": changed}
     if changed and after.dtype.kind in "iuf":
-        wide = after.astype(np.float64).reshape(-1)
-        row |= {"sum": float(wide.sum()), "min": float(wide.min()), "max": float(wide.max()), "first": after.reshape(-1)[:_SHOWN].tolist()}
+        row |= {"sum": _sum(after), "min": after.min().item(), "max": after.max().item(), "first": after.reshape(-1)[:_SHOWN].tolist()}
     if other is not None:
         row |= _difference(after, argument.seen(other.arrays[name]), tolerance)
     return row
+
+
+def _sum(values: Array) -> float:
+    """The sum in float64, of integers exactly."""
+    if values.dtype.kind == "f":
+        return float(values.sum(dtype=np.float64))
+    wide = values if values.dtype.itemsize == 8 else values.astype(np.int64)
+    low = wide & np.asarray(0xFFFFFFFF, wide.dtype)
+    return (int((wide >> np.asarray(32, wide.dtype)).sum()) << 32) + int(low.sum())
+
+
+def _spelled(value: float, digits: int) -> str:
+    """A number with so many digits; an integer with all of its own."""
+    return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
 
 
 def _difference(a: Array, b: Array, tolerance: float) -> dict[str, Any]:
@@ -168,8 +181,8 @@ def _print(task: KernelRun, outcome: RunOutcome, other: RunOutcome | None, rows:
     lines = []
     for row in rows:
         if row["changed"]:
-            first = " ".join(f"{value:.6g}" for value in row.get("first", []))
-            figures = [f"{row[key]:.9g}" if key in row else "" for key in ("sum", "min", "max")]
+            first = " ".join(_spelled(value, 6) for value in row.get("first", []))
+            figures = [_spelled(row[key], 9) if key in row else "" for key in ("sum", "min", "max")]
         else:
             first, figures = "unchanged", ["", "", ""]
         lines.append([row["name"], row["dtype"], "x".join(map(str, row["shape"])), first, *figures])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from portatile import cache, device, flat_plans, program, workloads
+from portatile import cache, device, dialect, flat_plans, program, workloads
 from portatile.cli import _console, _options, _t1
 from portatile.cli._resources import figured, figures
 from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workload
@@ -182,8 +182,7 @@ def _text(source: Source, stage: str, info: DeviceInfo) -> str:
 
 def _macros(source: Source) -> dict[str, str]:
     """The definitions of a text, those among its build options too (``-Dradius=2``)."""
-    given = (option.removeprefix("-D").partition("=") for option in source.options if option.startswith("-D"))
-    return {**{name: value if equals else "1" for name, equals, value in given}, **dict(source.defines)}
+    return dialect.definitions(source.options)[0] | dict(source.defines)
 
 
 def squeeze(text: str) -> str:

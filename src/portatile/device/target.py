@@ -63,7 +63,9 @@ class Target(Protocol):
 
         Raises CompileError with file and line for what the dialect does not support.
         """
-        return replace(source, text=dialect.opencl(source.text, source.file)), ()
+        defined, options = dialect.definitions(source.options)
+        defines = tuple((defined | dict(source.defines)).items())
+        return replace(source, text=dialect.opencl(source.text, source.file, defines), defines=(), options=options), ()
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Build a lowered source; raises CompileError with the compiler's log in the lines and words of the text before it was lowered.

@@ -6,33 +6,34 @@ The translator is loaded when it is first used: OpenCL's devices never ask for i
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from portatile.dialect.version import PRELUDE_OPENCL, VERSION, opencl, with_headers
+from portatile.dialect.version import PRELUDE_OPENCL, VERSION, headers, opencl
 
 if _TYPE_CHECKING:
     from portatile.dialect.includes import gather, read_text
     from portatile.dialect.messages import readable
     from portatile.dialect.opencl_to_cuda import Translation, translate
-    from portatile.dialect.options import NVRTC_OPTIONS, nvrtc_options
+    from portatile.dialect.options import NVRTC_OPTIONS, definitions, nvrtc_options
 
 __all__ = [
     "NVRTC_OPTIONS",
     "PRELUDE_OPENCL",
     "VERSION",
     "Translation",
+    "definitions",
     "gather",
+    "headers",
     "nvrtc_options",
     "opencl",
     "read_text",
     "readable",
     "translate",
-    "with_headers",
 ]
 
 _FILES = {
     "includes": ("gather", "read_text"),
     "messages": ("readable",),
     "opencl_to_cuda": ("Translation", "translate"),
-    "options": ("NVRTC_OPTIONS", "nvrtc_options"),
+    "options": ("NVRTC_OPTIONS", "definitions", "nvrtc_options"),
 }
 
 

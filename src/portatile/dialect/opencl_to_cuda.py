@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from portatile.dialect.options import definitions
 from portatile.dialect.passes import array_literals, declarations, expressions
 from portatile.dialect.passes.designated_initialisers import Initialisers
 from portatile.dialect.passes.function_forms import modernise
@@ -17,7 +18,7 @@ from portatile.dialect.passes.struct_layouts import lay_out
 from portatile.dialect.passes.swizzles import accessor
 from portatile.dialect.preprocess import Places, preprocess, quoted
 from portatile.dialect.tokens import Tokens, UnbalancedError
-from portatile.dialect.version import with_headers
+from portatile.dialect.version import headers, is_switch, spelt
 from portatile.errors import CompileError
 from portatile.records import Entry
 
@@ -74,18 +75,28 @@ def _refuse(tokens: Tokens, places: Places) -> None:
             raise CompileError(f"{places.at(token.line)}: {token.text}: {_NOT_HERE[token.text]} are not supported on CUDA")
 
 
+def _preprocessed(text: str, file: str, standards: Mapping[str, str], defines: Mapping[str, str]) -> str:
+    """A text without macros, behind the headers that it needs, in which its own definitions replace nothing."""
+    before = headers(text)
+    if not before:
+        return preprocess(text, file, {**standards, **defines})
+    switches = {name: value for name, value in defines.items() if is_switch(name)}
+    own = spelt(pair for pair in defines.items() if pair[0] not in switches)
+    return preprocess(f"{before}{own}#line 1 {quoted(file)}\n{text}", file, {**standards, **switches})
+
+
 def translate(
     text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({}), options: Sequence[str] = ()
 ) -> Translation:
     """Translate OpenCL C to CUDA C++.
 
-    The options that NVRTC needs come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only
+    The options that NVRTC needs come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only ``-D``, ``-U``,
     ``-cl-single-precision-constant`` and ``-cl-std`` change the text. A ``__local`` argument of a kernel becomes a 32-bit unsigned
     byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for
     what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
     standards = [("__OPENCL_C_VERSION__", match[1] + match[2] + "0") for option in options if (match := _STANDARD.fullmatch(option))]
-    plain = preprocess(with_headers(text, file), file, {**dict(standards), **defines})
+    plain = _preprocessed(text, file, dict(standards), {**definitions(options)[0], **defines})
     places = Places(plain, file)
     try:
         tokens = modernise(Tokens(plain), places)

@@ -24,6 +24,22 @@ _SAME: dict[str, tuple[str, ...]] = {
 }
 
 
+def definitions(options: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The macros that ``-D`` defines among build options and ``-U`` does not take back, by name, and the other options."""
+    macros: dict[str, str] = {}
+    others: list[str] = []
+    rest = iter(options)
+    for option in rest:
+        if not option.startswith(("-D", "-U")):
+            others.append(option)
+            continue
+        name, sign, value = (option[2:].strip() or next(rest, "")).partition("=")
+        macros.pop(name, None)
+        if option.startswith("-D") and name:
+            macros[name] = value if sign else "1"
+    return macros, tuple(others)
+
+
 def nvrtc_options(options: Sequence[str] = ()) -> tuple[str, ...]:
     """``NVRTC_OPTIONS`` with OpenCL's build options added; NVRTC's own options pass through, and the last of a kind wins.
 

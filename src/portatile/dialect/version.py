@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -50,12 +50,27 @@ _USES_TENSOR = re.compile(r"\b(?:WGMMA_WAIT|tensor_map\w*)\b")
 _TENSOR = (_HERE / "preludes" / "tensor.h").read_text()
 
 
-def with_headers(text: str, file: str) -> str:
-    """``text`` after those headers in OpenCL C whose names it uses; the lines of ``file`` keep their numbers."""
-    return f'#line 1 "portatile/matrix.h"\n{_MATRIX}\n#line 1 "{file}"\n{text}' if _USES_MATRIX.search(text) else text
+def headers(text: str) -> str:
+    """The headers in OpenCL C whose names are in a text: only such texts pay for them."""
+    return f'#line 1 "portatile/matrix.h"\n{_MATRIX}\n' if _USES_MATRIX.search(text) else ""
 
 
-def opencl(text: str, file: str) -> str:
-    """``text`` as complete OpenCL C: after the prelude and the headers whose names it uses."""
+def spelt(defines: Iterable[tuple[str, str]]) -> str:
+    """Definitions as lines."""
+    return "".join(f"#define {name} {value}\n" for name, value in defines)
+
+
+def is_switch(name: str) -> bool:
+    """Whether a definition is for the prelude itself."""
+    return name.startswith("PORTATILE_")
+
+
+def opencl(text: str, file: str, defines: Sequence[tuple[str, str]] = ()) -> str:
+    """``text`` as OpenCL C of its own: behind the prelude, the headers whose names are in it, and its definitions.
+
+    These come behind the headers, in whose functions a parameter called ``x`` or ``w`` would replace something.
+    """
     tensor = f'#line 1 "portatile/tensor.h"\n{_TENSOR}\n' if _USES_TENSOR.search(text) else ""
-    return f'{PRELUDE_OPENCL}\n{tensor}#line 1 "{file}"\n{with_headers(text, file)}'
+    switches = spelt(pair for pair in defines if is_switch(pair[0]))
+    own = spelt(pair for pair in defines if not is_switch(pair[0]))
+    return f'{switches}{PRELUDE_OPENCL}\n{tensor}{headers(text)}{own}#line 1 "{file}"\n{text}'

@@ -17,6 +17,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
 from portatile.formatting import duration, rate, spelled
+from portatile.kernel.cases import of_values
 from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.expression import Given
@@ -43,11 +44,12 @@ class Kernel(Definition):
     """One OpenCL C kernel with tunable parameters, the arguments to time and check it with, and the expected results.
 
     ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it. ``arguments``: for each parameter of the kernel, in
-    order or by name, a NumPy array (contiguous; float16 to float64, 8 to 64 bit integers, complex for ``float2`` and ``double2``), a
-    number, a Sampler, or for a ``__local`` pointer its number of elements. An image takes an array of pixels: (height, width, channels)
-    for an ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; an array without the last axis has one channel. ``normalized`` names
-    the images whose 8 or 16-bit integers the kernel reads as fractions. ``parameters``: names and their values (int, float, bool,
-    str); each becomes a ``#define``.
+    order or by name, a NumPy array or CPU tensor (contiguous; float16 to float64, 8 to 64 bit integers, complex for ``float2`` and
+    ``double2``, structures), a number, a sequence of numbers for a vector, an element of a structured array for a structure by value, a
+    Sampler, or for a ``__local`` pointer its number of elements. An image takes an array of pixels: (height, width, channels) for an
+    ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; an array without the last axis has one channel. ``normalized`` names the
+    images whose 8 or 16-bit integers the kernel reads as fractions. ``parameters``: names and their values (int, float, bool, str);
+    each becomes a ``#define``.
 
     ``global_size``: the work-items that the problem needs, one number or up to three. Fractions and incomplete work-groups are rounded
     up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has ``reqd_work_group_size``.
@@ -165,7 +167,7 @@ class Kernel(Definition):
         elif device is not None and devices.get(device) is not opened:
             raise ArgumentError(f"device={device!r} is not {opened.info.id}, where the arrays are; leave device out or move them")
         integers = self.arguments.integers(values)
-        places = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in self.arguments.arrays}
+        places = of_values(self.arguments, values)
         key = (opened, *integers.values(), *places.values())
         if key not in self._by_arguments:
             if len(self._by_arguments) >= _MAX_REMEMBERED:
@@ -209,8 +211,12 @@ class Kernel(Definition):
         """The kernel in one configuration, loaded on a device at its first call; made once."""
         key = (device, canonical(config))
         if key not in self._runners:
-            self._runners[key] = Runner(device, self.arguments, lambda scalars: self.planned(config, device.info, scalars, runtime=True))
+            self._runners[key] = Runner(device, self.arguments, lambda scalars: self.planned(config, device.info, scalars))
         return self._runners[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The definition alone: what was loaded, and what is known of the store, belongs to this process."""
+        return {name: value for name, value in vars(self).items() if not isinstance(getattr(type(self), name, None), cached_property)}
 
     @cached_property
     def _results(self) -> Callable[[str], Sequence[Trial]]:

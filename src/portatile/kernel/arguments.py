@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
@@ -11,16 +10,16 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.buffer import refuse_masks
+from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.dialect.signature import Signature
 from portatile.errors import ArgumentError, LaunchError, UnknownNameError
 from portatile.images import ImageForm, ImageType, Sampler
+from portatile.kernel.elements import as_bytes, by_value, check_elements, flat, scalar, width
 from portatile.kernel.expression import Expression
-from portatile.records import ELEMENT, SCALARS, Arg, Parameter, Value
+from portatile.records import ELEMENT, SCALARS, UNPASSED, Arg, Parameter, Value
 
 ArrayRole = Literal["in", "out", "inout"]
 _ROLES = ("in", "out", "inout")
-_DTYPES = frozenset({*SCALARS.values(), "complex64", "complex128"})
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,22 @@ class Scalar:
 
 
 @dataclass(frozen=True)
+class Packed:
+    """A vector or a structure that is passed by value, as ``elements.by_value`` gives it."""
+
+    name: str
+    declared: str
+    value: NDArray[Any]
+
+    def given(self, value: Any) -> NDArray[Any]:
+        """What a call passes instead; raises ArgumentError for another type."""
+        array = by_value(value, self.name, self.declared)
+        if array.dtype != self.value.dtype:
+            raise ArgumentError(f"argument {self.name} has dtype {array.dtype}; the kernel was defined with {self.value.dtype}")
+        return array
+
+
+@dataclass(frozen=True)
 class Sampling:
     """A sampler. It is part of the kernel's definition: calls do not pass it."""
 
@@ -70,7 +85,7 @@ class Local:
     elements: Expression
 
 
-Argument = Array | Scalar | Sampling | Local
+Argument = Array | Scalar | Packed | Sampling | Local
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,16 @@ class Arguments:
         """The numbers by name."""
         return {argument.name: argument.value for argument in self.all if isinstance(argument, Scalar)}
 
+    @property
+    def valued(self) -> tuple[Array | Packed, ...]:
+        """What is more than a number: arrays, and vectors and structures by value."""
+        return (*self.arrays, *self.packed)
+
+    @property
+    def packed(self) -> tuple[Packed, ...]:
+        """The vectors and structures that are passed by value."""
+        return tuple(argument for argument in self.all if isinstance(argument, Packed))
+
     def integers(self, values: Mapping[str, Any]) -> dict[str, int]:
         """The numbers of integer type among ``values``; raises ArgumentError for one that does not fit."""
         scalars = (argument for argument in self.all if isinstance(argument, Scalar) and np.dtype(argument.dtype).kind in "iu")
@@ -115,8 +140,15 @@ class Arguments:
         images = (f"{array.name} {array.form.type} {array.form.normalized}" for array in self.arrays if array.form is not None)
         return (*images, *(f"{argument.name} {argument.sampler.bits}" for argument in self.all if isinstance(argument, Sampling)))
 
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The part of vectors and structures by value that enters a digest."""
+        return tuple(f"{packed.name} {packed.value.dtype} {packed.value.shape}" for packed in self.packed)
+
     def args(self, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> tuple[Arg, ...]:
-        """The arguments of a launch. Expressions read ``values``; ``scalars`` are the numbers, None to pass them at the launch."""
+        """The arguments of a launch. Expressions read ``values``; ``scalars`` are the numbers, None to pass them, and vectors and
+        structures, at the launch.
+        """
         return tuple(_arg(argument, values, scalars) for argument in self.all)
 
     def bind(self, values: Sequence[Any], named: Mapping[str, Any], kernel: str) -> dict[str, Any]:
@@ -143,9 +175,9 @@ def match(
     """The arguments of a kernel from what the user gives, in order or by name.
 
     A NumPy array for a ``__global`` or ``__constant`` pointer (a structured one for a pointer to const structures) and for an image, a
-    number for a scalar, a Sampler for a ``sampler_t``, a count of elements (an expression) for a ``__local`` pointer. ``roles`` says
-    ``in``, ``out`` or ``inout`` of arrays; else pointers to const and images that are read are ``in``, others ``inout``. ``normalized``
-    names the images whose integers are seen as fractions.
+    number for a scalar, its components for a vector, one structure for a structure by value, a Sampler for a ``sampler_t``, a count of
+    elements (an expression) for a ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to const and
+    images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are seen as fractions.
     Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]
@@ -187,9 +219,12 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
     if parameter.kind == "local":
         return _match_local(head, name, declared, value)
     if parameter.kind == "scalar":
+        if declared in UNPASSED:
+            raise ArgumentError(
+                f"argument {name} of {head.name} is a {declared}, which OpenCL C does not take: declare it {UNPASSED[declared]}"
+            )
         if declared not in SCALARS:
-            remedy = f"declare it `constant {declared} *{name}` and pass a structured array of one element, or pass its members as numbers"
-            raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value: {remedy}")
+            return Packed(name, declared, by_value(value, name, declared))
         return Scalar(name, SCALARS[declared], scalar(value, name, SCALARS[declared]))
     return _match_array(head, parameter, value, roles, name in normalized)
 
@@ -238,10 +273,19 @@ def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
         raise ArgumentError(f"argument {name}: {error}") from None
 
 
+def _on_host(value: Any, name: str) -> str:
+    """How to make a NumPy array of an array on a device, which definitions do not take: they are sent to other processes."""
+    if isinstance(value, Buffer):
+        return f": {name}.numpy()"
+    return f": for example {name}.cpu().numpy() or {name}.get()" if is_cuda_array(value) else ""
+
+
 def array(value: Any, name: str, declared: str) -> NDArray[Any]:
     """``value`` as an array for a pointer to ``declared``; raises ArgumentError if its type differs or it would have to be copied."""
     if not isinstance(value, np.ndarray):
-        raise ArgumentError(f"argument {name} is a pointer to {declared}: pass a NumPy array, not a {type(value).__name__}")
+        raise ArgumentError(
+            f"argument {name} is a pointer to {declared}: pass a NumPy array, not a {type(value).__name__}{_on_host(value, name)}"
+        )
     check_elements(value.dtype, name, declared)
     refuse_masks(value, name)
     if value.size == 0:
@@ -253,70 +297,6 @@ def array(value: Any, name: str, declared: str) -> NDArray[Any]:
     return value
 
 
-def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
-    """Raise ArgumentError where elements of ``dtype`` do not match a pointer to ``declared``."""
-    if dtype.names is not None:
-        _check_structure(dtype, name, declared)
-        return
-    if dtype.name not in _DTYPES or not dtype.isnative:
-        raise ArgumentError(f"argument {name} has dtype {dtype}, for which OpenCL C has no type; it has {', '.join(sorted(_DTYPES))}")
-    known = ELEMENT.fullmatch(declared)
-    wanted = SCALARS[known[1]] if known else None
-    if wanted is not None and real(dtype).name != wanted:
-        raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass {name}.astype('{wanted}')")
-
-
-def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
-    """Raise ArgumentError for a structured dtype whose members C would lay out in another way, or that is for a pointer to numbers."""
-    if ELEMENT.fullmatch(declared):
-        raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass one of its fields, as a copy")
-    assert dtype.fields is not None
-    members = {member: field[0] for member, field in dtype.fields.items()}
-    for member, kind in members.items():
-        if kind.names is None:
-            check_elements(kind.base, f"{name}[{member!r}]", "")
-    in_c = np.dtype({"names": list(members), "formats": list(members.values())}, align=True)
-    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):  # type: ignore[index]
-        raise ArgumentError(
-            f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)"
-        )
-
-
-def width(declared: str) -> int:
-    """How many numbers an element of a type takes in memory: 4 of ``float4`` and of ``float3``, 1 of a structure."""
-    known = ELEMENT.fullmatch(declared)
-    count = known[2] if known else None
-    return 4 if count == "3" else int(count or 1)
-
-
-def scalar(value: Any, name: str, dtype: str) -> int | float:
-    """``value`` as a number of ``dtype``; raises ArgumentError if it is not a number or out of range."""
-    kind = np.dtype(dtype)
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    try:
-        number = operator.index(value) if kind.kind in "iu" else float(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"argument {name} is {value!r}; the kernel takes one number of type {dtype}") from None
-    if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
-        raise ArgumentError(f"argument {name} is {number}, too large or too small for the kernel's {dtype}")
-    if kind.kind == "f" and math.isfinite(number) and abs(number) > float(np.finfo(kind).max):
-        raise ArgumentError(f"argument {name} is {number}, too large for the kernel's {dtype}")
-    return number
-
-
-def real(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of the real numbers that elements of ``dtype`` consist of; bytes for structures."""
-    if dtype.names is not None:
-        return np.dtype(np.uint8)
-    return np.empty(0, dtype).real.dtype
-
-
-def flat(values: NDArray[Any]) -> NDArray[Any]:
-    """A contiguous array's memory: one-dimensional, complex numbers as pairs of real ones, structures as bytes."""
-    return values.reshape(-1).view(real(values.dtype))
-
-
 def _arg(argument: Argument, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> Arg:
     if isinstance(argument, Array):
         return Arg(argument.name, "buffer" if argument.form is None else "image", argument.role)
@@ -325,6 +305,9 @@ def _arg(argument: Argument, values: Mapping[str, Value], scalars: Mapping[str, 
     if isinstance(argument, Scalar):
         number = None if scalars is None else scalars[argument.name]
         return Arg(argument.name, "scalar", dtype=argument.dtype, value=number)
+    if isinstance(argument, Packed):
+        memory = as_bytes(argument.value)
+        return Arg(argument.name, "scalar", dtype=f"V{len(memory)}", value=None if scalars is None else memory.hex())
     elements = argument.elements(values)
     if not isinstance(elements, int | float | np.number) or not 0 < elements < math.inf:
         raise ArgumentError(f"argument {argument.name}: {argument.elements.text} gives {elements!r}, not a number of elements")

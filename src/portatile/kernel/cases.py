@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from portatile.arguments.host_tensors import as_arrays
 from portatile.errors import ArgumentError
-from portatile.kernel import arguments
-from portatile.kernel.arguments import Argument, Arguments, Array, Scalar
+from portatile.kernel import arguments, elements
+from portatile.kernel.arguments import Argument, Arguments, Array, Packed, Scalar
 from portatile.records import Problem
 from portatile.verify import POISON_BYTE, compare
 from portatile.workload import Expected, Inputs
@@ -77,8 +78,15 @@ class KernelCases:
 
 
 def shapes(declared: Arguments) -> Shapes:
-    """The shape of each array."""
-    return {array.name: array.value.shape for array in declared.arrays}
+    """The shape of each array, and the integers in each vector and structure by value."""
+    return of_values(declared, {argument.name: argument.value for argument in declared.valued})
+
+
+def of_values(declared: Arguments, values: Mapping[str, Any]) -> Shapes:
+    """The same for the arguments of a call."""
+    given: Shapes = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in declared.arrays}
+    integers = ((packed.name, elements.whole_numbers(packed.given(values[packed.name]))) for packed in declared.packed)
+    return given | {name: numbers for name, numbers in integers if numbers}
 
 
 def spell_shapes(by_name: Mapping[str, tuple[int, ...]]) -> str:
@@ -89,7 +97,9 @@ def spell_shapes(by_name: Mapping[str, tuple[int, ...]]) -> str:
 def _argument(declared: Argument, values: Mapping[str, Any]) -> Argument:
     """A declaration with its value in an edge case; raises ArgumentError."""
     if isinstance(declared, Scalar):
-        return replace(declared, value=arguments.scalar(values[declared.name], declared.name, declared.dtype))
+        return replace(declared, value=elements.scalar(values[declared.name], declared.name, declared.dtype))
+    if isinstance(declared, Packed):
+        return replace(declared, value=declared.given(values[declared.name]))
     if not isinstance(declared, Array):
         return declared
     value = values[declared.name]
@@ -103,6 +113,7 @@ def _argument(declared: Argument, values: Mapping[str, Any]) -> Argument:
 
 
 def _called(defined: Arguments, of_user: Given, kernel: str) -> Arguments:
+    of_user = as_arrays(of_user)
     named = of_user if isinstance(of_user, Mapping) else {}
     values = defined.bind(() if isinstance(of_user, Mapping) else tuple(of_user), named, kernel)
     return Arguments(tuple(_argument(declared, values) for declared in defined.all))

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, UnknownNameError
-from portatile.kernel.arguments import Array, flat
+from portatile.kernel.arguments import Array
+from portatile.kernel.elements import flat
 from portatile.kernel.expression import argument_names, identity, spelt
 from portatile.records import canonical, digest
 from portatile.verify import REDUCTIONS

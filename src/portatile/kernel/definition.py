@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from portatile.arguments.host_tensors import as_arrays
 from portatile.errors import ArgumentError, LaunchError, SpaceError, UnknownNameError
 from portatile.kernel import text as texts
-from portatile.kernel.arguments import match
+from portatile.kernel.arguments import Arguments, Array, Packed, match
 from portatile.kernel.cases import KernelCases, shapes, spell_shapes
 from portatile.kernel.checks import Checks, Reference, Tolerance
 from portatile.kernel.expression import Expression, Given
@@ -56,7 +57,7 @@ class Definition(Workload):
         self._parameters = texts.values(parameters)
         self._constants = texts.constants(constants or {}, self._parameters)
         self._text = texts.KernelText.of(source, name, options, self._constants, texts.corners(self._parameters, default))
-        self.arguments = match(self._text.head, arguments, roles or {}, normalized)
+        self.arguments = match(self._text.head, as_arrays(arguments), roles or {}, normalized)
         self._checks = Checks(reference, rtol, atol, dict(reductions or {}))
         if not self.arguments.outputs:
             raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
@@ -153,7 +154,7 @@ class Definition(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The plan: one launch."""
-        return self.planned(config, device, self._numbers(problem))
+        return self.planned(config, device, self._numbers(problem), self.cases.of(problem))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """The user's arrays; an ``out`` array is poisoned."""
@@ -174,7 +175,8 @@ class Definition(Workload):
         """The expected content of the outputs after a run on the arguments of a problem."""
         reads, arrays = self._checks.reads, self.cases.arrays(problem)
         values: dict[str, Any] = {**self._constants, **self._numbers(problem)}
-        values |= {array.name: array.value.copy() for array in arrays if array.name in reads}
+        passed: list[Array | Packed] = [*arrays, *self.cases.of(problem).packed]
+        values |= {argument.name: argument.value.copy() for argument in passed if argument.name in reads}
         try:
             return self._checks.expected([array for array in arrays if array.role != "in"], values)
         except Exception as error:
@@ -203,12 +205,14 @@ class Definition(Workload):
         same_text, same_arrays = (one.options.get(key) == other.options.get(key) for key in ("version", "arrays"))
         return distance + (not same_text) + 0.25 * (not same_arrays)
 
-    def planned(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], runtime: bool = False) -> Plan:
-        """The launch. With ``runtime`` the numbers are passed at the launch, and only those matter here that the sizes read."""
+    def planned(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], passed: Arguments | None = None) -> Plan:
+        """The launch. Without the arguments ``passed`` numbers, vectors and structures are passed at the launch, and only those numbers
+        matter here that the sizes read.
+        """
         values = {**info.facts(), **texts.limits(info), **self._constants, **scalars, **config}
         source = self.source(config)
         global_size, local_size = self._geometry.sizes(values, self._text.work_group(source))
-        arguments = self.arguments.args(values, None if runtime else scalars)
+        arguments = self.arguments.args(values, None) if passed is None else passed.args(values, scalars)
         return Plan((Launch(source, self.entry, global_size, local_size, arguments),))
 
     def _check_names(self) -> None:
@@ -251,14 +255,18 @@ class Definition(Workload):
         return {**{k: v for k, v in device.items() if k not in self._parameters}, **self._constants, **self.arguments.scalars, **sizes}
 
     def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
-        """The problem under which results are stored: text, launch and checks in ``version``, shapes and integers beside it."""
+        """The problem under which results are stored: text, launch and checks in ``version``, shapes and integers beside it.
+
+        ``shapes``: as ``cases.shapes`` gives them.
+        """
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
         types = ((array, array.value.dtype) for array in self.arguments.arrays)
         roles = ((array.name, array.role, kind.name if kind.names is None else str(kind)) for array, kind in types)
         names = canonical([sorted(self._parameters), self._constants, list(roles)])
         further = (canonical([[integers, array_shapes] for integers, array_shapes in self.cases.sizes]),) if self.cases.sizes else ()
-        version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *further)
+        version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *self.arguments.layouts, *further)
         options: dict[str, Value] = {"arrays": spell_shapes(shapes), "version": version[:16]}
         options["checked"] = "reference" if self.verified else "unverified"
-        layout = {name: packed_layout((math.prod(shape),)) for name, shape in shapes.items()}
+        arrays = {array.name for array in self.arguments.arrays}
+        layout = {name: packed_layout((math.prod(shape),)) for name, shape in shapes.items() if name in arrays}
         return Problem(self.name, sizes, self.dtypes[0], options, layout)

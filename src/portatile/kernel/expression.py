@@ -7,7 +7,7 @@ import inspect
 import keyword
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
 
@@ -43,19 +43,28 @@ class Expression:
     compute: Callable[[Mapping[str, Value]], Any]
     text: str
     identity: str
+    made_of: tuple[Given, str] = field(default=("", ""), compare=False, repr=False)
 
     @classmethod
     def of(cls, formula: Given, what: str) -> Expression:
-        """Make one from a number, a Python expression, a callable whose argument names say what it reads, or a sequence of these.
+        """Make one from a number, a Python expression, a callable whose argument names say what it reads, or up to three of these.
 
         ``what`` names it in errors. Raises ArgumentError for anything else.
         """
+        return replace(cls._made(formula, what), made_of=(formula, what))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it was made of."""
+        return Expression.of, self.made_of
+
+    @classmethod
+    def _made(cls, formula: Given, what: str) -> Expression:
         if isinstance(formula, str):
             return cls._of_text(formula, what)
         if callable(formula):
             reads = argument_names(formula, what)
             return cls(reads, lambda values: formula(*(values[name] for name in reads)), spelt(formula), identity(formula))
-        if isinstance(formula, Sequence):
+        if isinstance(formula, Sequence) and 1 <= len(formula) <= 3:
             parts = [cls.of(part, what) for part in formula]
             reads = tuple(dict.fromkeys(name for part in parts for name in part.reads))
             spelling = f"({', '.join(part.text for part in parts)})" if len(parts) != 1 else parts[0].text

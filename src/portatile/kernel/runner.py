@@ -17,7 +17,7 @@ from portatile.device.dlpack import packed
 from portatile.device.foreign_arrays import caller_stream
 from portatile.device.module import Module
 from portatile.errors import ArgumentError
-from portatile.kernel import arguments
+from portatile.kernel import arguments, elements
 from portatile.kernel.arguments import Arguments, Array
 from portatile.records import Binary, Launch, Plan, Source
 from portatile.runtime.deferred import waiting
@@ -49,7 +49,10 @@ class Runner:
         if len(on_device) > 1:
             raise ArgumentError("some arrays are on the host and some on a device; move all of them to one of these")
         _check_apart(self._declared, arrays)
-        scalars = {name: arguments.scalar(values[name], name, _dtype(self._declared, name)) for name in self._declared.scalars}
+        scalars = {name: elements.scalar(values[name], name, _dtype(self._declared, name)) for name in self._declared.scalars}
+        whole: dict[str, Any] = {
+            argument.name: elements.as_bytes(argument.given(values[argument.name])) for argument in self._declared.packed
+        }
         written = [values[array.name] for array in self._declared.outputs]
         with self._lock, ExitStack() as stack:
             if self._generation != self.device.generation:  # the device was released, with everything that was loaded
@@ -60,18 +63,18 @@ class Runner:
             waiting.calls += 1
             if on_device == {True}:
                 memories = {name: array.memory for name, array in arrays.items()}
-                executable.run(self._queue(written[0]), memories, scalars)
+                executable.run(self._queue(written[0]), memories, scalars | whole)
             else:
-                self._run_on_host_arrays(executable, arrays, scalars, stack)
+                self._run_on_host_arrays(executable, arrays, scalars | whole, stack)
         return written[0] if len(written) == 1 else tuple(written)
 
     def _run_on_host_arrays(
-        self, executable: execute.Executable, arrays: Mapping[str, NDArray[Any]], scalars: Mapping[str, int | float], stack: ExitStack
+        self, executable: execute.Executable, arrays: Mapping[str, NDArray[Any]], scalars: Mapping[str, Any], stack: ExitStack
     ) -> None:
         queue = self.device.default_queue()
         memories: dict[str, Memory] = {}
         for array in self._declared.arrays:
-            host = arrays[array.name] if array.value.dtype.names is None else arguments.flat(arrays[array.name])
+            host = arrays[array.name] if array.value.dtype.names is None else elements.flat(arrays[array.name])
             aligned = host.__array_interface__["data"][0] % _SHARED_ALIGNMENT == 0
             shared = self.device.share(host) if aligned and array.form is None else None
             memory = memories[array.name] = stack.enter_context(self._memory(array, host) if shared is None else shared)
@@ -145,14 +148,14 @@ def _accept(declared: Array, value: Any, device: Device) -> Any:
     elif isinstance(value, Buffer) or is_cuda_array(value):
         buffer = Buffer.wrap(value)
         dtype = buffer.dtype
-        arguments.check_elements(dtype, name, declared.declared)
+        elements.check_elements(dtype, name, declared.declared)
         if buffer.device is not device:
             raise ArgumentError(f"argument {name} is on {buffer.device.info.id}, the kernel runs on {device.info.id}")
         if buffer.offset or buffer.size == 0 or buffer.strides != packed(buffer.shape, dtype.itemsize):
             raise ArgumentError(f"argument {name} must be a contiguous array that starts at the beginning of its memory; copy it")
     else:
         raise ArgumentError(f"argument {name} is a {type(value).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
-    if arguments.real(dtype).name != declared.dtype or ((dtype.names or declared.value.dtype.names) and dtype != declared.value.dtype):
+    if elements.real(dtype).name != declared.dtype or ((dtype.names or declared.value.dtype.names) and dtype != declared.value.dtype):
         raise ArgumentError(f"argument {name} has dtype {dtype}; the kernel was defined with {declared.value.dtype}")
     return value if isinstance(value, np.ndarray) else buffer
 

@@ -13,6 +13,7 @@ import numpy as np
 from portatile import dialect
 from portatile.capabilities import Capabilities
 from portatile.dialect.signature import Signature, signature
+from portatile.dialect.variables import first_declared
 from portatile.errors import ArgumentError, CompileError, reason
 from portatile.records import Config, DeviceInfo, Size3, Source, Value
 from portatile.template import spell
@@ -36,7 +37,8 @@ class KernelText:
     def of(cls, source: str | Path, entry: str, options: Sequence[str], constants: Config, configs: Iterable[Config]) -> KernelText:
         """Read a text or file; ``configs`` are tried in turn until the preprocessor takes one.
 
-        Raises ArgumentError for a file that cannot be read and for CUDA C, CompileError with file and line for what cannot be parsed.
+        Raises ArgumentError for a file that cannot be read, for CUDA C and for definitions called like variables, CompileError with file
+        and line for what cannot be parsed.
         """
         path = Path(source) if isinstance(source, Path) or (source.endswith(".cl") and "{" not in source) else None
         try:
@@ -52,10 +54,12 @@ class KernelText:
         file = path.name if path is not None else f"{entry}.cl"
         wrong: CompileError | None = None
         for config in configs:
-            defines = _spelt({**constants, **config})
+            defines = dialect.definitions(remaining)[0] | _spelt({**constants, **config})
             whole = dialect.gather(text, path if path is not None else file, folders, defines)
             try:
-                return cls(whole, file, entry, remaining, signature(whole, entry, file, defines))
+                read = cls(whole, file, entry, remaining, signature(whole, entry, file, defines))
+                _check_variables(whole, file, defines, {**constants, **config})
+                return read
             except CompileError as error:
                 wrong = wrong or error
                 _check_clash(whole, entry, file, _spelt(constants), config)
@@ -87,7 +91,8 @@ class KernelText:
         if "reqd_work_group_size" not in self.text:
             return None
         if source not in self._groups:
-            self._groups[source] = signature(self.text, self.entry, self.file, dict(source.defines)).work_group
+            defines = dialect.definitions(source.options)[0] | dict(source.defines)
+            self._groups[source] = signature(self.text, self.entry, self.file, defines).work_group
         return self._groups[source]
 
 
@@ -155,6 +160,14 @@ def _check_clash(text: str, entry: str, file: str, constants: Mapping[str, str],
     for parameter in head.parameters:
         if parameter.name in config or parameter.name in constants:
             raise ArgumentError(f"{parameter.name!r} is an argument of {entry}, and its #define would replace it there: rename one")
+
+
+def _check_variables(text: str, file: str, defines: Mapping[str, str], config: Config) -> None:
+    """Raise ArgumentError where a definition that is no name itself is called like a variable of the text."""
+    names = [name for name, value in config.items() if not isinstance(value, str)]
+    if (found := first_declared(text, file, defines, names)) is not None:
+        name, where = found
+        raise ArgumentError(f"{where}: {name!r} is a variable of the text, and the #define of that name would replace it: rename one")
 
 
 def _plain(name: str, value: Any) -> Value:

@@ -83,12 +83,14 @@ def gemm(
     activation: Literal["relu", "gelu", "silu"] | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N), the transpose (T) or the conjugate transpose (C).
+    """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM.
+
+    ``trans_a`` and ``trans_b`` say what op is: the identity (N), the transpose (T) or the conjugate transpose (C).
 
     op(a) is m x k, op(b) is k x n, ``c`` and ``out`` are m x n, or stacks of these. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0
-    ``a`` and ``b`` are not. The result goes to ``out``, which may be ``c`` itself, or to a new row-major array. Types, ``precision`` and
-    ``device`` are as for ``matmul``; ``c`` and ``out`` have the result's type. alpha and beta are real numbers; complex ones for complex
-    matrices, whole ones for int8.
+    ``a`` and ``b`` are not. The result goes to ``out``, which may be ``c`` itself, or to a new row-major array. Types, ``dtype``,
+    ``precision`` and ``device`` are as for ``matmul``; ``c`` and ``out`` have the result's type. alpha and beta are real numbers;
+    complex ones for complex matrices, whole ones for int8.
 
     One product of real matrices may have an epilogue in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b)
     + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b`` (n,), or one number; for floats of eight bits also m x q

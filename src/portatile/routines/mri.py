@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from portatile.arguments import checks, outputs
-from portatile.arguments.matrices import Array, Matrix, matrix, unknown
+from portatile.arguments.matrices import Array, Matrix, known, matrix, unknown
 from portatile.device import Selector
 from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Planned, Recorder
@@ -103,7 +103,7 @@ def _plan(call: Call) -> Planned:
 
 def _vector(array: Any, name: str) -> Matrix:
     """A vector as a matrix of one column, whose rows lie its stride apart."""
-    if not hasattr(array, "shape"):
+    if not known(array):
         raise unknown(array, name)
     if len(array.shape) != 1:
         raise ArgumentError(f"{name} has shape {tuple(array.shape)}; it must be a vector")

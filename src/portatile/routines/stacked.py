@@ -148,11 +148,17 @@ def _extent(array: Buffer) -> tuple[object, int, int]:
 
 
 def as_matrix(plan: Callable[[Call], Planned | Converted], call: Call, place: int) -> Converted:
-    """A call whose last array is a vector, which stands as a matrix of one column (``place`` -1) or one row (-2)."""
+    """A call whose last array is a vector, which stands as a matrix of one column (``place`` -1) or one row (-2).
+
+    Raises ArgumentError where it, or ``out``, is no array that the routines know.
+    """
     *others, vector = call.arrays
+    out = call.out
+    for array, name in ((vector, "b"), (out, "out")):
+        if array is not None and not matrices.known(array):
+            raise matrices.unknown(array, name)
     index = (..., None) if place == -1 else (..., None, slice(None))
     view = vector[index]
-    out = call.out
     if out is not None:
         out = view if out is vector else out[index]
 
@@ -169,7 +175,10 @@ def as_tall(plan: Callable[[Call], Planned], call: Call) -> Converted | None:
     """
     first, *rest = call.arrays
     stack = rest[0]
-    if first.ndim != 2 or any(array.shape != stack.shape or not _packed(array) for array in (*rest, call.out) if array is not None):
+    alike = [*rest] if call.out is None else [*rest, call.out]
+    if not all(map(matrices.known, (first, *alike))):
+        return None
+    if first.ndim != 2 or any(array.shape != stack.shape or not _packed(array) for array in alike):
         return None
     if 0 in stack.shape:
         return None

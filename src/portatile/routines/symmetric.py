@@ -92,7 +92,7 @@ def syrk(
     precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is as for ``gemm``.
+    """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: ``trans`` says what op is, as for ``gemm``.
 
     op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
     ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``, stacks

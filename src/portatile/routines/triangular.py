@@ -69,11 +69,11 @@ def trsm(
 ) -> Array:
     """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
 
-    ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its
-    diagonal if ``diag`` is U. The solution goes to ``out``, which may be ``b``; without it, to a new row-major array. A
-    zero on the diagonal gives infinities or NaN, as in BLAS; with them, or with those in ``b``, neighbouring rows (side L) or columns
-    may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
-    errors are as for ``gemm``.
+    ``trans`` says what op is, as for ``gemm``. ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle
+    ``uplo`` (L or U) is read, without its diagonal if ``diag`` is U. The solution goes to ``out``, which may be ``b``; without it, to
+    a new row-major array. A zero on the diagonal gives infinities or NaN, as in BLAS; with them, or with those in ``b``, neighbouring
+    rows (side L) or columns may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros
+    multiplied. Types, device and errors are as for ``gemm``.
 
     ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"tf32"``, ``"3m"``
     or ``"emulated"``, as for ``matmul``. Of stacks each matrix is solved for by itself then.

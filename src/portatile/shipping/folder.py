@@ -144,17 +144,16 @@ class ShippedPrograms:
         targets = self._of(info)
         entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
         if not device.backends()[info.backend].offline:
-            defines = "".join(f"#define {macro} {value}\n" for macro, value in source.defines)
-            entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
-            text = defines + _AbsentTarget().lower(source)[0].text
+            lowered, _ = _AbsentTarget().lower(source)
+            entry["text"] = f"{PROGRAMS}/{name}.cl"
         else:
             lowered, _ = targets[0][0].lower(source)
-            entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
-            text = lowered.text
+            entry["text"] = f"{PROGRAMS}/{name}.cu"
+        entry["options"] = list(lowered.options)
         entry["symbols"] = {}
         for target, loaded_by in targets:
             entry["binaries"].append(self._binary(name, source, target, loaded_by, entry["symbols"]))
-        data = text.encode()
+        data = lowered.text.encode()
         (self.folder / entry["text"]).write_bytes(data)
         entry["digest"] = table.content_digest(data)
         self.table[name] = entry

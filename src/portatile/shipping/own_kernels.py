@@ -24,7 +24,8 @@ class OwnKernelItem(ShippedItem):
     kernel: Kernel = field(kw_only=True)
 
     def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
-        """Its entry in the table: whole numbers are as the kernel was defined, for sizes follow them; others may be passed.
+        """Its entry in the table: whole numbers, vectors and structures by value are as the kernel was defined, for sizes follow them;
+        other numbers may be passed.
 
         Raises UsageError for a kernel with images.
         """

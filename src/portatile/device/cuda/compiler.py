@@ -85,7 +85,7 @@ class CudaTarget(Target):
     def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
         """OpenCL C as CUDA C++, and the kernels in it."""
         translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines), options=source.options)
-        options = dialect.nvrtc_options((*source.options, *translation.options))
+        options = dialect.nvrtc_options((*dialect.definitions(source.options)[1], *translation.options))
         return Source(source.file, translation.text, (), options), translation.entries
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:

@@ -141,4 +141,6 @@ class Loaded:
             return self.hardware.tensor_map(self.memory[arg["name"]], arg["map"])
         if arg["kind"] == "local":
             return self.hardware.local(arg["value"])
+        if isinstance(arg["value"], str):  # a vector or structure
+            return np.void(bytes.fromhex(arg["value"]))
         return np.dtype(arg["dtype"]).type(scalars[arg["name"]] if arg["value"] is None else arg["value"])

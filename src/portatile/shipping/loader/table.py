@@ -79,6 +79,8 @@ def _passes(arg: dict[str, Any], arrays: dict[str, int], scalars: dict[str, Any]
             return False
         end = m["offset"] + max(m["planes"] - 1, 0) * m["step"] + max(m["rows"] - 1, 0) * m["pitch"] + m["columns"] * m["itemsize"]
         return bool(end <= arrays.get(arg["name"], 0))
+    if kind == "scalar" and isinstance(value, str):
+        return bool(arg["dtype"] == f"V{len(bytes.fromhex(value))}")
     if kind == "scalar":
         return arg["dtype"] in DTYPES and (arg["name"] in scalars if value is None else is_number(value))
     return arg["name"] in arrays if kind in ("buffer", "image") else kind == "local" and _are_counts(1, value)

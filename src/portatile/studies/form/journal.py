@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -11,15 +12,20 @@ from typing import Any
 import msgspec
 
 from portatile import settings
+from portatile.errors import reason
 from portatile.records import canonical, digest, from_json, to_json
 from portatile.store import device_key
 from portatile.studies.form.study import Study, StudyRequest
+from portatile.user_warnings import warn
 
 _ENDINGS = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
 
 
 class Journal:
-    """The rows of one study as it was asked, on these devices with these drivers, by this version. A damaged last line is passed over."""
+    """The rows of one study as it was asked, on these devices with these drivers, by this version. A damaged last line is passed over.
+
+    Where the folder cannot be written, or its disk is full, a warning says so once, and the study goes on without.
+    """
 
     def __init__(self, study: Study, request: StudyRequest, fresh: bool = False, folder: Path | None = None) -> None:
         """Open what there is; with ``fresh`` begin again. ``folder``: where, if not in the user's data directory."""
@@ -29,7 +35,11 @@ class Journal:
         if fresh:
             self.remove()
         self.rows: list[Any] = _read(self._path, study.row)
-        folder.mkdir(parents=True, exist_ok=True)
+        self._lost = False
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._warn(error)
 
     @property
     def trials(self) -> Path:
@@ -42,15 +52,25 @@ class Journal:
         return bool(self.rows) or self.trials.exists()
 
     def add(self, row: Any) -> None:
-        """Keep a row; it is on disk when this returns."""
+        """Keep a row; it is on disk when this returns, if the disk takes it."""
         self.rows.append(row)
-        with self._path.open("ab") as file:
-            file.write(to_json(row) + b"\n")
+        try:
+            with self._path.open("ab") as file:
+                file.write(to_json(row) + b"\n")
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._lost:
+            where = f"{self._path.parent} cannot be written ({reason(error)})"
+            warn(f"{where}: if it is interrupted, this study begins again; set PORTATILE_DATA_DIR to a folder that can")
+        self._lost = True
 
     def remove(self) -> None:
         """Forget all rows: the study is complete, or begins again."""
         for ending in _ENDINGS:
-            self._stem.with_suffix(ending).unlink(missing_ok=True)
+            with suppress(OSError):  # what cannot be removed could not be written either
+                self._stem.with_suffix(ending).unlink(missing_ok=True)
         self.rows = []
 
 

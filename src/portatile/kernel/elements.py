@@ -1,0 +1,117 @@
+"""What elements of arrays, numbers, vectors and structures are in OpenCL C, and whether what a user gives is that."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError
+from portatile.records import ELEMENT, SCALARS
+
+_DTYPES = frozenset({*SCALARS.values(), "complex64", "complex128"})
+
+
+def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
+    """Raise ArgumentError where elements of ``dtype`` do not match a pointer to ``declared``."""
+    if dtype.names is not None:
+        _check_structure(dtype, name, declared)
+        return
+    if dtype.name not in _DTYPES or not dtype.isnative:
+        raise ArgumentError(f"argument {name} has dtype {dtype}, for which OpenCL C has no type; it has {', '.join(sorted(_DTYPES))}")
+    known = ELEMENT.fullmatch(declared)
+    wanted = SCALARS[known[1]] if known else None
+    if wanted is not None and real(dtype).name != wanted:
+        raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass {name}.astype('{wanted}')")
+
+
+def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
+    """Raise ArgumentError for a structured dtype whose members C would lay out in another way, or that is for a pointer to numbers."""
+    if ELEMENT.fullmatch(declared):
+        raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass one of its fields, as a copy")
+    assert dtype.fields is not None
+    members = {member: field[0] for member, field in dtype.fields.items()}
+    for member, kind in members.items():
+        if kind.names is None:
+            check_elements(kind.base, f"{name}[{member!r}]", "")
+    in_c = np.dtype({"names": list(members), "formats": list(members.values())}, align=True)
+    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):  # type: ignore[index]
+        raise ArgumentError(
+            f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)"
+        )
+
+
+def width(declared: str) -> int:
+    """How many numbers an element of a type takes in memory: 4 of ``float4`` and of ``float3``, 1 of a structure."""
+    known = ELEMENT.fullmatch(declared)
+    count = known[2] if known else None
+    return 4 if count == "3" else int(count or 1)
+
+
+def scalar(value: Any, name: str, dtype: str) -> int | float:
+    """``value`` as a number of ``dtype``; raises ArgumentError if it is not a number or out of range."""
+    kind = np.dtype(dtype)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    try:
+        number = operator.index(value) if kind.kind in "iu" else float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"argument {name} is {value!r}; the kernel takes one number of type {dtype}") from None
+    if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
+        raise ArgumentError(f"argument {name} is {number}, too large or too small for the kernel's {dtype}")
+    if kind.kind == "f" and math.isfinite(number) and abs(number) > float(np.finfo(kind).max):
+        raise ArgumentError(f"argument {name} is {number}, too large for the kernel's {dtype}")
+    return number
+
+
+def by_value(value: Any, name: str, declared: str) -> NDArray[Any]:
+    """What is passed for a vector or a structure: its components, a complex number's parts for a vector of two, or a structured
+    array of no dimensions. Raises ArgumentError for what is none of ``declared``.
+    """
+    known = ELEMENT.fullmatch(declared)
+    if known is None:
+        return _structure(value, name, declared)
+    dtype, count = SCALARS[known[1]], int(known[2])
+    if count == 2 and isinstance(value, complex | np.complexfloating):
+        value = (value.real, value.imag)
+    if not isinstance(value, list | tuple | np.ndarray) or np.shape(value) != (count,):
+        raise ArgumentError(f"argument {name} is {value!r}; the kernel takes {count} numbers of type {dtype}, as a list or an array")
+    return np.array([scalar(part, f"{name}[{place}]", dtype) for place, part in enumerate(value)], dtype)
+
+
+def _structure(value: Any, name: str, declared: str) -> NDArray[Any]:
+    given = value if isinstance(value, np.ndarray | np.void) else None
+    if given is None or given.dtype.names is None or given.size != 1:
+        raise ArgumentError(
+            f"argument {name} is a {declared} by value: pass one structure, an element of an array whose dtype is "
+            f"numpy.dtype([(member, type), ...], align=True), not {value!r}"
+        )
+    _check_structure(given.dtype, name, declared)
+    return np.array(given).reshape(())
+
+
+def as_bytes(value: NDArray[Any]) -> bytes:
+    """The memory of what ``by_value`` gave; vectors of three take that of four."""
+    return value.tobytes() + bytes(value.itemsize if value.shape == (3,) else 0)
+
+
+def whole_numbers(value: NDArray[Any]) -> tuple[int, ...]:
+    """The integers in a vector or a structure, in order: they may say how much a kernel has to do."""
+    if value.dtype.names is not None:
+        return tuple(number for member in value.dtype.names for number in whole_numbers(value[member]))
+    return tuple(map(int, value.ravel())) if value.dtype.kind in "iu" else ()
+
+
+def real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of the real numbers that elements of ``dtype`` consist of; bytes for structures."""
+    if dtype.names is not None:
+        return np.dtype(np.uint8)
+    return np.empty(0, dtype).real.dtype
+
+
+def flat(values: NDArray[Any]) -> NDArray[Any]:
+    """A contiguous array's memory: one-dimensional, complex numbers as pairs of real ones, structures as bytes."""
+    return values.reshape(-1).view(real(values.dtype))
