@@ -60,7 +60,7 @@ def start(module: str, *arguments: str, log: IO[bytes], keep: Sequence[int] = ()
     reading, writing = os.pipe()
     ended, ends = os.pipe()
     try:
-        words = {"module": module, "arguments": arguments, "variables": variables, "folder": os.getcwd(), "keep": list(keep)}
+        words = {"module": module, "arguments": arguments, "variables": variables, "folder": str(Path.cwd()), "keep": list(keep)}
         files = array.array("i", [reading, ends, log.fileno(), *keep])
         with _one_at_a_time:
             server, _ = _server()
@@ -112,11 +112,11 @@ def serve(server: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     told: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([server, woken], [], [])
+        ready, _, _ = select.select([server.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 1 << 12)
             _reap(told)
-        if server in ready:
+        if server.fileno() in ready:
             data, ancillary, _, _ = server.recvmsg(_MESSAGE, socket.CMSG_SPACE(4 * 8))
             if not data:
                 return

@@ -24,8 +24,9 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+_BITS = {"f64": struct.Struct("<Q"), "f32": struct.Struct("<I"), "f16": struct.Struct("<H")}
+_FLOATS = {"f64": struct.Struct("<d"), "f32": struct.Struct("<f"), "f16": struct.Struct("<e")}
 _MASKS = {"f64": (1 << 64) - 1, "f32": (1 << 32) - 1, "f16": (1 << 16) - 1}
-_BITS, _FLOATS = ({kind: struct.Struct(f"<{letter}") for kind, letter in zip(("f64", "f32", "f16"), letters)} for letters in ("QIH", "dfe"))
 
 
 def to_float(value: int, kind: str) -> float:
