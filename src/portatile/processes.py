@@ -6,8 +6,11 @@ import ctypes
 import os
 import signal
 import site
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1
 
@@ -24,6 +27,22 @@ def environment() -> dict[str, str]:
 def cores() -> int:
     """The processor's cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def start(module: str, *arguments: str, log: IO[bytes], keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """A module as a process in a session of its own: it reads what is written to its ``stdin``, prints to ``log``, inherits ``keep``.
+
+    Ctrl-C reaches the parent only, and the whole group of the child can be ended.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        pass_fds=keep,
+        start_new_session=True,
+        env=environment(),
+    )
 
 
 def end_with_parent() -> None:

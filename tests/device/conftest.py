@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from portatile import device as devices
-from portatile import program
+from portatile import processes, program
 from portatile.device import findings
 from portatile.device.base import Device, Queue
 from portatile.device.module import Module
@@ -24,7 +24,7 @@ from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
 from portatile.wavelets import over_devices
-from support import seeds
+from support import forked, seeds
 from support.unoptimised import optimiser
 
 __all__ = ["optimiser"]  # of every test of this folder
@@ -84,6 +84,15 @@ def _thinned(item: pytest.Item, params: dict[str, object]) -> bool:
     if marker is None or found is None or len(params) == 1 or not found.target.defers:
         return False
     return not seeds.drawn(marker.args[0], item.nodeid, beside_a_gpu=True)
+
+
+@pytest.fixture(autouse=True)
+def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of this process fork their workers, which start in a tenth of the time; real ones where a test is about their start or
+    end, where there is a GPU, and where every case is asked for.
+    """
+    if not (seeds.DRAWS or seeds.on_gpu_machine() or "earlier_children" in request.fixturenames):
+        monkeypatch.setattr(processes, "start", forked.start)
 
 
 @pytest.fixture(params=[*FOUND, *MISSING])

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from portatile import program, verify, workloads
+from portatile import verify, workloads
 from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.dtypes import PRODUCTS
@@ -19,7 +19,6 @@ from portatile.errors import ArgumentError, PortatileError, UnknownNameError
 from portatile.flat_plans import flatten, sources
 from portatile.records import Binary, Call, Config, DeviceInfo, Launch, Plan, Problem, Source, Value, from_json, to_json
 from portatile.workload import Workload
-from support.compiling import Interpreted
 from support.devices import DEVICES, on_paper
 
 NAMES = workloads.names()
@@ -280,8 +279,8 @@ def test_costs_and_distances(name: str) -> None:
 @functools.cache  # a product is part of several workloads
 def built(source: Source, architecture: str) -> tuple[Binary, str]:
     """The machine code and the PTX of a text."""
-    text = program.build(source, Interpreted(architecture), None).data.rstrip(b"\0").decode()
-    return program.build(source, cuda_compiler.CudaTarget(architecture), None), text
+    target = cuda_compiler.CudaTarget(architecture)
+    return target.compile_with_ptx(*target.lower(source))
 
 
 @pytest.mark.drawn(1 / 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from operator import mul
@@ -41,7 +42,7 @@ def layout(shape: str, kind: str) -> tuple[int, Callable[[int, int], Place], Cal
 def elements(registers: Sequence[int], kind: str) -> list[float]:
     """The numbers in a lane's registers of one operand."""
     if kind == "f64":
-        return [to_float(r, "f64") for r in registers]
+        return list(struct.unpack(f"<{len(registers)}d", struct.pack(f"<{len(registers)}Q", *registers)))
     if kind == "f32":
         return [to_float(r, "f32") for r in registers]
     if kind == "tf32":  # the low 13 bits are not read

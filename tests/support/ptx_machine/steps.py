@@ -271,8 +271,8 @@ def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
     target_kind, a_kind, b_kind, c_kind = parts[-4:]
     if a_kind != b_kind or target_kind != c_kind or c_kind not in ("f32", "f64", "s32"):
         raise UnsupportedInstructionError(".".join(parts))
-    targets, a, b, c = (split(o.strip("{}")) for o in operands)
-    a_read, b_read, c_read = ([reader_of(o.strip()) for o in part] for part in (a, b, c))
+    targets, a, b, c = ([one.strip() for one in split(o.strip("{}"))] for o in operands)
+    a_read, b_read, c_read = ([reader_of(o) for o in part] for part in (a, b, c))
 
     def run(thread: Thread, symbols: dict[str, int]) -> str:
         thread.turn += 1
@@ -286,8 +286,7 @@ def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
             if factors is None:  # the first lane of the warp to come here
                 everyone = [thread.block.exchange[base + lane, turn] for lane in range(WARP)]
                 factors = thread.block.factors[base, turn] = Factors(shape, a_kind, everyone)
-            for target, value in zip(targets, factors.multiply(c_kind, thread.lane, start), strict=True):
-                thread.registers[target.strip()] = value
+            thread.registers.update(zip(targets, factors.multiply(c_kind, thread.lane, start), strict=True))
 
         thread.resume = resume
         return "shuffle"

@@ -24,13 +24,14 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+_BITS = {"f64": struct.Struct("<Q"), "f32": struct.Struct("<I"), "f16": struct.Struct("<H")}
+_FLOATS = {"f64": struct.Struct("<d"), "f32": struct.Struct("<f"), "f16": struct.Struct("<e")}
+_MASKS = {"f64": (1 << 64) - 1, "f32": (1 << 32) - 1, "f16": (1 << 16) - 1}
+
+
 def to_float(value: int, kind: str) -> float:
     """The number whose bit pattern is ``value``."""
-    if kind == "f32":
-        return float(struct.unpack("<f", struct.pack("<I", value & 0xFFFFFFFF))[0])
-    if kind == "f16":
-        return float(struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0])
-    return float(struct.unpack("<d", struct.pack("<Q", value & 0xFFFFFFFFFFFFFFFF))[0])
+    return _FLOATS[kind].unpack(_BITS[kind].pack(value & _MASKS[kind]))[0]  # type: ignore[no-any-return]
 
 
 def from_float(value: float, kind: str) -> int:
@@ -38,13 +39,11 @@ def from_float(value: float, kind: str) -> int:
     if value != value:
         return {"f16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FF8000000000000}[kind]
     if kind == "f32":
-        return int(struct.unpack("<I", struct.pack("<f", ctypes.c_float(value).value))[0])
-    if kind == "f16":
-        try:
-            return int(struct.unpack("<H", struct.pack("<e", value))[0])
-        except OverflowError:
-            return 0x7C00 if value > 0 else 0xFC00
-    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+        value = ctypes.c_float(value).value
+    try:
+        return _BITS[kind].unpack(_FLOATS[kind].pack(value))[0]  # type: ignore[no-any-return]
+    except OverflowError:  # of 16 bits
+        return 0x7C00 if value > 0 else 0xFC00
 
 
 def flush(value: float, kind: str) -> float:

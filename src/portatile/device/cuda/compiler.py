@@ -90,6 +90,10 @@ class CudaTarget(Target):
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Compile CUDA C++. An architecture among the source's own options (``-arch=sm_90a``) wins over the target's."""
+        return self.compile_with_ptx(source, entries)[0]
+
+    def compile_with_ptx(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, str]:
+        """As ``compile``; and the PTX that NVRTC makes machine code of."""
         program = _checked(nvrtc.nvrtcCreateProgram(source.text.encode(), source.file.encode(), 0, [], []))
         try:
             options = _options(source, self.architecture)
@@ -105,7 +109,8 @@ class CudaTarget(Target):
         by_symbol = ptxas.parse(log)
         resources = {entry.name: by_symbol[entry.symbol] for entry in declared if entry.symbol in by_symbol}
         early = EARLY_START in source.options
-        return Binary(data, self.kind, declared, resources, log, carveout=carveout(source.options), early_start=early)
+        binary = Binary(data, self.kind, declared, resources, log, carveout=carveout(source.options), early_start=early)
+        return binary, ptx.rstrip(b"\0").decode()
 
     def payload(self, binary: Binary) -> bytes:
         return binary.data.rstrip(b"\0") if binary.kind == "ptx" else binary.data

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -67,15 +66,7 @@ class WorkerProcess:
         replies, answers = os.pipe()
         try:
             keep = [answers] + ([arena] if arena >= 0 else [])
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "portatile.tuning.worker", str(answers)],
-                stdin=subprocess.PIPE,
-                stdout=self.log,
-                stderr=self.log,
-                pass_fds=keep,
-                start_new_session=True,  # Ctrl-C reaches the parent only, and the whole group can be ended
-                env=processes.environment(),
-            )
+            self.process = processes.start("portatile.tuning.worker", str(answers), log=self.log, keep=keep)
         except BaseException:
             os.close(replies)
             self.log.close()
