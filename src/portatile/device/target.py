@@ -59,7 +59,7 @@ class Target(Protocol):
     """Which of the dialect's preludes ``lower`` puts before a text."""
 
     def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
-        """OpenCL C in the form that ``compile`` takes, and the kernels in it if they are known. This default puts the prelude before it.
+        """OpenCL C as ``compile`` takes it, and the kernels in it as far as they are known: here with the prelude before it.
 
         Raises CompileError with file and line for what the dialect does not support.
         """

@@ -51,11 +51,11 @@ _TENSOR = (_HERE / "preludes" / "tensor.h").read_text()
 
 
 def with_headers(text: str, file: str) -> str:
-    """``text`` after those headers in OpenCL C whose names it uses; the lines of ``file`` keep their numbers."""
+    """``text`` behind the headers in OpenCL C that only texts with such names in them pay for; the lines of ``file`` keep their numbers."""
     return f'#line 1 "portatile/matrix.h"\n{_MATRIX}\n#line 1 "{file}"\n{text}' if _USES_MATRIX.search(text) else text
 
 
 def opencl(text: str, file: str) -> str:
-    """``text`` as complete OpenCL C: after the prelude and the headers whose names it uses."""
+    """``text`` as OpenCL C of its own: behind the prelude and the headers whose names are in it."""
     tensor = f'#line 1 "portatile/tensor.h"\n{_TENSOR}\n' if _USES_TENSOR.search(text) else ""
     return f'{PRELUDE_OPENCL}\n{tensor}#line 1 "{file}"\n{with_headers(text, file)}'

@@ -18,7 +18,7 @@ from portatile.runtime.host_race import Again, Held, Race, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
-_TOO_LONG = 3.0  # seconds of a product that is not computed twice more for a race
+_TOO_LONG = 3.0  # seconds of a product that nobody waits for twice more
 _MOST = 4096  # entries of the table below
 _raced: dict[tuple[int, int, int, str], Held] = {}
 """m, n, k and dtype -> what the race told."""

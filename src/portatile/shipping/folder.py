@@ -146,7 +146,7 @@ class ShippedPrograms:
         if not device.backends()[info.backend].offline:
             defines = "".join(f"#define {macro} {value}\n" for macro, value in source.defines)
             entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
-            text = defines + _AbsentTarget().lower(source)[0].text
+            text = defines + _Absent().lower(source)[0].text
         else:
             lowered, _ = targets[0][0].lower(source)
             entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
@@ -186,7 +186,7 @@ class ShippedPrograms:
         return self._targets[key]
 
 
-class _AbsentTarget(Target):
+class _Absent(Target):
     """The target of an OpenCL device that this machine lacks: its text can be written, its binary cannot."""
 
     backend = architecture = compiler = ""

@@ -54,7 +54,7 @@ class CudaContext(Device):
         self._rows = LinearTextures(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
-        self.of_graphs: list[tuple[Any, Any]] = []  # memory of other libraries' graphs, each with the signal that the graph is gone
+        self.of_graphs: list[tuple[Any, Any]] = []  # memory that other libraries' graphs keep, and what tells that they are gone
         self._open_to: WeakSet[CudaContext] = WeakSet()
         self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[Stream] = WeakSet()

@@ -89,7 +89,7 @@ class PackedLaunches(Ready):
             return False
         if queue.last is not None and queue.capturing:
             return False
-        if self._elsewhere():  # several devices are used by turns; a driver may accept a graph even then, at a higher cost
+        if self._elsewhere():  # as where several devices are used by turns; a driver may take launches then, and so many cost more
             with self._device.current():
                 return self._replay(graph, replays, bits, values, queue)
         return self._replay(graph, replays, bits, values, queue)
