@@ -239,6 +239,12 @@ def test_repeated_calls_check_what_a_record_does_not_know() -> None:
         out.flags.writeable = False
         with pytest.raises(ArgumentError):
             routine(a, memory[:6], out=out)
+        if routine is portatile.symm:
+            b, c = np.ones((6, 6)), np.ones((6, 6))
+            for _ in range(2):
+                routine(a, b, c, beta=1.0, out=np.empty((6, 6)))
+            with pytest.raises(ArgumentError):
+                routine(a, b, c, beta=1.0, out=b)
         odd = np.frombuffer(bytearray(8 * 36 + 1), np.uint8)[1:].view(np.float64).reshape(6, 6)
         assert not odd.flags.aligned
         odd[...] = a

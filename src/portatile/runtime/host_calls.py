@@ -74,9 +74,7 @@ class Forms:
             return None
         if call is None or not flags & _ALIGNED or settings.selection() != _ANY:
             return None
-        if out is not None and not (
-            out.flags.num & _WRITEABLE and ((flags & _OWNED and out is not arrays[0]) or not _overlaps(arrays, out))
-        ):
+        if out is not None and not (out.flags.num & _WRITEABLE and ((flags & _OWNED and _new(arrays, out)) or not _overlaps(arrays, out))):
             return None
         return call.run(arrays, factors, out)
 
@@ -108,6 +106,11 @@ def _same_elements(array: Any, view: Any) -> bool:
     if type(array) is not np.ndarray or type(view) is not np.ndarray:
         return array is None and view is None
     return array.dtype == view.dtype and array.size == view.size and address(array) == address(view)
+
+
+def _new(arrays: tuple[Any, ...], out: Any) -> bool:
+    """Whether an output is none of the arrays but the last."""
+    return all(array is not out for array in arrays[:-1])
 
 
 def _overlaps(arrays: tuple[Any, ...], out: Any) -> bool:
