@@ -14,7 +14,7 @@ from portatile.workloads.blocks import is_complex
 from portatile.workloads.triangular import reference, steps
 
 _LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
-_LONG = 512  # the order from which smaller blocks leave more to products
+_LONG = 512  # the order of real systems from which smaller blocks leave more to products
 _LARGE = 4096  # the order from which a GPU's blocks are the largest
 _CHAINED, _FEW = 16, 64  # times the right-hand sides, or so many of them, are the order from which little but the chain takes time
 _CHAIN = 256  # a GPU substitutes in systems whose order times the bytes of an element is at most this: one launch beats six there
@@ -130,7 +130,7 @@ def _processor(problem: Problem, device: DeviceInfo) -> Config:
     sides = _LINE // itemsize
     if problem.sizes["n" if problem.options["side"] == "L" else "m"] <= sides * (device.compute_units - 1):
         sides = 32
-    most = 64 if order > _LONG else 128
+    most = 64 if order > _LONG and not is_complex(problem) else 128
     fits = [nb for nb in (128, 64, 32) if nb <= most and nb < 2 * order and nb * sides * itemsize <= device.local_memory]
     return {"METHOD": "substitute", "NB": fits[0] if fits else 16, "IB": substituted(problem, device), "WGS": sides, "PANEL": 8}
 
