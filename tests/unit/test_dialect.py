@@ -297,6 +297,8 @@ def test_build_options_of_opencl() -> None:
         ("-cl-fp32-correctly-rounded-divide-sqrt", r"div\.rn\.f32"),
         ("-cl-opt-disable", r"div\.full\.f32"),
         ("-cl-finite-math-only", r"div\.full\.f32"),
+        ("-Werror", r"div\.full\.f32"),
+        ("-g", r"\.loc[\s\S]*div\.full\.f32"),
     ],
 )
 def test_build_options_change_the_code(option: str, instruction: str) -> None:
