@@ -297,6 +297,8 @@ def test_build_options_of_opencl() -> None:
         ("-cl-fp32-correctly-rounded-divide-sqrt", r"div\.rn\.f32"),
         ("-cl-opt-disable", r"div\.full\.f32"),
         ("-cl-finite-math-only", r"div\.full\.f32"),
+        ("-Werror", r"div\.full\.f32"),
+        ("-g", r"\.loc[\s\S]*div\.full\.f32"),
     ],
 )
 def test_build_options_change_the_code(option: str, instruction: str) -> None:
@@ -421,3 +423,9 @@ def test_a_definition_among_options_decides_what_is_translated() -> None:
         translated = dialect.translate(text, defines=defines, options=options)
         assert "5 + 16" in translated.text
         assert not any(option.startswith("-D") for option in translated.options)
+
+
+@pytest.mark.parametrize("options", [[], ["-cl-fast-relaxed-math"]])
+def test_relaxed_mathematics_shows_in_its_macro(options: list[str]) -> None:
+    text = "kernel void f(global float *y) {\n#ifdef __FAST_RELAXED_MATH__\ny[0] = native_sin(y[1]);\n#endif\n}"
+    assert ("native_sin" in dialect.translate(text, options=options).text.partition("namespace prog")[2]) == bool(options)

@@ -91,11 +91,13 @@ def translate(
     """Translate OpenCL C to CUDA C++.
 
     The options that NVRTC needs come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only ``-D``, ``-U``,
-    ``-cl-single-precision-constant`` and ``-cl-std`` change the text. A ``__local`` argument of a kernel becomes a 32-bit unsigned
-    byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for
-    what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
+    ``-cl-single-precision-constant``, ``-cl-fast-relaxed-math`` and ``-cl-std`` change the text. A ``__local`` argument of a kernel becomes
+    a 32-bit unsigned byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and
+    line, for what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
     standards = [("__OPENCL_C_VERSION__", match[1] + match[2] + "0") for option in options if (match := _STANDARD.fullmatch(option))]
+    if "-cl-fast-relaxed-math" in options:
+        standards.append(("__FAST_RELAXED_MATH__", "1"))
     plain = _preprocessed(text, file, dict(standards), {**definitions(options)[0], **defines})
     places = Places(plain, file)
     try:

@@ -21,6 +21,8 @@ _SAME: dict[str, tuple[str, ...]] = {
     "-cl-unsafe-math-optimizations": ("-fmad=true",),
     "-cl-fp32-correctly-rounded-divide-sqrt": ("-prec-div=true", "-prec-sqrt=true"),
     "-cl-opt-disable": ("-G",),  # the only way to have NVRTC optimise nothing, its assembler included
+    "-Werror": (),  # warnings of the translation are none of the user's
+    "-g": ("-lineinfo",),
 }
 
 
@@ -53,7 +55,7 @@ def nvrtc_options(options: Sequence[str] = ()) -> tuple[str, ...]:
             translated: tuple[str, ...] = (f"-maxrregcount={register_limit}",)
         elif level != option:
             translated = (f"-Xptxas=-O{level}",)
-        elif option.startswith("-cl-"):
+        elif option.startswith("-cl-") or option in _SAME:
             translated = _SAME.get(option, ())
         else:
             translated = (option,)

@@ -25,9 +25,9 @@
 #endif
 
 // What is left of a phase in turns without its whole turns, exactly: adding 1.5 * 2^23 rounds to an integer below 2^22, which leaves
-// the special-function unit alone, of which rint takes a turn. Compilers that may reorder sums would make nothing of it.
+// the special-function unit alone, of which rint takes a turn. Compilers that may reorder sums would make nothing of it; NVRTC never does.
 {# A compiler whose library is for other registers than the processor it compiles for does not survive a function of 512 bits: halves. #}
-#ifdef __FAST_RELAXED_MATH__
+#if defined(__FAST_RELAXED_MATH__) && !defined(PORTATILE_CUDA)
 #define FRACTION(e) ((e) - {{ "(float16)(rint((e).lo), rint((e).hi))" if vl == 16 else "rint(e)" }})
 #else
 #define FRACTION(e) ((e) - (((e) + 12582912.0f) - 12582912.0f))
