@@ -19,10 +19,11 @@ _serials = count(1)
 
 
 class ClMemory(Memory):
-    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end. ``maps``:
-    tensor maps of a buffer that keeps none itself.
+    """A ``pyopencl.Buffer``, ``handle``. ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end;
+    ``maps``: tensor maps of a buffer that keeps none itself.
     """
 
+    handle: Any = None
     pool: Pool | None = None
     whole: Memory | None = None
     """What this is a part of."""
@@ -32,18 +33,13 @@ class ClMemory(Memory):
         self.generation = device.generation
         self.nbytes = nbytes
         self.array = array
-        self.buffer = buffer
+        self.handle = buffer
         self.pool = pool
         self.maps: dict[TensorMap, np.void] = {}
         self.serial = next(_serials)
 
-    @property
-    def handle(self) -> Any:
-        """The ``pyopencl.Buffer``."""
-        return self.buffer
-
     def release(self) -> None:
-        buffer, self.buffer = self.buffer, None
+        buffer, self.handle = self.handle, None
         if buffer is not None:
             self.blind()
             self.array = self.whole = None
@@ -105,7 +101,7 @@ class ClMapped:
     def __init__(self, cl_queue: Any, memory: ClMemory) -> None:
         access = cl.map_flags.READ | cl.map_flags.WRITE
         try:
-            self._array, _ = cl.enqueue_map_buffer(cl_queue, memory.buffer, access, 0, (memory.nbytes,), np.uint8)
+            self._array, _ = cl.enqueue_map_buffer(cl_queue, memory.handle, access, 0, (memory.nbytes,), np.uint8)
         except cl.Error as error:
             raise failure(error, f"{memory.device.info.id} cannot map {memory.nbytes} bytes") from None
         self._memory, self._queue = memory, cl_queue
@@ -113,5 +109,5 @@ class ClMapped:
 
     def __del__(self) -> None:
         array = getattr(self, "_array", None)
-        if array is not None and self._memory.buffer is not None:
+        if array is not None and self._memory.handle is not None:
             array.base.release(self._queue)
