@@ -93,14 +93,14 @@ class ClDevice(ClContext):
     def _view(self, memory: Memory, form: ImageForm) -> Image:
         assert isinstance(memory, ClMemory)
         try:
-            handle = cl.Image(self.context, cl.mem_flags.READ_ONLY, pixel(form), desc=description(form, memory.buffer))
+            handle = cl.Image(self.context, cl.mem_flags.READ_ONLY, pixel(form), desc=description(form, memory.handle))
         except cl.Error as error:
             if memory.whole is None:
                 raise LaunchError(f"{self.info.id} has no {form} over a buffer: {error}") from None
             copied = self.image_of(form)  # PoCL shows no part of a buffer
             copied.copied = True
             return copied
-        return ClImage(self, handle, form, memory.buffer, own=False)
+        return ClImage(self, handle, form, memory.handle, own=False)
 
     def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
         if not self.info.can.tensor_maps:

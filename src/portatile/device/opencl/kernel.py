@@ -73,12 +73,12 @@ class ClKernel(Kernel):
                 kind = type(arg)
                 if last[index] is arg and kind is not int and kind is not np.void:  # most of them in most launches
                     continue
-                if (kind is ClMemory or kind is ClImage) and (arg.device is device or arg.device in peers) and arg.buffer is not None:
+                if (kind is ClMemory or kind is ClImage) and (arg.device is device or arg.device in peers) and arg.handle is not None:
                     if last[index] != arg.serial:
                         if kind is ClImage:
                             check_form(self.entry, index, arg.form)
                         last[index] = None  # an interrupt may come between the driver's argument and what is known of it
-                        set_arg(index, arg.buffer)
+                        set_arg(index, arg.handle)
                         last[index] = arg.serial
                 elif isinstance(arg, np.generic):
                     if last[index] is not arg or kind is np.void:  # a structure is the one scalar that can change

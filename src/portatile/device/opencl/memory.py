@@ -19,10 +19,11 @@ _serials = count(1)
 
 
 class ClMemory(Memory):
-    """A ``pyopencl.Buffer``. ``array``: the host array whose memory it is, if any; ``pool``: where a released buffer goes; ``maps``: the
-    tensor maps of a buffer that cannot keep them itself.
+    """A ``pyopencl.Buffer``, ``handle``. ``array``: the host array whose memory it is, if any; ``pool``: where a released buffer goes;
+    ``maps``: the tensor maps of a buffer that cannot keep them itself.
     """
 
+    handle: Any = None
     pool: Pool | None = None
     whole: Memory | None = None
     """The memory that this is a part of; None for a buffer of its own."""
@@ -32,18 +33,13 @@ class ClMemory(Memory):
         self.generation = device.generation
         self.nbytes = nbytes
         self.array = array
-        self.buffer = buffer
+        self.handle = buffer
         self.pool = pool
         self.maps: dict[TensorMap, np.void] = {}
         self.serial = next(_serials)
 
-    @property
-    def handle(self) -> Any:
-        """The ``pyopencl.Buffer``."""
-        return self.buffer
-
     def release(self) -> None:
-        buffer, self.buffer = self.buffer, None
+        buffer, self.handle = self.handle, None
         if buffer is not None:
             self.release_views()
             self.array = self.whole = None
@@ -105,7 +101,7 @@ class ClMapped:
     def __init__(self, cl_queue: Any, memory: ClMemory) -> None:
         access = cl.map_flags.READ | cl.map_flags.WRITE
         try:
-            self._array, _ = cl.enqueue_map_buffer(cl_queue, memory.buffer, access, 0, (memory.nbytes,), np.uint8)
+            self._array, _ = cl.enqueue_map_buffer(cl_queue, memory.handle, access, 0, (memory.nbytes,), np.uint8)
         except cl.Error as error:
             raise failure(error, f"{memory.device.info.id} cannot map {memory.nbytes} bytes") from None
         self._memory, self._queue = memory, cl_queue
@@ -113,5 +109,5 @@ class ClMapped:
 
     def __del__(self) -> None:
         array = getattr(self, "_array", None)
-        if array is not None and self._memory.buffer is not None:
+        if array is not None and self._memory.handle is not None:
             array.base.release(self._queue)

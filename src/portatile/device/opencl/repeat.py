@@ -48,7 +48,7 @@ class ClRepeat(Repeat):
         enqueue = queue.bare
         if enqueue is None or (self._device is not None and self._device.peers):
             return False
-        given = [value.serial if type(value) is ClMemory and value.buffer is not None else value for value in values]
+        given = [value.serial if type(value) is ClMemory and value.handle is not None else value for value in values]
         with self._lock:
             last = self._last
             if len(last) != len(given) or any(one is not other for one, other in zip(given, last, strict=True)):

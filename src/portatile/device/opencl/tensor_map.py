@@ -49,7 +49,7 @@ class TensorMaps:
         """The map of the matrix in ``memory``."""
         if self._device.peers:
             return self._made(memory, form)
-        known = memory.buffer.maps if isinstance(memory.buffer, Buffer) else memory.maps  # of a part of a buffer
+        known = memory.handle.maps if isinstance(memory.handle, Buffer) else memory.maps  # of a part of a buffer
         if form not in known:
             known[form] = self._made(memory, form)
         return known[form]
