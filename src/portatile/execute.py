@@ -223,9 +223,12 @@ class Executable:
         return repeat.run(queue, [memories[name] if name in memories else scalars[name] for name in names])
 
     def _repeated(self) -> tuple[Repeat, tuple[str, ...]] | None:
-        """The launches for ``_again``, and the names of what they take in each run; None where that is more than memory, tensor maps and
-        numbers.
+        """The launches that ``_repeat_launches`` runs, and the names of the values that they take in each run.
+
+        None where these are more than memory, tensor maps and numbers.
         """
+        if any(temporary.kind == "image" for temporary in self.plan.temporaries):
+            return None
         names: dict[str, int] = {}
         launches = []
         for kernel, global_size, local_size, settled, unsettled in self._steps:

@@ -88,8 +88,8 @@ def right(device: Device, point: Point, dtype: str, rng: np.random.Generator) ->
     """The point on a shape and a way to store the operands that are drawn."""
     options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
     case, point = drawn(rng, dtype, options), promoting(point, dtype)
-    if isinstance(point, hopper.Hopper) and not units.along(case, "b", fragments=True):
-        point = replace(point, TCR=-(-point.TCR // 4) * 4)  # whole lines of B
+    if isinstance(point, hopper.Hopper) and not units.along(case, "a" if point.TURN else "b", fragments=True):
+        point = replace(point, TCR=-(-point.TCR // 4) * 4)  # whole lines of the operand that is read along columns of the tile
     verdict = check(device, WORKLOAD, case, point.config(), rng)
     assert verdict.ok, f"{options} {dtype} {case.sizes}: {verdict.message}"
 

@@ -194,10 +194,17 @@ class CudaContext(Device):
             driver.cuCtxEnablePeerAccess(self.context[0], 0)
 
     def finish(self) -> None:
-        """Wait for everything that this process has queued on the GPU; what failed there is told of by what asks for it."""
+        """Wait for all commands that portatile has queued on the GPU. Their errors are left to later calls.
+
+        It waits for each stream, not for the context: that would break off a capture of another library's.
+        """
         if self._context is not None:
             with inside, self.current(), relaxed():
-                driver.cuCtxSynchronize()
+                for queue in [*self._queues, *self._foreign]:
+                    if queue.last is None:
+                        driver.cuStreamSynchronize(queue.stream)
+                    else:
+                        driver.cuEventSynchronize(queue.last)
 
     def attribute(self, name: str) -> int:
         """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
