@@ -17,7 +17,7 @@ from portatile.workloads.triangular.recursion import Batch
 _BLOCKS = (16, 32, 64, 128, 256, 512)
 _SUBSTITUTED = 128  # the order of blocks that one launch substitutes in, at most
 _SIDES = (16, 32, 64, 128, 256)
-_CHAIN = 32  # the order of systems up to which a GPU substitutes: one launch
+_CHAIN, _BYTES = 32, 256  # the order of systems up to which a GPU substitutes, one launch, and that order times an element's bytes
 _INVERTED = 256  # the order of the blocks that a GPU inverts
 
 
@@ -63,7 +63,7 @@ class TriangularBatched(Batched, Triangular):
         """By substitution the whole order as one block, as far as that goes, and a group that the right-hand sides of one system fill; on
         GPUs inverses of larger ones.
         """
-        if device.kind == "gpu" and order(problem) > _CHAIN:
+        if device.kind == "gpu" and order(problem) > min(_CHAIN, _BYTES // problem.itemsize):
             nb = min(1 << (order(problem) - 1).bit_length(), _INVERTED)
             return {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": structured.largest_group(device), "PANEL": 16}
         n, sides = order(problem), problem.sizes["n" if problem.options["side"] == "L" else "m"]

@@ -28,7 +28,7 @@ _DEEP = 16  # groups that share one tile's k from which there is nothing but k t
 _STREAMED = 3.0  # what copying the operands of a tile costs, beside 1 for multiplying them, times the perimeter over the area
 _BANDED = 1024  # tiles from which one operand is larger than the last cache, and neighbouring groups had better share both
 _BETTER = 0.95  # of the cost of a larger tile: what a smaller one must come down to
-_FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
+_FILLED = 0.6  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
