@@ -7,6 +7,7 @@ the directory and the files that a new process would be given, and ends as one d
 from __future__ import annotations
 
 import array
+import atexit
 import contextlib
 import functools
 import json
@@ -97,7 +98,13 @@ def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
         command, pass_fds=[theirs.fileno()], env=_server_variables(), start_new_session=True, stdin=subprocess.DEVNULL
     )
     theirs.close()
+    atexit.register(_end, ours, started)
     return ours, started
+
+
+def _end(server: socket.socket, started: subprocess.Popen[bytes]) -> None:
+    server.close()
+    started.wait()
 
 
 def serve(server: socket.socket) -> None:
