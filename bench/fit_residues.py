@@ -27,7 +27,7 @@ from recorded import read
 STEPS = ("residues_cut", "residues_cut", "gemm", "gemm", "residues_join", "residues_mend")
 
 
-def fitted(documents: Sequence[Any]) -> costs.Costs:
+def fitted(documents: Sequence[Any]) -> costs.ResidueCosts:
     """The constants for the rows of all documents; raises SystemExit where no row has the times of its steps."""
     rows = [
         {**row, "count": document["compute_units"]}
@@ -50,7 +50,7 @@ def fitted(documents: Sequence[Any]) -> costs.Costs:
     products, ended = _line(
         [(_depth(row), _us(row, 3) - launch, choice.waves(row["sizes"][:2], row["dtype"], row["count"]) * 128 * 256) for row in rows]
     )
-    return costs.Costs(
+    return costs.ResidueCosts(
         native=_native(documents, launch),
         products=products,
         ended=ended,

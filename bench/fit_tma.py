@@ -31,7 +31,7 @@ from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 _POWER = 2.0  # a timing weighs the best one's share of it to this power
 _SOFT = 0.1  # of a logarithm: what is misjudged by more counts by its size
 _HELD = 0.05, 1.0  # how much a factor e of a constant, of a rate away from its start weighs beside a misjudged timing
-_START = costs.Costs(
+_START = costs.TmaCosts(
     **{
         "launch": 1.6,
         "fill": 0.03,
@@ -57,14 +57,14 @@ _START = costs.Costs(
     **{"arrive": 1.2, "alone": 0.04, "add": 3.3, "added": 3.5},
 )
 """Where every fit begins, so that the same timings give the same constants."""
-_NAMES = tuple(name for name in costs.Costs.__dataclass_fields__ if name != "rates")
+_NAMES = tuple(name for name in costs.TmaCosts.__dataclass_fields__ if name != "rates")
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """One problem: its configurations as the estimate sees them, and their microseconds."""
 
-    shape: estimate.Shape
+    shape: estimate.TmaShape
     columns: estimate.Columns
     took: np.ndarray
 
@@ -87,7 +87,7 @@ def cases(files: Sequence[timings.Timings], language: str) -> list[Case]:
     return found
 
 
-def fitted(timed: Sequence[Case], start: costs.Costs) -> costs.Costs:
+def fitted(timed: Sequence[Case], start: costs.TmaCosts) -> costs.TmaCosts:
     """The constants that fit best, from ``start`` on."""
     first = _logs(start)
     hold = np.where(np.arange(len(first)) < len(_NAMES), *_HELD)
@@ -102,20 +102,20 @@ def fitted(timed: Sequence[Case], start: costs.Costs) -> costs.Costs:
     return _costs(least_squares(misses, np.minimum(first, most - 1e-6), bounds=bounds, loss="soft_l1", f_scale=_SOFT, max_nfev=60).x, start)
 
 
-def chosen(timed: Sequence[Case], known: costs.Costs) -> list[float]:
+def chosen(timed: Sequence[Case], known: costs.TmaCosts) -> list[float]:
     """For each problem the time of the configuration with the least estimate over that of the fastest."""
     return [float(case.took[np.argmin(estimate.microseconds(case.shape, case.columns, known))] / case.took.min()) for case in timed]
 
 
-def _missed(case: Case, known: costs.Costs) -> np.ndarray:
+def _missed(case: Case, known: costs.TmaCosts) -> np.ndarray:
     return np.asarray(np.log(estimate.microseconds(case.shape, case.columns, known) / case.took))
 
 
-def _logs(known: costs.Costs) -> np.ndarray:
+def _logs(known: costs.TmaCosts) -> np.ndarray:
     return np.log([*(getattr(known, name) for name in _NAMES), *known.rates])
 
 
-def _costs(logs: np.ndarray, like: costs.Costs) -> costs.Costs:
+def _costs(logs: np.ndarray, like: costs.TmaCosts) -> costs.TmaCosts:
     values = [float(value) for value in np.exp(logs)]
     return replace(like, **dict(zip(_NAMES, values, strict=False)), rates=tuple(values[len(_NAMES) :]))
 

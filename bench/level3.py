@@ -182,6 +182,20 @@ def parse() -> argparse.Namespace:
     return commands.parse_args()
 
 
+def asked(options: argparse.Namespace, routines: list[str], dtypes: list[str]) -> list[dict[str, Any]]:
+    """The problems to time: random ones, or every case of every routine at every size."""
+    if options.random:
+        return draw(options.seed, options.random, *map(int, options.sizes.split(",")), routines, dtypes)
+    sizes = [tuple(map(int, (text.split("x") * 2)[:2])) for text in options.sizes.split(",")]
+    return [
+        {"routine": routine, "case": case, "m": m, "n": n, "dtype": dtype}
+        for routine in routines
+        for case in (options.cases.split(",") if options.cases else CASES[routine])
+        for m, n in sizes
+        for dtype in dtypes
+    ]
+
+
 def main() -> None:
     options = parse()
     if options.child:
@@ -194,18 +208,8 @@ def main() -> None:
     threads = str(options.threads)
     child = Child(Path(__file__), arguments, {"OPENBLAS_NUM_THREADS": threads, "POCL_MAX_PTHREAD_COUNT": threads})
     name = child.ask(do="hello")["device"]
-    routines, dtypes = options.routines.split(","), options.dtype.split(",")
-    sizes = [tuple(map(int, (text.split("x") * 2)[:2])) for text in options.sizes.split(",")]
+    tasks = asked(options, options.routines.split(","), options.dtype.split(","))
     rows, lines = [], []
-    tasks = [
-        {"routine": routine, "case": case, "m": m, "n": n, "dtype": dtype}
-        for routine in routines
-        for case in (options.cases.split(",") if options.cases else CASES[routine])
-        for m, n in sizes
-        for dtype in dtypes
-    ]
-    if options.random:
-        tasks = draw(options.seed, options.random, *map(int, options.sizes.split(",")), routines, dtypes)
     started = time.monotonic()
     with until_stopped():
         for task in tasks:

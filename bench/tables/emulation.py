@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from portatile.figures import svg
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from recorded import Picture, Run, Table, markdown, processor, runs
 from tables.level3 import newest_rows
 from tables.precisions import shape
@@ -122,7 +122,7 @@ def _chart(dtype: str, sizes: tuple[int, ...], sides: Mapping[str, Mapping[str, 
     return LineChart(
         f"{dtype}, {shape(sizes)}, {device}",
         "The share of sampled elements by the power of two of their error, in units of u times the sum of |a| |b|; normal operands.",
-        Axis("power of two of the error", zero=False),
-        Axis("of the elements", "%"),
+        ChartAxis("power of two of the error", zero=False),
+        ChartAxis("of the elements", "%"),
         series,
     )

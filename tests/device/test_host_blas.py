@@ -173,7 +173,7 @@ def test_a_disturbed_run_decides_no_race(monkeypatch: pytest.MonkeyPatch, device
         clock[0] += next(seconds[name])
 
     monkeypatch.setattr(host_race, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    held = host_race.Race(lambda: way("device"), lambda: way("numpy")).held()
+    held = host_race.HostRace(lambda: way("device"), lambda: way("numpy")).held()
     assert held.on_device == pytest.approx(device[1])
     assert held.by_numpy == pytest.approx(numpy[1])
     assert held.numpy_wins == wins
@@ -191,7 +191,7 @@ def test_a_device_that_is_slow_beside_spinning_threads_loses(monkeypatch: pytest
         spinning[0] = clock[0] + 1.0
 
     monkeypatch.setattr(host_race, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    held = host_race.Race(on_device, by_numpy).held()
+    held = host_race.HostRace(on_device, by_numpy).held()
     assert held.on_device == pytest.approx(1e-3)
     assert held.numpy_wins
 
@@ -200,11 +200,11 @@ def test_a_blas_that_was_kept_from_running_is_raced_again(monkeypatch: pytest.Mo
     """On a processor: what no kernel can gain says that other programs had the cores. If it is said twice NumPy computes."""
     races: list[int] = []
 
-    def held(race: host_race.Race, on_device: Sequence[float] = ()) -> host_race.Held:
+    def held(race: host_race.HostRace, on_device: Sequence[float] = ()) -> host_race.Held:
         races.append(1)
         return host_race.Held(1e-3, 9e-3, 1e-3, 9e-3, race.numpy())
 
-    monkeypatch.setattr(host_race.Race, "held", held)
+    monkeypatch.setattr(host_race.HostRace, "held", held)
     a, out = np.random.default_rng(1).random((18, 18)), np.empty((18, 18))
     for _ in range(4):
         assert np.allclose(portatile.matmul(a, a, out=out), a @ a)
@@ -224,12 +224,12 @@ def test_numpy_tries_again_where_kernels_won(monkeypatch: pytest.MonkeyPatch, lo
         monkeypatch.setattr(host_blas, "_LARGEST", 0)
     races: list[int] = []
 
-    def held(race: host_race.Race, on_device: Sequence[float] = ()) -> host_race.Held:
+    def held(race: host_race.HostRace, on_device: Sequence[float] = ()) -> host_race.Held:
         races.append(1)
         on, by = (10.0, 15.0) if len(races) == 1 else (10.0, 1.0)
         return host_race.Held(on, by, on, by, race.numpy())
 
-    monkeypatch.setattr(host_race.Race, "held", held)
+    monkeypatch.setattr(host_race.HostRace, "held", held)
     rng = np.random.default_rng(new_seed("again"))
     a, c, out = rng.random((17, 17)), rng.random((17, 17)), np.empty((17, 17))
     for call in range(1, 9 + long):

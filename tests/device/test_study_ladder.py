@@ -19,7 +19,7 @@ OPTIONS = LadderOptions(size=48)
 def test_rungs_and_libraries(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ladder.points
 
-    def few(info: object, asked: LadderOptions) -> list[ladder.Point]:
+    def few(info: object, asked: LadderOptions) -> list[ladder.LadderPoint]:
         result = whole(device.info, asked)
         return [replace(point, options=("-portatile-carveout=50",)) for point in result if point.row.by in ("rung 2", "rung 8")]
 

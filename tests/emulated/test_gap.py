@@ -16,7 +16,7 @@ from portatile.measure.runs import Length
 from portatile.studies import gap, gap_builds
 from portatile.studies.form.conduct import Conditions, conduct
 from portatile.studies.form.study import StudyRequest
-from portatile.studies.gap_builds import Build, Side
+from portatile.studies.gap_builds import RowBuild, Side
 from portatile.studies.gap_rows import BETWEEN, EMPTY_LAUNCH, LEVELLED, TAKEN_OVER, GapRow
 from portatile.workloads.matmul import BASE
 
@@ -70,7 +70,7 @@ def test_a_side_takes_over_the_others_launches_and_code(gpu: Device) -> None:
     side = Side("cuda:0", gpu, config, matmul.plan(PROBLEM, config, gpu.info))
     row = GapRow("cuda:0", "cuda:0", "x", "1", "matmul", "m=4", "float32", "{}", "", "", 1)
     with runs.prepared(gpu, PROBLEM) as ready:
-        builds = [Build(replace(row, on=on), ready, side, side, Length()) for on in (*TAKEN_OVER, EMPTY_LAUNCH)]
+        builds = [RowBuild(replace(row, on=on), ready, side, side, Length()) for on in (*TAKEN_OVER, EMPTY_LAUNCH)]
         rows = gap_builds.by_turns(builds)
     assert [(row.status, row.seconds) for row in rows] == [("ok", 1e-3)] * 4
     assert all(row.error is not None and row.error <= 1 for row in rows[:3])

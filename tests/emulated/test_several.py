@@ -13,10 +13,11 @@ import pytest
 import portatile
 from portatile import Buffer, device, wavelets
 from portatile.device import staging
-from portatile.device.base import Device, Rows
+from portatile.device.base import Device
 from portatile.device.cuda import packed
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.queue import CudaQueue
+from portatile.device.strides import CopiedRows
 from portatile.errors import DeviceError
 from portatile.runtime import forecast
 from portatile.runtime.pieces import Pieces
@@ -54,7 +55,7 @@ def test_what_lies_elsewhere_is_copied_by_the_driver(pair: list[Device], driver:
 def test_rows_that_lie_apart_are_copied_at_once(pair: list[Device]) -> None:
     source, target = Buffer.from_numpy(drawn(4, 6), pair[0]), Buffer.from_numpy(np.zeros((4, 3), np.float32), pair[0])
     queue = pair[0].default_queue()
-    queue.copy_rows(target.memory, source.memory, Rows(4, 12, 0, 12, 8, 24))
+    queue.copy_rows(target.memory, source.memory, CopiedRows(4, 12, 0, 12, 8, 24))
     np.testing.assert_array_equal(target.numpy(), drawn(4, 6)[:, 2:5])
 
 

@@ -7,6 +7,7 @@ the directory and the files that a new process would be given, and ends as one d
 from __future__ import annotations
 
 import array
+import atexit
 import contextlib
 import functools
 import json
@@ -97,16 +98,22 @@ def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
         command, pass_fds=[theirs.fileno()], env=_server_variables(), start_new_session=True, stdin=subprocess.DEVNULL
     )
     theirs.close()
+    atexit.register(_end, ours, started)
     return ours, started
 
 
+def _end(server: socket.socket, started: subprocess.Popen[bytes]) -> None:
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    started.wait()
+
+
 def serve(server: socket.socket) -> None:
-    """Fork whenever asked, and tell how each fork ended, until the other side closes."""
+    """Fork whenever asked, and tell how each fork ended, until the other side closes; the forks end with this process."""
     import pyopencl  # noqa: F401 - what every worker of a search imports
 
     from portatile.tuning.worker import __main__ as worker
 
-    processes.end_with_parent()
     woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waking)
     signal.signal(signal.SIGCHLD, lambda *_: None)

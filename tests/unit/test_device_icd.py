@@ -14,16 +14,16 @@ from portatile.device.opencl import icd
 
 
 @pytest.fixture
-def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> icd.Machine:
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> icd.Installation:
     """A system's folder of registrations, and nothing else installed; every library loads."""
     folder = tmp_path / "vendors"
     folder.mkdir()
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
-    return icd.Machine(folder, (), lambda library: "")
+    return icd.Installation(folder, (), lambda library: "")
 
 
-def having(system: icd.Machine, library: Path) -> icd.Machine:
+def having(system: icd.Installation, library: Path) -> icd.Installation:
     """The same with one library that nobody registered."""
     return replace(system, finders=(lambda: [library],))
 
@@ -34,14 +34,14 @@ def library(folder: Path, name: str) -> Path:
     return made
 
 
-def test_nothing_unregistered_changes_nothing(system: icd.Machine) -> None:
+def test_nothing_unregistered_changes_nothing(system: icd.Installation) -> None:
     (system.vendors / "a.icd").write_text("liba.so\n")
     with icd.vendors(system) as findings:
         assert "OCL_ICD_VENDORS" not in os.environ
     assert [f.level for f in findings] == ["ok"]
 
 
-def test_unregistered_library_is_added_to_the_systems(system: icd.Machine, tmp_path: Path) -> None:
+def test_unregistered_library_is_added_to_the_systems(system: icd.Installation, tmp_path: Path) -> None:
     (system.vendors / "a.icd").write_text("liba.so\n")
     extra = library(tmp_path, "libnvidia-opencl.so.1")
     system = having(system, extra)
@@ -55,14 +55,14 @@ def test_unregistered_library_is_added_to_the_systems(system: icd.Machine, tmp_p
         assert Path(os.environ["OCL_ICD_VENDORS"]) == folder
 
 
-def test_registered_library_is_not_added_again(system: icd.Machine, tmp_path: Path) -> None:
+def test_registered_library_is_not_added_again(system: icd.Installation, tmp_path: Path) -> None:
     (system.vendors / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")
     extra = library(tmp_path, "libnvidia-opencl.so.1")
     system = having(system, extra)
     assert system.unregistered(icd.registered(system.vendors)) == []
 
 
-def test_broken_registration_is_told_and_mended(system: icd.Machine, tmp_path: Path) -> None:
+def test_broken_registration_is_told_and_mended(system: icd.Installation, tmp_path: Path) -> None:
     (system.vendors / "intel64.icd").write_text("/home/builder/libintelocl.so\n")
     extra = library(tmp_path, "libintelocl.so")
     system = having(system, extra)
@@ -75,7 +75,7 @@ def test_broken_registration_is_told_and_mended(system: icd.Machine, tmp_path: P
     assert broken[0].remedy
 
 
-def test_library_that_does_not_load_is_told(system: icd.Machine, tmp_path: Path) -> None:
+def test_library_that_does_not_load_is_told(system: icd.Installation, tmp_path: Path) -> None:
     system = replace(system, load_error=icd.load_error)
     damaged = library(tmp_path, "libintelocl.so")
     result = system.describe_extra(damaged)
@@ -85,7 +85,7 @@ def test_library_that_does_not_load_is_told(system: icd.Machine, tmp_path: Path)
     assert system.describe(icd.registered(system.vendors)[0]).level == "broken"
 
 
-def test_users_own_folder_is_left_alone(system: icd.Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_own_folder_is_left_alone(system: icd.Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = having(system, library(tmp_path, "libnvidia-opencl.so.1"))
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
     with icd.vendors(system) as findings:
@@ -96,7 +96,7 @@ def test_users_own_folder_is_left_alone(system: icd.Machine, tmp_path: Path, mon
         assert any(f.level == "broken" and "does not exist" in f.detail for f in findings)
 
 
-def test_unwritable_cache_takes_a_temporary_folder(system: icd.Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_takes_a_temporary_folder(system: icd.Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "file"))
     system = having(system, library(tmp_path, "libnvidia-opencl.so.1"))
@@ -119,7 +119,7 @@ def test_platform_registered_twice_is_listed_once(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
 from portatile.device.opencl import icd
-icd.Machine.unregistered = lambda machine, known: [Path({str(copies[0])!r})]
+icd.Installation.unregistered = lambda machine, known: [Path({str(copies[0])!r})]
 from portatile import device
 print(len([d for d in device.devices() if "PoCL 3.0-rc2" in d.info.compiler]))
 print([f.detail for f in device.findings() if "not registered" in f.detail])

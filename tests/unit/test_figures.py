@@ -13,8 +13,8 @@ from portatile.errors import UsageError
 from portatile.figures import png, quantities, scales, svg
 from portatile.figures.bars import BarChart
 from portatile.figures.heat import Cell, Heat, colour
-from portatile.figures.lines import Axis, LineChart, Series
-from portatile.figures.roofline import Kernel, Roof, Roofline
+from portatile.figures.lines import ChartAxis, LineChart, Series
+from portatile.figures.roofline import Roof, Roofline, RooflineDot
 from portatile.figures.shares import Dot, ShareChart
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,7 +25,9 @@ CURVES = (
 
 
 def lines(log: bool = True) -> LineChart:
-    return LineChart("Time <over> size", "What it shows.", Axis("size", log=log), Axis("time", "s", log=log), CURVES, (128, 256, 1024))
+    return LineChart(
+        "Time <over> size", "What it shows.", ChartAxis("size", log=log), ChartAxis("time", "s", log=log), CURVES, (128, 256, 1024)
+    )
 
 
 def bars(stacked: bool) -> BarChart:
@@ -46,7 +48,7 @@ def shares(unit: str = "%") -> ShareChart:
 
 def roofline() -> Roofline:
     roofs = (Roof("fast", 4e12, (("float32", 6e13), ("float64", 3e13))), Roof("slow", 2e10, (("float32", 1e11),)), Roof("none", None, ()))
-    kernels = tuple(Kernel(10.0**place, 1e10 * 2**place, f"kernel {place}", "#one", place) for place in range(3))
+    kernels = tuple(RooflineDot(10.0**place, 1e10 * 2**place, f"kernel {place}", "#one", place) for place in range(3))
     return Roofline("Roofline", "What it shows.", roofs, kernels)
 
 
@@ -89,9 +91,9 @@ def test_a_stack_ends_with_its_sum_and_bars_without_a_value_are_left_out() -> No
 
 
 def test_a_logarithmic_axis_leaves_out_what_it_cannot_show() -> None:
-    chart = LineChart("t", "s", Axis("x", log=True), Axis("y", log=True), (Series("a", ((0, 1), (1, 0), (2, 3), (4, 5))),))
+    chart = LineChart("t", "s", ChartAxis("x", log=True), ChartAxis("y", log=True), (Series("a", ((0, 1), (1, 0), (2, 3), (4, 5))),))
     assert str(chart.draw("f")).count('class="mark') == 2
-    assert "svg" in str(LineChart("t", "s", Axis("x"), Axis("y", log=True), (Series("a", ()),)).draw("f"))
+    assert "svg" in str(LineChart("t", "s", ChartAxis("x"), ChartAxis("y", log=True), (Series("a", ()),)).draw("f"))
 
 
 def test_a_logarithmic_axis_within_a_decade_has_ticks() -> None:
@@ -124,7 +126,7 @@ def test_labels_have_room_in_wide_faces() -> None:
 
 def test_many_points_have_no_symbols() -> None:
     points = tuple((float(x), float(x)) for x in range(1, 100))
-    chart = LineChart("t", "s", Axis("x"), Axis("y"), (Series("many", points), Series("few", points[:9])))
+    chart = LineChart("t", "s", ChartAxis("x"), ChartAxis("y"), (Series("many", points), Series("few", points[:9])))
     assert str(chart.draw("f")).count('class="mark') == 9
 
 

@@ -14,7 +14,7 @@ from portatile import workloads
 from portatile.device import datasheet
 from portatile.records import DeviceInfo, Problem
 from portatile.runtime import forecast, rates
-from portatile.runtime.forecast import Expected
+from portatile.runtime.forecast import ExpectedTime
 from portatile.runtime.pieces import in_time
 from portatile.workload import Cut
 from support.seeds import new_seed
@@ -81,10 +81,10 @@ def test_the_faster_way_is_found_and_kept(problem: Problem) -> None:
 
 def test_a_long_split_is_compared_with_what_pieces_show(problem: Problem) -> None:
     """A device with nearly all of the rate is tried alone; one of two equal ones is not."""
-    shared = Expected(1.0, True)
-    assert forecast._quickest(shared, {"gpu": Expected(1.03), "cpu": Expected(30.0)}) == "gpu"
-    assert forecast._quickest(shared, {"gpu": Expected(1.03, True), "cpu": Expected(30.0)}) == ""
-    assert forecast._quickest(shared, {"one": Expected(1.9), "other": Expected(1.9)}) == ""
+    shared = ExpectedTime(1.0, True)
+    assert forecast._quickest(shared, {"gpu": ExpectedTime(1.03), "cpu": ExpectedTime(30.0)}) == "gpu"
+    assert forecast._quickest(shared, {"gpu": ExpectedTime(1.03, True), "cpu": ExpectedTime(30.0)}) == ""
+    assert forecast._quickest(shared, {"one": ExpectedTime(1.9), "other": ExpectedTime(1.9)}) == ""
 
 
 def test_both_times_are_told(problem: Problem) -> None:
@@ -143,7 +143,7 @@ def test_one_disturbed_time_of_a_split_does_not_settle_it(problem: Problem) -> N
             forecast.learn_alone(one, task, one.alone)
     for making, seconds in ((0.5, 1.0), (0.06, 0.1), (0.0, 0.03)):  # two runs that made pieces ready, then a disturbed one
         forecast.learn_together(chosen, task, seconds, {}, seconds, making=making)
-    assert forecast.of(chosen, task).together == Expected(0.03, True)
+    assert forecast.of(chosen, task).together == ExpectedTime(0.03, True)
     assert computed(chosen, problem, 0.006) == "", "it is tried again"
     assert computed(chosen, problem, 0.006) == "", "and was faster"
     forecast.learn_together(chosen, task, 0.05, {}, 0.05)

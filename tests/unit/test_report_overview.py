@@ -10,7 +10,7 @@ from portatile import ceilings
 from portatile.ceilings import BRIEF, Measured
 from portatile.reports import attention, overview
 from portatile.reports.groups import Group, gather
-from portatile.reports.overview import Placed
+from portatile.reports.overview import PlacedGroup
 from portatile.trials import ARRAYS, FLOPS, Certificate, Trial
 from portatile.workloads import speeds
 from support import reporting
@@ -34,8 +34,8 @@ def trials(count: int = 20, late: bool = False) -> list[Trial]:
     ]
 
 
-def placed(given: list[Trial]) -> list[Placed]:
-    return [Placed(group, f"problem-{number}") for number, group in enumerate(gather(given), 1)]
+def placed(given: list[Trial]) -> list[PlacedGroup]:
+    return [PlacedGroup(group, f"problem-{number}") for number, group in enumerate(gather(given), 1)]
 
 
 def headings(given: list[Trial]) -> list[str]:

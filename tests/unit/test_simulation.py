@@ -16,7 +16,7 @@ from portatile.studies import scale
 from portatile.studies.form import prediction, shared_run, simulation
 from portatile.studies.form.prediction import Alone, Ways
 from portatile.studies.form.shared_run import SharedRun, SharedTimes
-from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, TrialCost
+from portatile.studies.form.simulation import Overheads, SharedProduct, SimulatedMachine, TrialCost
 from portatile.studies.form.study import Run
 from portatile.studies.scale import ScaleRow
 from portatile.trials import Certificate, Check, Standing
@@ -52,7 +52,7 @@ def test_trials_that_end_workers_are_tried_again() -> None:
 
 def test_products_are_shared_by_rate_until_links_or_memory_bind() -> None:
     work = SharedProduct(4096, flops=1e9, row_bytes=1e3, shared_bytes=0.0)
-    fast = Machine((1e12,), links=(1e12,), host=1e13, piece=0.0)
+    fast = SimulatedMachine((1e12,), links=(1e12,), host=1e13, piece=0.0)
     assert simulation.product(work, fast).seconds == pytest.approx(4.096)
     uneven = simulation.product(work, replace(fast, rates=(3e12, 1e12), links=(1e12, 1e12)))
     assert uneven.seconds == pytest.approx(1.024, rel=0.02)
@@ -63,7 +63,7 @@ def test_products_are_shared_by_rate_until_links_or_memory_bind() -> None:
 
 def test_what_all_devices_need_comes_over_all_links() -> None:
     """Half of it over each link, the other half from the other device; the first way there and the last way back are waited for."""
-    machine = Machine((1e12, 1e12), links=(1e9, 1e9), host=1e12, piece=0.0)
+    machine = SimulatedMachine((1e12, 1e12), links=(1e9, 1e9), host=1e12, piece=0.0)
     assert machine.arrival(1e9, 1e9) == pytest.approx(1.0)
     assert replace(machine, peer=5e9).arrival(1e9, 1e9) == pytest.approx(0.5 + 0.1)
     assert replace(machine, peer=5e9, host=1e9).bandwidths() == (5e8, 5e8)

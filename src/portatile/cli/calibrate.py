@@ -114,7 +114,7 @@ def _stored(collected: Mapping[Path, timings.Timings], origin: str, output: Path
     return _rows(device, fitted), [model]
 
 
-def _rows(device: DeviceInfo, fitted: calibration.Fitted) -> list[Row]:
+def _rows(device: DeviceInfo, fitted: calibration.FittedModel) -> list[Row]:
     name = _named(device)
     return [
         _row(of, name, dtype, judged)

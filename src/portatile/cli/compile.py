@@ -10,7 +10,7 @@ from portatile import device, program
 from portatile.cli import _console, _options
 from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
 from portatile.cli._resources import figured, figures
-from portatile.device.backend import BackEnd, Product
+from portatile.device.backend import BackEnd, CompilerProduct
 from portatile.device.target import Target
 from portatile.errors import DeviceNotFoundError, UsageError
 from portatile.formatting import duration
@@ -97,7 +97,7 @@ def _backend_of(backend: str | None, arch: str | None, selector: str | None) -> 
     return _FIRST
 
 
-def _product(emit: str | None, output: Path | None, backend: BackEnd) -> Product | None:
+def _product(emit: str | None, output: Path | None, backend: BackEnd) -> CompilerProduct | None:
     """The product that is to be written, or None."""
     if emit is None:
         if output is None:
@@ -117,7 +117,7 @@ def _product(emit: str | None, output: Path | None, backend: BackEnd) -> Product
     return product
 
 
-def _target(backend: BackEnd, arch: str | None, selector: str | None, product: Product | None) -> Target:
+def _target(backend: BackEnd, arch: str | None, selector: str | None, product: CompilerProduct | None) -> Target:
     if not backend.offline:
         if arch is not None:
             raise UsageError(f"--arch goes with a compiler that needs no device; an {backend.title} device is named with --device")

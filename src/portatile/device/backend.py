@@ -51,7 +51,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Product:
+class CompilerProduct:
     """A form into which a back end turns kernel text: its name, which is ``Binary.kind``, and the ending of its files.
 
     ``readable``: it is text. ``compiled``: the compiler's output, not its input.
@@ -75,7 +75,7 @@ class BackEnd:
     name: str
     title: str
     rank: int
-    products: tuple[Product, ...]
+    products: tuple[CompilerProduct, ...]
     offline: bool = False
     usual: str = ""
 
@@ -105,7 +105,7 @@ class BackEnd:
         """The architectures that ``datasheet`` knows."""
         return tuple(self._file("datasheet").ARCHITECTURES) if self.offline else ()
 
-    def product(self, name: str) -> Product | None:
+    def product(self, name: str) -> CompilerProduct | None:
         """The product of that name."""
         return next((product for product in self.products if product.name == name), None)
 

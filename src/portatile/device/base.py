@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from portatile.device.event import Event
 from portatile.device.module import Kernel, Module, PageLock, Releasable, Repeat
+from portatile.device.strides import CopiedRows
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
@@ -93,17 +94,6 @@ class Ready(ABC):
         """
 
 
-class Rows(NamedTuple):
-    """``number`` rows of ``nbytes`` each in two memories; offset of the first row and step from row to row in bytes."""
-
-    number: int
-    nbytes: int
-    target_offset: int
-    target_step: int
-    source_offset: int
-    source_step: int
-
-
 class Queue(Releasable):
     """Commands in order. Nothing here waits for the device unless its name or ``blocking`` says so."""
 
@@ -162,7 +152,7 @@ class Queue(Releasable):
     ) -> Event:
         """Copy between buffers of one device, or from a buffer to a whole image (``nbytes`` of packed pixels)."""
 
-    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+    def copy_rows(self, target: Memory, source: Memory, rows: CopiedRows) -> None:
         """Copy rows that lie apart between buffers of one device."""
         for row in range(rows.number):
             target_at, source_at = rows.target_offset + row * rows.target_step, rows.source_offset + row * rows.source_step

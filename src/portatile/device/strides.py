@@ -7,11 +7,22 @@ from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from portatile.errors import ArgumentError
+
+
+class CopiedRows(NamedTuple):
+    """``number`` rows of ``nbytes`` each in two memories; offset of the first row and step from row to row in bytes."""
+
+    number: int
+    nbytes: int
+    target_offset: int
+    target_step: int
+    source_offset: int
+    source_step: int
 
 
 def checked_sizes(shape: Any) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ _MANY = 24  # points of a series beyond which its symbols would touch: it has no
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """A quantity: its name, its unit (``s`` and ``%`` are written as such), and whether its scale is logarithmic.
 
     ``zero``: a linear scale begins at 0 rather than near the least value.
@@ -46,8 +46,8 @@ class LineChart:
 
     title: str
     text: str
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     series: tuple[Series, ...]
     ticks: tuple[float, ...] = ()
 
@@ -91,16 +91,16 @@ class LineChart:
         return f"{series.name}: {self.y.name} {written(y, self.y.unit)} at {self.x.name} {written(x, self.x.unit)}"
 
 
-def _visible(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> list[tuple[float, float]]:
+def _visible(points: Sequence[tuple[float, float]], x: ChartAxis, y: ChartAxis) -> list[tuple[float, float]]:
     """The points that the axes can show: finite, and positive where the scale is logarithmic."""
 
-    def fits(value: float, axis: Axis) -> bool:
+    def fits(value: float, axis: ChartAxis) -> bool:
         return math.isfinite(value) and (value > 0 or not axis.log)
 
     return [(a, b) for a, b in points if fits(a, x) and fits(b, y)]
 
 
-def _scale(axis: Axis, values: Sequence[float], start: float, end: float, air: bool = True) -> Scale:
+def _scale(axis: ChartAxis, values: Sequence[float], start: float, end: float, air: bool = True) -> Scale:
     if not values:
         return Scale(1.0, 10.0, start, end, axis.log)
     low, high = min(values), max(values)
@@ -126,6 +126,6 @@ def _curve(place: int, series: Series, points: Sequence[tuple[float, float]], ac
     return parts
 
 
-def _spelled(axis: Axis) -> str:
+def _spelled(axis: ChartAxis) -> str:
     unit = "" if axis.unit in ("", "s", "%") else f" ({axis.unit})"
     return f"{axis.name}{unit}{', logarithmic' if axis.log else ''}"

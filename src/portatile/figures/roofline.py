@@ -33,7 +33,7 @@ class Roof:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class RooflineDot:
     """A dot. ``intensity``: operations of the plain algorithm per byte of least traffic; ``speed`` in flop/s; ``series``: its roof."""
 
     intensity: float
@@ -50,7 +50,7 @@ class Roofline:
     title: str
     text: str
     roofs: tuple[Roof, ...]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[RooflineDot, ...]
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""

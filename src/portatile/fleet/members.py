@@ -26,7 +26,7 @@ _ADDRESS = re.compile(r"([a-z]+://)?.+:\d+|inproc://.+")
 
 
 @dataclass(frozen=True)
-class Member:
+class FleetMember:
     """One worker: where it runs, and its device; one without a device compiles."""
 
     host: str
@@ -95,7 +95,7 @@ class Fleet:
         """Whether the scheduler answers."""
         return bool(self.client.status == "running")
 
-    def members(self) -> Mapping[str, Member]:
+    def members(self) -> Mapping[str, FleetMember]:
         """Our workers by address, the last known ones while the scheduler is gone. Raises UsageError where some run another portatile."""
         members, different = {}, set()
         for address, worker in self._present().items():
@@ -105,9 +105,9 @@ class Fleet:
             if other != version():
                 different.add(worker["host"])
             elif what == _COMPILES:
-                members[address] = Member(worker["host"])
+                members[address] = FleetMember(worker["host"])
             elif (info := self._device(name)) is not None:
-                members[address] = Member(worker["host"], info)
+                members[address] = FleetMember(worker["host"], info)
         if different:
             raise UsageError(
                 f"another portatile runs on {', '.join(sorted(different))}: its files differ from those here. "
@@ -132,7 +132,7 @@ class Fleet:
             raise DeviceNotFoundError(f"the fleet at {self.address} {problem}; there is: {', '.join(there) or 'none'}")
         return max(matching.values(), key=lambda group: (group[0].kind != "cpu", len(group)))[0]
 
-    def with_device(self, info: DeviceInfo) -> Mapping[str, Member]:
+    def with_device(self, info: DeviceInfo) -> Mapping[str, FleetMember]:
         """The workers with this device, by address."""
         needed = tag(info)
         return {address: member for address, member in self.members().items() if member.device is not None and tag(member.device) == needed}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from portatile.figures import quantities
 from portatile.reports.groups import Group
-from portatile.reports.overview import Placed
+from portatile.reports.overview import PlacedGroup
 from portatile.store import device_key
 
 _NOISY = 0.1  # half the distance between the quartiles, as a share of the median
@@ -28,7 +28,7 @@ class Concern:
     severe: bool = False
 
 
-def concerns(placed: Sequence[Placed]) -> list[Concern]:
+def concerns(placed: Sequence[PlacedGroup]) -> list[Concern]:
     """The kinds of trouble there are, the worst first; ``places`` hold anchor, problem and detail."""
     kinds = (
         ("Nothing valid", "Every configuration that was tried failed; the messages below say why.", "", True, _hopeless),
@@ -91,7 +91,7 @@ def _failing(group: Group) -> Iterator[str]:
         yield f"{group.failed} of {quantities.count(len(group.trials), 'trial')}"
 
 
-def _ceilings(placed: Sequence[Placed]) -> Iterator[Concern]:
+def _ceilings(placed: Sequence[PlacedGroup]) -> Iterator[Concern]:
     """Devices without ceilings, and those that were measured only briefly."""
     devices = {device_key(one.group.device): one.group for one in placed if one.group.flops or one.group.traffic}
     unknown, brief = [], []

@@ -8,7 +8,7 @@ from statistics import geometric_mean, median
 
 from portatile.device import names
 from portatile.figures import quantities
-from portatile.figures.roofline import Kernel, Roof, Roofline
+from portatile.figures.roofline import Roof, Roofline, RooflineDot
 from portatile.figures.shares import Dot, ShareChart
 from portatile.figures.svg import Figure
 from portatile.reports.groups import Group
@@ -20,7 +20,7 @@ _ROWS = 16  # kinds of problems beyond which element types share a row
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedGroup:
     """A group, where on the page its section is, and a short name of its device where there are several."""
 
     group: Group
@@ -34,40 +34,40 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Tile:
+class HeadFigure:
     """A figure at the head of the page."""
 
     figure: str
     meaning: str
 
 
-def tiles(groups: Sequence[Group]) -> list[Tile]:
+def tiles(groups: Sequence[Group]) -> list[HeadFigure]:
     """Problems, devices, trials; the usual share of the ceiling and the usual speed-up, where they are known."""
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
     problems, devices = len({group.problem.key for group in groups}), len({device_key(group.device) for group in groups})
     shown = [
-        Tile(str(problems), "problem tuned" if problems == 1 else "problems tuned"),
-        Tile(str(devices), "device" if devices == 1 else "devices, each back end its own"),
-        Tile(f"{trials:,}".replace(",", quantities.NARROW), f"trials, {failed} of them failed" if failed else "trials, none failed"),
+        HeadFigure(str(problems), "problem tuned" if problems == 1 else "problems tuned"),
+        HeadFigure(str(devices), "device" if devices == 1 else "devices, each back end its own"),
+        HeadFigure(f"{trials:,}".replace(",", quantities.NARROW), f"trials, {failed} of them failed" if failed else "trials, none failed"),
     ]
     shares = [share[1] for group in groups if group.best is not None and (share := group.share(group.best)) is not None]
     if shares:
-        shown.append(Tile(quantities.percent(median(shares)), "of the ceiling that binds, in the median"))
+        shown.append(HeadFigure(quantities.percent(median(shares)), "of the ceiling that binds, in the median"))
     gains = [gain for group in groups if group.best is not None and (gain := group.speedup(group.best)) is not None]
     if gains and max(gains) > 1.005:
         usual = "over the default" if len(gains) == 1 else f"over the default, on average; {quantities.times(max(gains))} at most"
-        shown.append(Tile(quantities.times(geometric_mean(gains)), usual))
+        shown.append(HeadFigure(quantities.times(geometric_mean(gains)), usual))
     return shown
 
 
-def figures(placed: Sequence[Placed]) -> list[Figure]:
+def figures(placed: Sequence[PlacedGroup]) -> list[Figure]:
     """The shares and the roofline; where no ceiling is known the speed-ups. Each if there is anything to show on it."""
     shares = _shares(placed)
     charts = [_speedups(placed) if shares is None else shares, _roofline(placed)]
     return [figure for figure in charts if figure is not None]
 
 
-def _shares(placed: Sequence[Placed]) -> Figure | None:
+def _shares(placed: Sequence[PlacedGroup]) -> Figure | None:
     ways, dots = _ways(placed), []
     for place in placed:
         group = place.group
@@ -86,7 +86,7 @@ def _shares(placed: Sequence[Placed]) -> Figure | None:
     return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(dots), tuple(ways))
 
 
-def _speedups(placed: Sequence[Placed]) -> Figure | None:
+def _speedups(placed: Sequence[PlacedGroup]) -> Figure | None:
     ways, dots = _ways(placed), []
     for place in placed:
         group = place.group
@@ -109,7 +109,7 @@ def _rows(placed: Sequence[tuple[Group, Dot]]) -> tuple[tuple[str, tuple[Dot, ..
     return tuple((name, tuple(dots)) for name, dots in rows.items())
 
 
-def _roofline(placed: Sequence[Placed]) -> Figure | None:
+def _roofline(placed: Sequence[PlacedGroup]) -> Figure | None:
     kernels, devices = [], _devices(placed)
     for place in placed:
         group = place.group
@@ -118,7 +118,7 @@ def _roofline(placed: Sequence[Placed]) -> Figure | None:
         intensity = group.flops / group.traffic
         label = f"{_caption(place)}: {_reached(group, group.best)}, {quantities.digits(intensity)} operations a byte"
         series = devices.index(group.device.name)
-        kernels.append(Kernel(intensity, group.flops / group.best.comparable, label, f"#{place.anchor}", series))
+        kernels.append(RooflineDot(intensity, group.flops / group.best.comparable, label, f"#{place.anchor}", series))
     alike = [[place.group for place in placed if place.group.device.name == name] for name in devices]
     roofs = tuple(_roof(names.hardware(groups[0].device), groups) for groups in alike)
     if not kernels or not any(roof.bandwidth or roof.levels for roof in roofs):
@@ -130,7 +130,7 @@ def _roofline(placed: Sequence[Placed]) -> Figure | None:
     return Roofline("Roofline", text, roofs, tuple(kernels))
 
 
-def _caption(place: Placed) -> str:
+def _caption(place: PlacedGroup) -> str:
     return f"{place.group.problem.workload} {place.group.title}, {place.group.device.name} ({place.group.way})"
 
 
@@ -142,16 +142,16 @@ def _half(values: Sequence[float], written: Callable[[float], str]) -> str:
     return f"Half of the {len(values)} reach {written(median(values))} or more." if len(values) > 2 else ""
 
 
-def _way(place: Placed) -> str:
+def _way(place: PlacedGroup) -> str:
     """The short name of a winner's device, each back end its own."""
     return place.device or names.hardware(place.group.device)
 
 
-def _ways(placed: Sequence[Placed]) -> list[str]:
+def _ways(placed: Sequence[PlacedGroup]) -> list[str]:
     return list(dict.fromkeys(map(_way, placed)))
 
 
-def _devices(placed: Sequence[Placed]) -> list[str]:
+def _devices(placed: Sequence[PlacedGroup]) -> list[str]:
     """The hardware by name: back ends of one share its roof."""
     return list(dict.fromkeys(place.group.device.name for place in placed))
 

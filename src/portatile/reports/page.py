@@ -25,7 +25,7 @@ from portatile.records import DeviceInfo
 from portatile.reports import attention, formatting, kernels, overview, sections, tables
 from portatile.reports.attention import Concern
 from portatile.reports.groups import Group
-from portatile.reports.overview import Placed
+from portatile.reports.overview import PlacedGroup
 from portatile.reports.sections import ReportFigure
 from portatile.store import device_key
 
@@ -114,7 +114,7 @@ def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
     devices = {device_key(group.device) + group.device.driver: group.device for group in groups}
     anchors = {key: f"device-{number}" for number, key in enumerate(devices, 1)}
     nicknames = _nicknames(groups)
-    placed = [Placed(group, f"problem-{number}", nicknames[device_key(group.device)]) for number, group in enumerate(groups, 1)]
+    placed = [PlacedGroup(group, f"problem-{number}", nicknames[device_key(group.device)]) for number, group in enumerate(groups, 1)]
     concerns = attention.concerns(placed)
     written = [
         sections.section(place.anchor, anchors[device_key(place.group.device) + place.group.device.driver], place.group, known)
@@ -157,7 +157,7 @@ def _downloads(groups: Sequence[Group]) -> dict[str, object]:
     }
 
 
-def _state(place: Placed, concerns: Sequence[Concern]) -> dict[str, object]:
+def _state(place: PlacedGroup, concerns: Sequence[Concern]) -> dict[str, object]:
     """Whether a problem is fine, needs attention or has no valid trial, with sentences for its section."""
     concerning = [(concern, detail) for concern in concerns for anchor, _, detail in concern.places if anchor == place.anchor]
     sentences = [f"{concern.heading}: {detail}. {concern.advice}" for concern, detail in concerning]

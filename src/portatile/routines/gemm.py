@@ -105,17 +105,15 @@ def gemm(
         array([[3., 7.],
                [5., 9.]])
     """
-    real = type(alpha) is type(beta) is float
-    factors = (alpha, beta) if real else _products().factors(alpha, beta)
+    factors = (alpha, beta) if type(alpha) is type(beta) is float else _products().factors(alpha, beta)
     arrays, trans = (a, b) if c is None else (a, b, c), (trans_a, trans_b)
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
-        return cast(
-            "Array", _products().with_epilogue(arrays, factors, trans, (bias, scale_a, scale_b, activation, dtype, precision), out, device)
-        )
+        options = bias, scale_a, scale_b, activation, dtype, precision
+        return cast("Array", _products().with_epilogue(arrays, factors, trans, options, out, device))
     if type(a) is ndarray and type(b) is ndarray and device is None and dtype is None and precision is None:
-        product: Array | None = numpy_scaled(a, b, c, factors, trans, out)
+        product = numpy_scaled(a, b, c, factors, trans, out)
         if product is not None:
-            return product
+            return cast("Array", product)
     return cast("Array", _products().gemm(arrays, factors, trans, dtype, precision, out, device))
 
 

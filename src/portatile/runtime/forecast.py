@@ -49,7 +49,7 @@ _WORTH = 4.0  # times longer than the best device alone, up to which a split is 
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedTime:
     """Seconds that somebody is expected to take, and whether that was ``measured``; otherwise it follows from rates."""
 
     seconds: float
@@ -68,8 +68,8 @@ class Forecast:
     to share; 0 elsewhere.
     """
 
-    together: Expected | None
-    alone: Mapping[str, Expected]
+    together: ExpectedTime | None
+    alone: Mapping[str, ExpectedTime]
     quickest: str = ""
     tiny: bool = False
     little: float = 0.0
@@ -168,20 +168,20 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     alone = _each_alone(devices, task, measured)
     little = _little(alone) if len(alone) == len(devices) and _sure(devices, task, alone) else 0.0
     if measured is not None:
-        quickest = _quickest(Expected(measured, True), _nearby(task, alone))
+        quickest = _quickest(ExpectedTime(measured, True), _nearby(task, alone))
         again = _timed.get(_key(devices[0], task.problem, task.all), _TRIES) < _TRIES and not little
         if quickest and again and measured < _WORTH * alone[quickest].seconds:
             quickest = ""
-        return Forecast(Expected(measured, True), alone, quickest)
+        return Forecast(ExpectedTime(measured, True), alone, quickest)
     if len(alone) < len(devices) or (parts := task.parts()) is None:
         return Forecast(None, alone)
     size, period = parts
     starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", most=task.work)  # of a larger one it is more
 
-    def shared(seconds: Mapping[str, float]) -> Expected:
+    def shared(seconds: Mapping[str, float]) -> ExpectedTime:
         """What all take together where each takes ``seconds`` alone."""
         speeds = {name: size / each for name, each in seconds.items()}
-        return Expected(about_in_time(size, period, speeds) + (starting or _STARTING))
+        return ExpectedTime(about_in_time(size, period, speeds) + (starting or _STARTING))
 
     together = shared({name: expected.seconds for name, expected in alone.items()})
     best = shared({name: _at_best(expected) for name, expected in alone.items()})
@@ -190,22 +190,22 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     return Forecast(together, alone, _quickest(best, _nearby(task, alone)))
 
 
-def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, Expected]:
+def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, ExpectedTime]:
     """What each device takes alone, as far as that is known. ``together``: measured seconds of all."""
-    alone: dict[str, Expected] = {}
+    alone: dict[str, ExpectedTime] = {}
     for device in devices:
         name = device.info.id
         seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
         if seconds is not None:
-            alone[name] = Expected(seconds, True)
+            alone[name] = ExpectedTime(seconds, True)
         elif shown := task.shown(device):
-            alone[name] = Expected(task.work / shown)
+            alone[name] = ExpectedTime(task.work / shown)
         elif together is not None:  # it came too late for a piece
-            alone[name] = Expected(together)
+            alone[name] = ExpectedTime(together)
     return alone
 
 
-def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, Expected]) -> bool:
+def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, ExpectedTime]) -> bool:
     """Whether enough is known of the devices to leave some of them out."""
     return all(
         alone[device.info.id].measured or rates.is_sure(device.info, task.problem, task.work, task.places[device.info.id])
@@ -247,7 +247,7 @@ def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[D
     return taking, f"left out because the others are faster alone: {', '.join(one.info.id for one in devices if one not in taking)}"
 
 
-def _little(alone: Mapping[str, Expected]) -> float:
+def _little(alone: Mapping[str, ExpectedTime]) -> float:
     """The part of the work that all but the fastest would do, by their times alone, where it is too little to share; else 0."""
     rates_alone = [1 / max(expected.seconds, 1e-12) for expected in alone.values()]
     rest = 1 - max(rates_alone) / sum(rates_alone)
@@ -256,21 +256,21 @@ def _little(alone: Mapping[str, Expected]) -> float:
 
 def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
     """Each device that may compute a tiny problem is measured, the fastest one computes it from then on."""
-    alone: dict[str, Expected] = {}
+    alone: dict[str, ExpectedTime] = {}
     for device in devices:
         if (name := device.info.id) in task.tiny:
             seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
-            alone[name] = Expected(_STARTING) if seconds is None else Expected(seconds, True)
+            alone[name] = ExpectedTime(_STARTING) if seconds is None else ExpectedTime(seconds, True)
     return Forecast(None, alone, min(alone, key=lambda name: (alone[name].measured, alone[name].seconds)), True)
 
 
-def _quickest(together: Expected, alone: Mapping[str, Expected]) -> str:
+def _quickest(together: ExpectedTime, alone: Mapping[str, ExpectedTime]) -> str:
     """The device that should compute the problem alone; "" for none. ``together``: the seconds that all of them take at best."""
     best = min(alone, key=lambda name: _at_best(alone[name]), default="")
     return best if best and _at_best(alone[best]) <= together.seconds else ""
 
 
-def _nearby(task: Shared, alone: Mapping[str, Expected]) -> Mapping[str, Expected]:
+def _nearby(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, ExpectedTime]:
     """Those devices that may be the best one alone: to which nothing has to travel, where one of them is not much slower than others.
 
     Its time holds what a call costs that is shared, which it does not cost from then on.
@@ -280,7 +280,7 @@ def _nearby(task: Shared, alone: Mapping[str, Expected]) -> Mapping[str, Expecte
     return near if least and all(least <= _NEAR * one.seconds for one in alone.values()) else alone
 
 
-def _at_best(alone: Expected) -> float:
+def _at_best(alone: ExpectedTime) -> float:
     """The least seconds that a device may take alone: small pieces may hide how fast it is."""
     if alone.measured:
         return alone.seconds

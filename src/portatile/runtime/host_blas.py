@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from portatile.records import Problem
 from portatile.runtime import blas_calls, numpy_level3, numpy_products
-from portatile.runtime.host_race import Again, Held, Race, clearly, seconds_to_find
+from portatile.runtime.host_race import Again, Held, HostRace, clearly, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
@@ -118,7 +118,7 @@ class Contested:
             if self._calls < self._tries[0]:
                 return self._chosen.again(library, arrays, factors, out, places)
         operands = arrays if out is None else arrays[:-1]
-        race = Race(
+        race = HostRace(
             lambda: self._recorded.again(library, arrays, factors, out, list(places)),
             lambda: self._rival.computed(arrays, factors, out),
             out,
@@ -133,7 +133,7 @@ class Contested:
         self._rival.remember(operands, out, factors)
         return race.run(race.numpy)[0]
 
-    def _raced_again(self, race: Race, on_device: list[float]) -> bool:
+    def _raced_again(self, race: HostRace, on_device: list[float]) -> bool:
         """Whether NumPy wins now; it does not for products that take too long."""
         if self._held is not None:
             self._tries = self._tries[1:]
@@ -169,7 +169,7 @@ def faster_than(
     result, places = output
     kept = result.copy() if _holds(call.arrays, result) else None
     arrays, factors = (*call.arrays, result), call.factors
-    race = Race(lambda: recorded.again(library, arrays, factors, result, list(places)), lambda: rival.computed(arrays, factors, result))
+    race = HostRace(lambda: recorded.again(library, arrays, factors, result, list(places)), lambda: rival.computed(arrays, factors, result))
     held = race.held()
     finding = seconds_to_find(library, arrays)
     held = held._replace(on_device=held.on_device + finding, least_on_device=held.least_on_device + finding)

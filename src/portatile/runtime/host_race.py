@@ -53,7 +53,7 @@ def clearly(on_device: float, by_numpy: float) -> bool:
     return on_device <= _CLEARLY * by_numpy - _CALL
 
 
-class Race(NamedTuple):
+class HostRace(NamedTuple):
     """Two ways to compute a product into the same memory; ``kept`` are the values of an output that is an operand too, else None."""
 
     device: Callable[[], Any]
@@ -97,4 +97,4 @@ class Race(NamedTuple):
 def seconds_to_find(library: Any, arrays: tuple[Any, ...]) -> float:
     """Seconds that it takes to find a recorded call by what its arrays say; NumPy's products are found in less."""
     find = partial(library.describe, arrays, [])
-    return min(Race(find, find).run(find, 3)[1])
+    return min(HostRace(find, find).run(find, 3)[1])

@@ -26,7 +26,7 @@ from portatile.runtime.host_calls import kinds as kinds_of
 from portatile.runtime.host_race import Again
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
-from portatile.runtime.steps import Beginning, Constant, Cross, Launches, OnHost, Source, Start, Step, crosses, entire, source_of
+from portatile.runtime.steps import Beginning, CallArray, Constant, Cross, Launches, OnHost, Start, Step, crosses, entire, source_of
 
 _MOST = 4096  # recorded calls of one routine
 _HEAD = 4  # what stands in a key before the descriptions of arrays
@@ -362,7 +362,7 @@ def _steps(
     if request.begin is not None:
         target = source_of(request.begin.array, arrays, places)
         source = None if request.begin.source is None else source_of(request.begin.source, arrays, places)
-        if not isinstance(target, Source) or not (isinstance(source, Source) or request.begin.source is None):
+        if not isinstance(target, CallArray) or not (isinstance(source, CallArray) or request.begin.source is None):
             return None
         if not library.on_host and not entire(request.begin, arrays, target, source):
             return None

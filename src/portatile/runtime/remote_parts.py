@@ -17,8 +17,9 @@ import numpy as np
 
 from portatile import workloads
 from portatile.arguments.matrices import Matrix, alignment
-from portatile.device.base import Device, Memory, Queue, Rows
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer
+from portatile.device.strides import CopiedRows
 from portatile.errors import PortatileError
 from portatile.records import Layout
 from portatile.runtime import tasks
@@ -257,7 +258,7 @@ def _copy(queue: Queue, target: Matrix, source: Matrix) -> None:
     size = target.array.dtype.itemsize
     for number in range(target.number):
         target_start, source_start = (_first(matrix) + number * matrix.step * size for matrix in (target, source))
-        rows = Rows(target.rows, target.columns * size, target_start, target.stride * size, source_start, source.stride * size)
+        rows = CopiedRows(target.rows, target.columns * size, target_start, target.stride * size, source_start, source.stride * size)
         queue.copy_rows(target.array.memory, source.array.memory, rows)
 
 

@@ -22,7 +22,7 @@ _FIRST = 64  # the number of the first block of scratch memory that ``Cross`` ta
 _SMALL = 1 << 22  # bytes; larger operands than these are not crossed by ``Cross``
 
 
-class Source(NamedTuple):
+class CallArray(NamedTuple):
     """An operand that lies in one of the call's arrays: the ``at``-th; ``delta`` bytes from its first element; ``nbytes`` long.
 
     ``view`` names a key of ``_VIEWS``: which view of an array on the host the operand is.
@@ -80,7 +80,7 @@ class Constant(NamedTuple):
         return self.kept.memory.handle  # type: ignore[no-any-return]
 
 
-Operand = Source | Constant
+Operand = CallArray | Constant
 
 
 class Launches:
@@ -104,7 +104,7 @@ class Launches:
         self._others: list[Operand] = []  # operands that are no argument themselves; their addresses follow the factors
         places = {name: count + at for at, name in enumerate(factors)}
         for name, operand in operands.items():
-            if isinstance(operand, Source) and not operand.delta:
+            if isinstance(operand, CallArray) and not operand.delta:
                 places[name] = operand.at
             else:
                 places[name] = count + len(factors) + len(self._others)
@@ -217,7 +217,7 @@ def crosses(engine: Engine, operands: Mapping[str, tuple[Operand, Matrix]]) -> b
 class Beginning:
     """A step before the launches: writes the values that an output begins with, such as those of C."""
 
-    def __init__(self, target: Source, source: Operand | None, triangle: str) -> None:
+    def __init__(self, target: CallArray, source: Operand | None, triangle: str) -> None:
         self._target, self._source, self._triangle = target, source, triangle
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
@@ -241,7 +241,7 @@ def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Opera
                 viewed = view(candidate)
                 same_layout = array.shape == viewed.shape and array.strides == viewed.strides
                 if same_layout and array.__array_interface__["data"][0] == places[index]:
-                    return Source(index, 0, array.nbytes, name)
+                    return CallArray(index, 0, array.nbytes, name)
         return None
     memory = array.memory
     sources = [index for index, candidate in enumerate(arrays) if candidate is array]
@@ -253,10 +253,10 @@ def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Opera
     if not sources or any(arrays[index] is not arrays[sources[0]] for index in sources):
         return None
     base = memory.handle if type(memory.handle) is int else places[sources[0]]
-    return Source(sources[0], base - places[sources[0]], memory.nbytes)
+    return CallArray(sources[0], base - places[sources[0]], memory.nbytes)
 
 
-def entire(begin: Begin, arrays: Sequence[Any], target: Source, source: Operand | None) -> bool:
+def entire(begin: Begin, arrays: Sequence[Any], target: CallArray, source: Operand | None) -> bool:
     """Whether both ends of a copy on a device are whole arrays of the call, so that it can be repeated on others."""
-    ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, Source) else [])]
+    ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, CallArray) else [])]
     return all(end.size == Buffer.wrap(arrays[place.at]).size for end, place in ends)

@@ -22,7 +22,7 @@ from portatile.studies.form.measured_configs import Measuring, measured
 from portatile.workloads.gemm.capabilities import local_limit, matrix_units
 from portatile.workloads.gemm.forms.gpu import costs, fit, timings
 from portatile.workloads.gemm.forms.gpu.costs import Costs, Model
-from portatile.workloads.gemm.forms.gpu.timings import Case, Timings
+from portatile.workloads.gemm.forms.gpu.timings import TimedCase, Timings
 
 Measure = Callable[[Problem, Sequence[Config]], tuple[Mapping[str, float], bool]]
 """Seconds by ``canonical`` configuration, without those that failed; and whether the user ended it."""
@@ -33,7 +33,7 @@ _FEWEST = 3  # shapes that a fit needs
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedModel:
     """A model, and for each element type how good its choices are: by the constants before, by its own, and on shapes that it was not
     fitted to.
     """
@@ -100,7 +100,7 @@ def collect(
     return collected
 
 
-def fitted(measurements: Mapping[Path, Timings], command: str, advance: Callable[[], None] = lambda: None) -> Fitted:
+def fitted(measurements: Mapping[Path, Timings], command: str, advance: Callable[[], None] = lambda: None) -> FittedModel:
     """The model that describes timings best, by their files; it bears the name of the first one's device. Raises UsageError for timings
     through several compilers, and where there are too few.
     """
@@ -124,10 +124,10 @@ def fitted(measurements: Mapping[Path, Timings], command: str, advance: Callable
         judged[dtype] = fit.judge(cases, known), fit.judge(cases, constants), fit.held_out(cases, start)
     if not judged:
         raise UsageError(f"{names} has timings of fewer than {_FEWEST} shapes: give calibrate a larger --budget")
-    return Fitted(model, judged)
+    return FittedModel(model, judged)
 
 
-def cases_of(measurements: Timings, dtype: str) -> list[Case]:
+def cases_of(measurements: Timings, dtype: str) -> list[TimedCase]:
     """The shapes of an element type, and what the estimate may choose for each."""
     return timings.cases(measurements, dtype, workloads.get("gemm").problem)
 
@@ -163,7 +163,7 @@ def _problem(sizes: tuple[int, int, int], dtype: str, trans: str) -> Problem:
     return workloads.get("gemm").problem(dict(zip("mnk", sizes, strict=True)), dtype, options)
 
 
-def _scaled(cases: Sequence[Case], start: Costs) -> Costs:
+def _scaled(cases: Sequence[TimedCase], start: Costs) -> Costs:
     """Rates such that half of the timings are longer than estimated: another device's clock and units are another scale."""
     ratio = float(np.exp(np.median(np.concatenate([np.log(case.took / case.estimated(start)) for case in cases]))))
     return replace(start, rates=tuple(rate / ratio for rate in start.rates))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 
 Losses = Mapping[str, Sequence[float | None]]
@@ -62,5 +62,5 @@ def figures(title: str, losses: Losses) -> list[Figure]:
         curves = tuple(
             Series(name, tuple((float(stage.devices), getattr(stage, field)) for stage in cascade)) for name, cascade in cascades.items()
         )
-        charts.append(LineChart(f"{heading}: {title}", caption, Axis("devices"), Axis(field, "%"), curves, ticks))
+        charts.append(LineChart(f"{heading}: {title}", caption, ChartAxis("devices"), ChartAxis(field, "%"), curves, ticks))
     return charts

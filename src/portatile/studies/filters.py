@@ -36,7 +36,7 @@ _ROUNDS, _LEAST = 5, 0.02  # timings of a volume, and seconds of each at least
 
 
 @dataclass(frozen=True)
-class Kind:
+class FilterKind:
     """A filter as the convolution takes it: the bank, its taps and the first's place."""
 
     bank: str
@@ -50,11 +50,11 @@ class Kind:
 
 
 FILTERS = {
-    "magicfilter": Kind("single", 16, -8),
-    "magicfilter transposed": Kind("single", 16, -7),
-    "analysis": Kind("analysis", 16, -7),
-    "synthesis": Kind("synthesis", 16, -7),
-    "kinetic": Kind("single", 29, -14),
+    "magicfilter": FilterKind("single", 16, -8),
+    "magicfilter transposed": FilterKind("single", 16, -7),
+    "analysis": FilterKind("analysis", 16, -7),
+    "synthesis": FilterKind("synthesis", 16, -7),
+    "kinetic": FilterKind("single", 29, -14),
 }
 BOUNDARIES = {"periodic": ("periodic",) * 3, "free": ("grow",) * 3, "surface": ("periodic", "grow", "periodic")}
 

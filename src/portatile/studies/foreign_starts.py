@@ -15,7 +15,7 @@ from pathlib import Path
 
 from portatile import workloads
 from portatile.errors import UsageError
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.records import Config, Value, canonical
@@ -177,7 +177,7 @@ def figures(rows: Sequence[StartsRow]) -> list[Figure]:
             band = tuple((row.place, row.low, row.high) for row in own)
             curves.append(Series(f"{search} what others found", tuple((row.place, row.share) for row in own), band))
         caption = f"Suggestions from {known}. Share of the optimum of {selected[0].configurations} configurations: median, 10 to 90 %."
-        charts.append(LineChart(recording, caption, Axis("trials", zero=False), Axis("share of the optimum", "%"), tuple(curves)))
+        charts.append(LineChart(recording, caption, ChartAxis("trials", zero=False), ChartAxis("share of the optimum", "%"), tuple(curves)))
     return charts
 
 

@@ -30,7 +30,7 @@ from portatile.store import known_results
 from portatile.studies import gap_builds
 from portatile.studies.form import attribution
 from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
-from portatile.studies.gap_builds import Build, Side
+from portatile.studies.gap_builds import RowBuild, Side
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import answer, figures, notes
 from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, TAKEN_OVER, GapRow, finish, spelled_set
@@ -93,14 +93,14 @@ class _Bench:
     prepared: dict[str, PreparedRun] = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
 
-    def build(self, place: int, row: GapRow) -> Build:
+    def build(self, place: int, row: GapRow) -> RowBuild:
         """The row of a side as it is to be measured."""
         side, other = self.sides[place], self.sides[len(self.sides) - 1 - place]
         if side.label not in self.prepared:
             assert self.run.problem is not None
             self.run.say(f"{row.workload} {row.problem} on {side.label}: {', '.join(side.names)}")
             self.prepared[side.label] = self.stack.enter_context(runs.prepared(side.device, self.run.problem))
-        return Build(row, self.prepared[side.label], side, other, _length(side, self.run))
+        return RowBuild(row, self.prepared[side.label], side, other, _length(side, self.run))
 
     def measured(self, wanted: Sequence[tuple[int, GapRow]]) -> Iterator[GapRow]:
         """One row after another. The row of a build that would take longer than is left has a status that says so."""

@@ -43,7 +43,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Build:
+class RowBuild:
     """A row that is to be measured: on its ``side``, with its operands ``ready``; ``other`` is the side that it may take code from."""
 
     row: GapRow
@@ -53,12 +53,12 @@ class Build:
     length: Length
 
 
-def measured(build: Build) -> GapRow:
+def measured(build: RowBuild) -> GapRow:
     """The row with its time and code; what fails is a row that says why."""
     return by_turns([build], 1)[0]
 
 
-def by_turns(builds: Sequence[Build], turns: int = _TURNS) -> list[GapRow]:
+def by_turns(builds: Sequence[RowBuild], turns: int = _TURNS) -> list[GapRow]:
     """The rows with their times and code: all are loaded and checked, then each is timed in every turn."""
     rows = [build.row for build in builds]
     samples: list[list[float]] = [[] for _ in builds]
@@ -81,7 +81,7 @@ def by_turns(builds: Sequence[Build], turns: int = _TURNS) -> list[GapRow]:
 
 
 @contextmanager
-def _loaded(build: Build) -> Iterator[tuple[GapRow, Callable[[], object]]]:
+def _loaded(build: RowBuild) -> Iterator[tuple[GapRow, Callable[[], object]]]:
     """The row with its code and its error in units of its bound, and what runs the build once."""
     row, ready, side = build.row, build.ready, build.side
     origin = side

@@ -85,7 +85,7 @@ class LadderOptions:
 
 
 @dataclass(frozen=True)
-class Point:
+class LadderPoint:
     """A configuration of a workload that is timed, with optimisations of the compiler taken away and options added."""
 
     row: LadderRow
@@ -114,7 +114,7 @@ def measure(run: Run) -> Iterator[LadderRow]:
             yield _by_numpy(blank)
 
 
-def points(info: DeviceInfo, options: LadderOptions) -> list[Point]:
+def points(info: DeviceInfo, options: LadderOptions) -> list[LadderPoint]:
     """The rungs and their variants on a device, legal or not."""
     size = _size(info, options)
     sizes = dict.fromkeys("mnk", size)
@@ -124,7 +124,7 @@ def points(info: DeviceInfo, options: LadderOptions) -> list[Point]:
         simple = number in ladder.RUNGS
         config: Config = dict(ladder.RUNGS[number]) if simple else rungs.rung(number, options.dtype)
         row = replace(_blank(info, options, f"rung {number}"), rung=number, title=_TITLES[number])
-        listed.append(Point(row, problems["matmul" if simple else "gemm"], config))
+        listed.append(LadderPoint(row, problems["matmul" if simple else "gemm"], config))
     wide = next(point for point in listed if point.row.rung == _WIDE)
     if info.can.read_only_loads:
         listed.append(_variant(wide, "no read-only path", without=("read-only",)))
@@ -134,9 +134,11 @@ def points(info: DeviceInfo, options: LadderOptions) -> list[Point]:
     return listed
 
 
-def _variant(of: Point, name: str, changes: Config | None = None, without: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Point:
+def _variant(
+    of: LadderPoint, name: str, changes: Config | None = None, without: tuple[str, ...] = (), options: tuple[str, ...] = ()
+) -> LadderPoint:
     row = replace(of.row, by=f"{of.row.by}, {name}", variant=name)
-    return Point(row, of.problem, {**of.config, **(changes or {})}, without, options)
+    return LadderPoint(row, of.problem, {**of.config, **(changes or {})}, without, options)
 
 
 def _size(info: DeviceInfo, options: LadderOptions) -> int:
@@ -147,7 +149,7 @@ def _blank(info: DeviceInfo, options: LadderOptions, by: str) -> LadderRow:
     return LadderRow(info.id, info.name, info.driver, by, 0, "", "", _size(info, options), options.dtype)
 
 
-def _timed(device: Device, waiting: Sequence[Point]) -> Iterator[LadderRow]:
+def _timed(device: Device, waiting: Sequence[LadderPoint]) -> Iterator[LadderRow]:
     """Points of one problem."""
     if not waiting:
         return
@@ -162,7 +164,7 @@ def _timed(device: Device, waiting: Sequence[Point]) -> Iterator[LadderRow]:
                 yield _guarded(lambda point=point: _run(ready, device, point), point.row)  # type: ignore[misc]
 
 
-def elsewhere(point: Point) -> str:
+def elsewhere(point: LadderPoint) -> str:
     """The architectures, of a few, on which the rules allow it."""
     workload = workloads.get(point.problem.workload)
     sheets = [devices.datasheet(name) for name in _ELSEWHERE]
@@ -177,7 +179,7 @@ def _guarded(measured: Callable[[], LadderRow], blank: LadderRow) -> LadderRow:
         return replace(blank, status=str(failure).splitlines()[0], time=now())
 
 
-def _run(ready: PreparedRun, device: Device, point: Point) -> LadderRow:
+def _run(ready: PreparedRun, device: Device, point: LadderPoint) -> LadderRow:
     workload, info = workloads.get(point.problem.workload), device.info
     config = workload.space(point.problem, info).complete(point.config)
     plan: Plan = flat_plans.flatten(workload.plan(point.problem, config, info), select.resolver(info, known_results()))

@@ -19,7 +19,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.measure import phases
@@ -90,7 +90,7 @@ def measure(run: Run) -> Iterator[MemoryRow]:
     """Every product on every device and on the host, each checked; what takes longer than there is time is left out."""
     request: MemoryRequest = run.options
     run.expect(len(on_the_host(request)) + len(run.devices) * len(points(request)))
-    matmul, timed = workloads.get("matmul"), Timed(run, request.repeat)
+    matmul, timed = workloads.get("matmul"), TimedProducts(run, request.repeat)
     for size, config in points(request):
         problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
         for device in run.devices:
@@ -131,7 +131,7 @@ def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
         yield replace(row, allocate=0.0, kernel=seconds, read_back=0.0, window=seconds, gflops=took, time=now())
 
 
-class Timed:
+class TimedProducts:
     """Measures products while the study's time lasts. How long one takes is extrapolated from a smaller one of the same kernel."""
 
     def __init__(self, run: Run, repeat: int) -> None:
@@ -186,7 +186,7 @@ def figures(rows: Sequence[MemoryRow]) -> list[Figure]:
     charts: list[Figure] = []
     if curves:
         caption = f"Kernel time over the edge of work-group and tile, {_size_of(largest)}."
-        x, y = Axis("edge of the block", log=True), Axis("kernel time", "s", log=True)
+        x, y = ChartAxis("edge of the block", log=True), ChartAxis("kernel time", "s", log=True)
         charts.append(LineChart("Time over the block", caption, x, y, tuple(curves), tuple(map(float, blocks))))
     saved = _saved(there)
     if saved:

@@ -19,7 +19,7 @@ from portatile import ceilings, workloads
 from portatile.device.base import Device, Memory
 from portatile.errors import DeviceError, PortatileError
 from portatile.execute import Executable
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.measure import runs
@@ -181,7 +181,7 @@ def figures(rows: Sequence[PackingRow]) -> list[Figure]:
     for name in dict.fromkeys(label(row) for row in valid):
         curves.append(Series(name, tuple((float(row.size), row.rate or 0.0) for row in valid if label(row) == name)))
     caption = "GB/s (10^9 bytes) read and written, over the rows and columns of the matrix."
-    x, y = Axis("size", log=True), Axis("bandwidth", "GB/s")
+    x, y = ChartAxis("size", log=True), ChartAxis("bandwidth", "GB/s")
     return [LineChart("Bandwidth of packing", caption, x, y, tuple(curves), tuple(sorted({float(row.size) for row in valid})))]
 
 

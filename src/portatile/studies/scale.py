@@ -18,7 +18,7 @@ from portatile import processes, workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.records import DeviceInfo
@@ -27,7 +27,7 @@ from portatile.store import shipped
 from portatile.studies.form import links, prediction, shared_run, simulation
 from portatile.studies.form.prediction import Alone, Ways
 from portatile.studies.form.shared_run import SharedRun, subsets
-from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, Simulated, TrialCost
+from portatile.studies.form.simulation import Overheads, SharedProduct, Simulated, SimulatedMachine, TrialCost
 from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import Trial
 from portatile.tuning.search import replay
@@ -101,7 +101,8 @@ def measure(run: Run) -> Iterator[ScaleRow]:
         yield _row("tuning", count, simulation.tuning(chosen, count, options.compilers * count, overheads))
     work, rate = _product(options.size, options.dtype), options.rate * 1e12 or _known_rate(options.dtype)
     for count in DEVICES:
-        yield _row("product", count, simulation.product(work, Machine((rate,) * count, (options.link * 1e9,) * count, options.host * 1e9)))
+        machine = SimulatedMachine((rate,) * count, (options.link * 1e9,) * count, options.host * 1e9)
+        yield _row("product", count, simulation.product(work, machine))
     yield from _here(run, chosen_sets)
 
 
@@ -262,7 +263,9 @@ def figures(rows: Sequence[ScaleRow]) -> list[Figure]:
         if points:
             ideal = Series("ideal", tuple((x, x) for x, _ in points))
             caption = "Simulated from measured times: the speed-up over one."
-            charts.append(LineChart(title, caption, Axis(unit, log=True), Axis("speed-up", log=True), (Series("simulated", points), ideal)))
+            charts.append(
+                LineChart(title, caption, ChartAxis(unit, log=True), ChartAxis("speed-up", log=True), (Series("simulated", points), ideal))
+            )
     here = [row for row in rows if row.what == HERE and row.measured]
     if len(here) > 1:
         caption = "A product of host arrays by every set of the devices here, and what was predicted of it from what each takes alone."

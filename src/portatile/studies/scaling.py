@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from portatile import workloads
 from portatile.device.base import Device
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
@@ -75,7 +75,7 @@ def measure(run: Run) -> Iterator[ScalingRow]:
     """Every kernel on every device, the small sizes first, each checked; what takes longer than there is time is left out."""
     options: ScalingOptions = run.options
     run.expect(sum(len(points(device, options)) for device in run.devices))
-    matmul, timed = workloads.get("matmul"), memory.Timed(run, options.repeat)
+    matmul, timed = workloads.get("matmul"), memory.TimedProducts(run, options.repeat)
     every = [(size, config, device) for device in run.devices for size, config in points(device, options)]
     for size, config, device in sorted(every, key=lambda point: (point[0], point[1]["ALGORITHM"] == "sequential")):
         info = device.info
@@ -121,12 +121,12 @@ def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
     ):
         for log in (True, False):
             how = "logarithmic" if log else "linear"
-            charts += _curves(rows, of, f"{title} over the size, {how}", caption, Axis("time", "s", log=log))
+            charts += _curves(rows, of, f"{title} over the size, {how}", caption, ChartAxis("time", "s", log=log))
     caption = "A kernel's time over the least of the same kernel on the same hardware: 1 is the fastest back end."
-    return charts + _curves(rows, lambda row: row.ratio, "Back ends of the same hardware", caption, Axis("time over the least"))
+    return charts + _curves(rows, lambda row: row.ratio, "Back ends of the same hardware", caption, ChartAxis("time over the least"))
 
 
-def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, caption: str, up: Axis) -> list[Figure]:
+def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, caption: str, up: ChartAxis) -> list[Figure]:
     valid = [(row, value) for row in rows if (value := of(row)) is not None]
     curves = []
     for device, algorithm in dict.fromkeys((row.device, row.algorithm) for row, _ in valid):
@@ -135,7 +135,7 @@ def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None]
     if not curves:
         return []
     sizes = tuple(sorted({float(row.size) for row, _ in valid}))
-    return [LineChart(title, caption, Axis("size", log=up.log), up, tuple(curves), sizes)]
+    return [LineChart(title, caption, ChartAxis("size", log=up.log), up, tuple(curves), sizes)]
 
 
 def notes(rows: Sequence[ScalingRow]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from portatile.errors import UsageError
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.studies.convergence import Comparison, StrategiesRequest, compare
@@ -106,9 +106,9 @@ def chart(comparison: Comparison) -> LineChart:
 
 
 def _chart(title: str, unit: str, curves: Sequence[Series]) -> LineChart:
-    axis = Axis({"evaluations": "evaluations", "seconds": "simulated seconds"}[unit], zero=False)
+    axis = ChartAxis({"evaluations": "evaluations", "seconds": "simulated seconds"}[unit], zero=False)
     caption = "The share of the optimum that the best configuration so far reaches: median over repetitions, and 10th to 90th percentile."
-    return LineChart(title, caption, axis, Axis("share of the optimum", "%"), tuple(curves))
+    return LineChart(title, caption, axis, ChartAxis("share of the optimum", "%"), tuple(curves))
 
 
 def figures(measured: Sequence[StrategiesRow]) -> list[Figure]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, PortatileError, UsageError
-from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import spelled
 from portatile.measure import runs
@@ -178,7 +178,7 @@ def figures(rows: Sequence[WorkGroupRow]) -> list[Figure]:
         return []
     title = f"Time over the work-group's size, {rows[0].workload} {rows[0].kind}".strip()
     caption = "Time over the best of each device and compiler option: 1 is the best."
-    x, y = Axis("work-items of a group", log=True), Axis("time over the best")
+    x, y = ChartAxis("work-items of a group", log=True), ChartAxis("time over the best")
     return [LineChart(title, caption, x, y, tuple(curves), tuple(sorted({float(row.items) for row in valid})))]
 
 

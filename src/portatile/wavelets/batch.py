@@ -25,7 +25,7 @@ from portatile.device.page_locked import locked
 from portatile.device.side_by_side import threads
 from portatile.errors import ArgumentError
 from portatile.runtime import memory_limit
-from portatile.wavelets.flow import Flow, Into, Place
+from portatile.wavelets.flow import Flow, Into, PipelinePlace
 
 _FREE = 16  # bound of the points by which a free axis grows
 _AT_ONCE = 6  # groups of orbitals that a device processes at once
@@ -151,7 +151,7 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
     refuse_masks(psi, "the array")
     if not locked.holds(psi):
         return _by_threads(psi, on_device, into)
-    if isinstance(into, Place) and into.flow is not None:
+    if isinstance(into, PipelinePlace) and into.flow is not None:
         return _flowing(psi, on_device, into, into.flow)
     with Flow(on_device.device) as flow:
         whole = _flowing(psi, on_device, into, flow)

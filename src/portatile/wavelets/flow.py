@@ -114,7 +114,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Place:
+class PipelinePlace:
     """An ``Into`` that also names the pipeline by which the result may come."""
 
     made: Into

@@ -26,7 +26,7 @@ from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.splits import Share, Split, keep
 from portatile.wavelets.batch import moved_back
-from portatile.wavelets.flow import Flow, Into, Place
+from portatile.wavelets.flow import Flow, Into, PipelinePlace
 
 _MOST = 4096
 _settled: dict[tuple[object, ...], str] = {}
@@ -192,7 +192,7 @@ class _Result:
             found: NDArray[Any] = self._made(shape[1:], np.dtype(dtype))[first : first + shape[0]]
             return found
 
-        return Place(made, flow)
+        return PipelinePlace(made, flow)
 
     def _made(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """The whole array, made at the first call, for orbitals with results of this shape."""

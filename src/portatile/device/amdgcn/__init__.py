@@ -1,12 +1,12 @@
 """The amdgcn back end: kernels compiled for AMD's GPUs by the distribution's Clang and libclc; nothing runs here."""
 
-from portatile.device.backend import BackEnd, Product
+from portatile.device.backend import BackEnd, CompilerProduct
 
 BACKEND = BackEnd(
     "amdgcn",
     "AMD GCN",
     rank=-1,
-    products=(Product("isa", ".s", readable=True), Product("object", ".o")),
+    products=(CompilerProduct("isa", ".s", readable=True), CompilerProduct("object", ".o")),
     offline=True,
     usual="gfx942",
 )

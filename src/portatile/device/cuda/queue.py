@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from portatile.device.base import Argument, Memory, Queue, Rows
+from portatile.device.base import Argument, Memory, Queue
 from portatile.device.copies import address, check_fill, contiguous, fits
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
@@ -22,6 +22,7 @@ from portatile.device.event import Event
 from portatile.device.exit_gate import inside
 from portatile.device.foreign_arrays import LEGACY_STREAM
 from portatile.device.module import Kernel
+from portatile.device.strides import CopiedRows
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 
@@ -121,7 +122,7 @@ class CudaQueue(Queue):
             self.leave()
             return CudaEvent(self.device, self.stream, self.profiling)
 
-    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+    def copy_rows(self, target: Memory, source: Memory, rows: CopiedRows) -> None:
         assert isinstance(target, CudaMemory)
         assert isinstance(source, CudaMemory)
         if not rows.number or not rows.nbytes:

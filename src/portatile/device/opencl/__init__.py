@@ -1,5 +1,5 @@
 """The OpenCL back end: every device of every platform, through pyopencl, compiled by its driver."""
 
-from portatile.device.backend import BackEnd, Product
+from portatile.device.backend import BackEnd, CompilerProduct
 
-BACKEND = BackEnd("opencl", "OpenCL", rank=0, products=(Product("opencl", ".bin"),))
+BACKEND = BackEnd("opencl", "OpenCL", rank=0, products=(CompilerProduct("opencl", ".bin"),))

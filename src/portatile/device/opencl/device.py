@@ -20,7 +20,7 @@ from portatile.device.opencl.kernel import ClModule
 from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned
 from portatile.device.opencl.queue import ClQueue
 from portatile.device.opencl.repeat import ClRepeat
-from portatile.device.opencl.tensor_map import Buffer, TensorMaps
+from portatile.device.opencl.tensor_map import MappedBuffer, TensorMaps
 from portatile.device.opencl.vendor_blas import Clblast
 from portatile.device.pool import Pool
 from portatile.errors import CompileError, DeviceError, LaunchError
@@ -58,7 +58,7 @@ class ClDevice(ClContext):
         buffer = pool.take(nbytes)
         while buffer is None:
             try:
-                buffer = Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
+                buffer = MappedBuffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
             except cl.Error as error:
                 if not pool.clear() and not self.spare():
                     raise DeviceError(f"{message}, and {error}") from None

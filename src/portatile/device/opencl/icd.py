@@ -56,7 +56,7 @@ def registered(folder: Path) -> list[Registered]:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Installation:
     """A machine's OpenCL installation: the folder of registrations, a finder of libraries, and the dynamic linker's verdict on each."""
 
     vendors: Path = Path("/etc/OpenCL/vendors")
@@ -86,13 +86,13 @@ class Machine:
 
 
 @contextmanager
-def vendors(machine: Machine | None = None) -> Iterator[list[Finding]]:
+def vendors(machine: Installation | None = None) -> Iterator[list[Finding]]:
     """A context manager in which the loader sees every installed library; yields the libraries that were found.
 
     A user's own ``OCL_ICD_VENDORS`` is left alone. The loader reads the variable once, at the first
     ``get_platforms()`` of the process, so it is put back afterwards and no child inherits it.
     """
-    machine = machine or Machine()
+    machine = machine or Installation()
     own = settings.load().ocl_icd_vendors
     if own:
         yield [
@@ -114,7 +114,7 @@ def vendors(machine: Machine | None = None) -> Iterator[list[Finding]]:
         del os.environ["OCL_ICD_VENDORS"]
 
 
-def _own(folder: Path, machine: Machine) -> list[Finding]:
+def _own(folder: Path, machine: Installation) -> list[Finding]:
     if folder.exists():
         return [machine.describe(entry) for entry in registered(folder)]
     remedy = "unset OCL_ICD_VENDORS, or set it to a folder of .icd files or to one OpenCL library"

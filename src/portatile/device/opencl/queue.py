@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Argument, Image, Memory, Queue, Rows
+from portatile.device.base import Argument, Image, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
 from portatile.device.event import Event
 from portatile.device.exit_gate import inside
@@ -24,6 +24,7 @@ from portatile.device.opencl.launch import bare, sizes
 from portatile.device.opencl.memory import ClImage
 from portatile.device.opencl.turns import turns
 from portatile.device.pool import Pool
+from portatile.device.strides import CopiedRows
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 
@@ -107,7 +108,7 @@ class ClQueue(Queue):
             return self._copy(place, source.handle, wait, None, offset=source_offset, **options)
         return self._copy(place, source.handle, wait, None, byte_count=nbytes, src_offset=source_offset, **options)
 
-    def copy_rows(self, target: Memory, source: Memory, rows: Rows) -> None:
+    def copy_rows(self, target: Memory, source: Memory, rows: CopiedRows) -> None:
         if not rows.number or not rows.nbytes:
             return
         fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)

@@ -29,7 +29,7 @@ void encode(__global const uchar* base, const uint itemsize, const uint columns,
 )
 
 
-class Buffer(cl.Buffer):  # type: ignore[misc]
+class MappedBuffer(cl.Buffer):  # type: ignore[misc]
     """A ``pyopencl.Buffer`` that keeps the maps of it."""
 
     def __init__(self, context: Any, flags: int, nbytes: int) -> None:
@@ -49,7 +49,7 @@ class TensorMaps:
         """The map of the matrix in ``memory``."""
         if self._device.peers:
             return self._made(memory, form)
-        known = memory.handle.maps if isinstance(memory.handle, Buffer) else memory.maps  # of a part of a buffer
+        known = memory.handle.maps if isinstance(memory.handle, MappedBuffer) else memory.maps  # of a part of a buffer
         if form not in known:
             known[form] = self._made(memory, form)
         return known[form]

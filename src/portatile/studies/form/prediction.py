@@ -11,7 +11,7 @@ from math import inf
 
 from portatile.records import DeviceInfo
 from portatile.studies.form import simulation
-from portatile.studies.form.simulation import Machine, SharedProduct, Simulated
+from portatile.studies.form.simulation import SharedProduct, Simulated, SimulatedMachine
 
 _LEAST = 0.1  # of the seconds alone, that are computation at least: a link that was slow when it was measured
 
@@ -51,7 +51,7 @@ def shared(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways
     factors = [share(device.info, [other.info for other in devices], cores) for device in devices]
     rates = tuple(device.rate(timed or work) * factor for device, factor in zip(devices, factors, strict=True))
     links = tuple(device.link for device in devices)
-    return simulation.product(work, Machine(rates, links, ways.host, peer=ways.peer, start=ways.start))
+    return simulation.product(work, SimulatedMachine(rates, links, ways.host, peer=ways.peer, start=ways.start))
 
 
 def together(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways) -> Simulated:

@@ -118,7 +118,7 @@ class SharedProduct:
 
 
 @dataclass(frozen=True)
-class Machine:
+class SimulatedMachine:
     """``rates``: flops a second of each device. ``links``: bytes a second of each device's own, either way; ``host`` of all links together.
 
     A device that reaches the host's memory has an infinite link. ``piece``: seconds that beginning and ending a piece costs. ``peer``:
@@ -153,7 +153,7 @@ class _Device:
     busy: dict[str, float] = field(default_factory=lambda: {"devices": 0.0, "links": 0.0, "pieces": 0.0})
 
 
-def product(work: SharedProduct, machine: Machine) -> Simulated:
+def product(work: SharedProduct, machine: SimulatedMachine) -> Simulated:
     """The product by all devices; all links share the host's memory.
 
     A piece's transfers run beside computation, there and back at once; only the way there of a device's first piece, and the way back of

@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("costs.json")
 
 
 @dataclass(frozen=True)
-class Costs:
+class ResidueCosts:
     """Rates of one compute unit, per microsecond, and two times in microseconds.
 
     Rates: ``native``: multiply-adds of native products, by dtype. ``products``: multiply-adds of products of bytes within a tile.
@@ -38,10 +38,10 @@ class Fitted:
 
     command: str
     results: Mapping[str, str]
-    costs: Costs
+    costs: ResidueCosts
 
 
 @lru_cache(maxsize=1)
-def known() -> Costs:
+def known() -> ResidueCosts:
     """The constants that come with the package."""
     return msgspec.json.decode(FILE.read_bytes(), type=Fitted).costs

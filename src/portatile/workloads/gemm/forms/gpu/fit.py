@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from portatile.workloads.gemm.forms.gpu.costs import NAMES, Costs
 from portatile.workloads.gemm.forms.gpu.estimate import microseconds
-from portatile.workloads.gemm.forms.gpu.timings import Case, joined
+from portatile.workloads.gemm.forms.gpu.timings import TimedCase, joined
 
 _HELD = 0.1, 0.15  # how much a factor e of a cost, of a rate away from its start weighs beside a misjudged timing
 _POWER = 2.0  # a timing weighs the best one's share of it to this power: what is slow need not be judged well
@@ -37,7 +37,7 @@ class Judgement:
     worst: float
 
 
-def fit(timed: Sequence[Case], start: Costs, advance: Callable[[], None] = lambda: None) -> Costs:
+def fit(timed: Sequence[TimedCase], start: Costs, advance: Callable[[], None] = lambda: None) -> Costs:
     """The constants with the least weighted loss, from ``start`` on; ``advance`` hears of each round, of ``_ROUNDS`` at most."""
     shape, columns = joined(timed)
     weights = np.concatenate([(case.best / case.took) ** _POWER for case in timed])
@@ -74,13 +74,13 @@ def fit(timed: Sequence[Case], start: Costs, advance: Callable[[], None] = lambd
     return _costs(logs, start)
 
 
-def judge(timed: Sequence[Case], costs: Costs) -> Judgement:
+def judge(timed: Sequence[TimedCase], costs: Costs) -> Judgement:
     """The quality of the choices by ``costs`` for these shapes."""
     shares = [case.best / float(case.took[np.argmin(case.estimated(costs))]) for case in timed]
     return Judgement(len(shares), fmean(shares), min(shares)) if shares else Judgement(0, math.nan, math.nan)
 
 
-def held_out(timed: Sequence[Case], start: Costs) -> Judgement:
+def held_out(timed: Sequence[TimedCase], start: Costs) -> Judgement:
     """Judged on every shape by constants that were fitted to the shapes of the other half."""
     halves = timed[::2], timed[1::2]
     if not all(halves):

@@ -48,7 +48,7 @@ class Timings:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class TimedCase:
     """One problem: configurations that were timed as the estimate sees them, their microseconds, and the least of all of the form."""
 
     name: str
@@ -70,7 +70,7 @@ def read(path: Path) -> Timings:
         raise ArgumentError(f"{path} holds no timings of GEMM: {error}") from None
 
 
-def cases(timings: Timings, dtype: str, problem_of: Any) -> list[Case]:
+def cases(timings: Timings, dtype: str, problem_of: Any) -> list[TimedCase]:
     """The configurations that the estimate may choose among, for each shape of this element type; ``problem_of`` makes a problem of sizes,
     dtype, options.
     """
@@ -86,7 +86,7 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[Case]:
     return found
 
 
-def joined(timed: Sequence[Case]) -> tuple[estimate.Shape, variants.Columns]:
+def joined(timed: Sequence[TimedCase]) -> tuple[estimate.Shape, variants.Columns]:
     """All rows of some problems of one element type, with the sizes of each."""
     counts = [len(case.took) for case in timed]
     columns: dict[str, Any] = {name: np.repeat([getattr(case.shape, name) for case in timed], counts) for name in estimate.COLUMNS}
@@ -144,7 +144,7 @@ def _alike(table: variants.Table, v: variants.Columns) -> list[tuple[float, vari
     ]
 
 
-def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | None:
+def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> TimedCase | None:
     """The configurations that the estimate would choose among; None without any."""
     kind = estimate.kind_of(problem, device, device.local_memory)
     points, took = [], []
@@ -160,7 +160,7 @@ def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> Case | Non
         return None
     name = f"{'x'.join(map(str, timed.sizes))} {timed.trans}"
     best = min(microseconds for _, microseconds in rows)
-    return Case(name, best, estimate.shape_of(problem, device), variants.columns_of(kind, points), np.array(took))
+    return TimedCase(name, best, estimate.shape_of(problem, device), variants.columns_of(kind, points), np.array(took))
 
 
 def _place(kind: variants.Kind, point: Gpu) -> int | None:

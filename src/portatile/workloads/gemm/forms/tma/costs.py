@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("costs.json")
 
 
 @dataclass(frozen=True)
-class Costs:
+class TmaCosts:
     """The constants of the estimate for one compiler.
 
     Microseconds: ``launch``; ``fill`` of a round of groups, until the first of them multiply and after the last; ``wait`` for a stage from
@@ -52,12 +52,12 @@ class Costs:
 
 
 @cache
-def known() -> dict[str, Costs]:
+def known() -> dict[str, TmaCosts]:
     """The constants by the compiler's language."""
-    return msgspec.convert(msgspec.json.decode(FILE.read_bytes())["costs"], dict[str, Costs])
+    return msgspec.convert(msgspec.json.decode(FILE.read_bytes())["costs"], dict[str, TmaCosts])
 
 
-def of(language: str) -> Costs:
+def of(language: str) -> TmaCosts:
     """The constants for a compiler, of another one where there are none."""
     found = known()
     return found.get(language) or next(iter(found.values()))

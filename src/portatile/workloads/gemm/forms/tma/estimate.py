@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import room
-from portatile.workloads.gemm.forms.tma.costs import Costs
+from portatile.workloads.gemm.forms.tma.costs import TmaCosts
 from portatile.workloads.gemm.forms.tma.point import Tma
 from portatile.workloads.gemm.storage import k_fast
 
@@ -28,7 +28,7 @@ Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Shape:
+class TmaShape:
     """The sizes of a problem; ``along``: whether k is fast in A, and in B; ``units``: multiprocessors; ``ragged``: rows of C are not
     aligned to pairs.
     """
@@ -71,11 +71,11 @@ class Columns:
         return Columns(**{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
 
 
-def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
+def shape_of(problem: Problem, device: DeviceInfo) -> TmaShape:
     """The sizes of a problem on a device."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     ragged = problem.sizes["n"] % 2 != 0 or problem.layout["c"].vector_width(problem.itemsize) < 2
-    return Shape(m, n, k, (k_fast(problem, "a"), k_fast(problem, "b")), max(device.compute_units, 1), ragged)
+    return TmaShape(m, n, k, (k_fast(problem, "a"), k_fast(problem, "b")), max(device.compute_units, 1), ragged)
 
 
 def resident(point: Tma, limit: int) -> int:
@@ -98,24 +98,24 @@ def columns_of(points: Sequence[Tma], limit: int = 227 << 10) -> Columns:
     return Columns(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _chunk(shape: Shape, v: Columns) -> Numbers:
+def _chunk(shape: TmaShape, v: Columns) -> Numbers:
     """Steps of k of a group, whole stages."""
     share = -(-shape.k // v.split)
     return np.asarray(-(-share // v.deep) * v.deep)
 
 
-def parts(shape: Shape, v: Columns) -> Numbers:
+def parts(shape: TmaShape, v: Columns) -> Numbers:
     """The groups that have steps of a tile's k."""
     return np.asarray(-(-shape.k // _chunk(shape, v)))
 
 
-def _boxes(shape: Shape, v: Columns) -> Numbers:
+def _boxes(shape: TmaShape, v: Columns) -> Numbers:
     """Boxes that the TMA is asked for, for a stage: of 16 elements along k, or across it."""
     of_a, of_b = (np.where(along, v.deep, side) for along, side in zip(shape.along, (v.rows, v.columns), strict=True))
     return np.asarray((of_a + of_b) / _LINE)
 
 
-def microseconds(shape: Shape, v: Columns, costs: Costs) -> Numbers:
+def microseconds(shape: TmaShape, v: Columns, costs: TmaCosts) -> Numbers:
     """The estimate for each point."""
     units = room(shape.units, v.cluster)
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
