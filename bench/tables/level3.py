@@ -47,7 +47,7 @@ def from_results(folder: Path) -> Iterator[Table]:
 
     for (device, threads), run in sorted(random.items()):
         text = markdown(("routine, and the time of the BLAS", *COLUMNS), summary(run.document["rows"]))
-        note = f"`{run.document.get('command', '')}`; commit {run.commit}. NumPy arrays, on {threads} threads.\n\n"
+        note = f"`{run.document.get('command', '')}`; commit {run.commit}. NumPy arrays, threads: {threads}.\n\n"
         title = f"level3-{'-'.join(device.lower().split())}-random-{threads}"
         yield Table(title, note + text, frozenset({run.file}), f"Random problems of level 3 over SciPy's BLAS, {device}")
 
@@ -62,7 +62,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
             if chosen:
                 ratios = [theirs / ours for ours, theirs in chosen]
                 more = sorted(1e6 * (ours - theirs) for ours, theirs in chosen)
-                span = f"{routine}, BLAS {1e6 * low:.0f} to {1e6 * high:.0f} us"
+                until = f"to {1e6 * high:.0f} us" if high < math.inf else "us and more"
+                span = f"{routine}, BLAS {1e6 * low:.0f} {until}"
                 figures = f"{geometric_mean(ratios):.3f}", f"{min(ratios):.2f}", f"{median(more):.1f} us", f"{more[-1]:.1f} us"
                 lines.append([span, str(len(chosen)), *figures])
     return lines
