@@ -27,4 +27,4 @@ def from_results(folder: Path) -> Iterator[Table]:
         files = frozenset(run.file for row in cells.values() for _, run in row.values())
         text = markdown(("routine", "stack", *DTYPES, "commit"), rows)
         slug = "-".join(device.lower().split())
-        yield Table(f"level3-stacks-{slug}", text, files, f"Stacks of level 3 over {mine[-1].document['peer']}, {device}")
+        yield Table(f"level3_stacks-{slug}", text, files, f"Stacks of level 3 over {mine[-1].document['peer']}, {device}")
