@@ -251,6 +251,7 @@ def test_a_worker_that_is_killed_is_replaced(device: Device, earlier_children: f
     assert [trial.status for trial in result.trials] == ["ok"] * 12
 
 
+@pytest.mark.usefixtures("earlier_children")
 def test_a_worker_that_is_killed_from_outside_is_no_fault_of_its_variant(device: Device, tmp_path: Path) -> None:
     """Each worker that begins a variant is killed: tried once more, then told apart, and tried again by the next run."""
     workload = Faulty(("none",), (8, 9))
