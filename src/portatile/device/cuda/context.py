@@ -168,8 +168,10 @@ class CudaContext(Device):
             driver.cuMemFreeAsync(pointer, self._stream)
 
     def open_to(self, other: Device) -> None:
-        if not isinstance(other, CudaContext) or self._open_to.get(other) == other.generation:
+        if other is self or not isinstance(other, CudaContext) or self._open_to.get(other) == other.generation:
             return
+        for context in (self, other):
+            context.finish()
         with self._lock:
             if self._open_to.get(other) != other.generation:
                 self._open(other)
@@ -178,12 +180,10 @@ class CudaContext(Device):
     def _open(self, other: CudaContext) -> None:
         """Map the memory into another GPU, where the machine connects them: else copies between them go through the host.
 
-        The mapping of memory changes, which nothing may be using meanwhile.
+        The mapping of memory changes, so both must have finished what uses it.
         """
-        if other is self or not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
+        if not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
             return
-        for context in (self, other):
-            context.finish()
         if self._pool is not None:
             access = driver.CUmemAccessDesc()
             access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
@@ -199,12 +199,15 @@ class CudaContext(Device):
         It waits for each stream, not for the context: that would break off a capture of another library's.
         """
         if self._context is not None:
+            with self._lock:
+                streams = [self._stream, *(queue.stream for queue in self._queues)]
+                events = [queue.last for queue in self._foreign]
             with inside, self.current(), relaxed():
-                for queue in [*self._queues, *self._foreign]:
-                    if queue.last is None:
-                        driver.cuStreamSynchronize(queue.stream)
-                    else:
-                        driver.cuEventSynchronize(queue.last)
+                for stream in streams:
+                    if stream is not None:
+                        driver.cuStreamSynchronize(stream)
+                for event in events:
+                    driver.cuEventSynchronize(event)
 
     def attribute(self, name: str) -> int:
         """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
