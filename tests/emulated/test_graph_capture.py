@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import device, wavelets
+from portatile import cache, device, program, wavelets
 from portatile.arguments import described
 from portatile.device.base import Device
 from portatile.device.cuda import graph_memory
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
 from portatile.errors import UsageError
+from portatile.records import Source
 from portatile.runtime import perform
 from support import capture_cases, fake_cuda
 from support.cuda_driver import EmulatedDriver
@@ -196,6 +197,18 @@ def test_a_device_is_opened_while_somebody_captures(idle: EmulatedDriver, stream
     other.release()
     with captured(stream) as found:
         other.foreign_queue(0)  # type: ignore[attr-defined]
+    assert found, "the capture was made invalid"
+
+
+def test_objects_are_released_while_somebody_captures(idle: EmulatedDriver, stream: Any) -> None:
+    """Python may collect them at any time: programs, pinned memory, queues."""
+    gpu = device.get("cuda:0")
+    text = Source("one.cl", "kernel void one(global float *x) { x[0] = 1; }")
+    module, queue, pinned = gpu.load(program.build(text, gpu.target, cache.default())), gpu.queue(), gpu.pinned(1000)
+    with captured(stream) as found:
+        module.release()
+        queue.release()
+        del pinned
     assert found, "the capture was made invalid"
 
 

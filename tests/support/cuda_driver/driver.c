@@ -240,7 +240,7 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr at, Handle *stream) {
     return captured(stream) ? lies(at, 1) ? OK : INVALID_VALUE : give(at); /* what a graph has, it has whenever it runs */
 }
 EXPORT CUresult cuMemHostAlloc(void **at, size_t size, unsigned flags) { NEED_CONTEXT; NOT_WHILE_CAPTURED; *at = malloc(size); return *at ? OK : OUT_OF_MEMORY; }
-EXPORT CUresult cuMemFreeHost(void *at) { free(at); return OK; }
+EXPORT CUresult cuMemFreeHost(void *at) { NOT_WHILE_CAPTURED; free(at); return OK; }
 
 static struct { char *at; size_t size; } locked[64];
 EXPORT CUresult cuMemHostRegister_v2(void *at, size_t size, unsigned flags) {
@@ -464,7 +464,7 @@ EXPORT CUresult cuEventElapsedTime(float *milliseconds, Handle *begin, Handle *e
 EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, Handle *begin, Handle *end) { return cuEventElapsedTime(milliseconds, begin, end); }
 
 EXPORT CUresult cuModuleLoadData(unsigned long long *module, const void *image) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return python.load(image, module); }
-EXPORT CUresult cuModuleUnload(unsigned long long module) { NEED_CONTEXT; return OK; }
+EXPORT CUresult cuModuleUnload(unsigned long long module) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return OK; }
 EXPORT CUresult cuModuleGetFunction(unsigned long long *function, unsigned long long module, const char *name) {
     NEED_CONTEXT;
     return python.function(module, name, function);

@@ -138,7 +138,7 @@ class CudaPinned:
         if (lock := getattr(self, "_lock", None)) is not None:
             lock.release()
         elif getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
-            with self._device.current():
+            with self._device.current(), relaxed():
                 driver.cuMemFreeHost(self._pointer)
 
 

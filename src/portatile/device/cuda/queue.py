@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Argument, Memory, Queue
 from portatile.device.copies import address, check_fill, contiguous, fits
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import call, driver, failure, running
+from portatile.device.cuda.driver import call, driver, failure, relaxed, running
 from portatile.device.cuda.event import CudaEvent
 from portatile.device.cuda.graph_memory import CapturedMemory
 from portatile.device.cuda.kernel import CudaKernel
@@ -199,7 +199,7 @@ class CudaQueue(Queue):
             return
         self.device.retire(self, stream)
         if not self._foreign:
-            with self.device.current():
+            with self.device.current(), relaxed():
                 driver.cuStreamSynchronize(stream)
                 driver.cuStreamDestroy(stream)
         if self._beside:
