@@ -25,7 +25,7 @@ _TRIES: tuple[int, ...] = (8, 64)  # calls after a race at which NumPy tries aga
 _AT_A_TRY = 2  # runs of NumPy then
 _MOST = 4096  # entries of the table below
 _raced: dict[Hashable, Held] = {}
-"""Workload, sizes and dtype -> what the race told."""
+"""Results of races, by workload, sizes and dtype."""
 
 
 def takes(call: Any, result: Any) -> bool:
@@ -87,7 +87,7 @@ class Recorded(Again, Protocol):
 
 
 class Raced(NamedTuple):
-    """What is raced: a key by which ``note`` finds what it told, None for what that does not tell of, and its operations."""
+    """A computation that is raced: the key under which its result is kept, None if it is not kept, and its operations."""
 
     key: Hashable
     operations: int

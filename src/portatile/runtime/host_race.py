@@ -27,7 +27,7 @@ class Again(Protocol):
 
 
 class Held(NamedTuple):
-    """What a race told: the seconds of a run each way, the median and the least, and NumPy's result."""
+    """The result of a race: seconds of a run on the device and by NumPy, the median and the least of each, and NumPy's product."""
 
     on_device: float
     by_numpy: float

@@ -81,9 +81,8 @@ class Recorder:
         self._forms = Forms()
         self._in_turn = 0  # look-ups that were equal to the latest
         self._guards: dict[Again, Guard | None] = {}  # of recorded calls that came often
-        self._guarded: tuple[list[object], Guard, Again | None] | None = (
-            None  # where those are many: what begins the key, and what knows the rest
-        )
+        # after many such look-ups: the beginning of their key, the guard that knows the rest, and the recorded call
+        self._guarded: tuple[list[object], Guard, Again | None] | None = None
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)

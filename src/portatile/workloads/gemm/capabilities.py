@@ -15,10 +15,8 @@ JOINED = 1 << 19
 """Bytes of a tile's sums from which one group adds them more slowly than a second launch on every device seen."""
 
 _CLUSTERED = 16  # multiprocessors
-_LARGE, _ROOM = (
-    4,
-    120 / 132,
-)  # groups of a large cluster; the part of an H100's multiprocessors on which such ones, of four or eight, find room
+_LARGE = 4  # groups of a large cluster
+_USABLE = 120 / 132  # the part of an H100's multiprocessors that can run large clusters, of four groups or of eight
 
 
 def matrix_units(device: DeviceInfo) -> bool:
@@ -41,11 +39,12 @@ def clusters(device: DeviceInfo) -> bool:
     return device.can.clusters and device.compute_units >= _CLUSTERED
 
 
-def room(units: Any, cluster: Any) -> Any:
-    """Multiprocessors on which groups that fill one each find room in clusters of so many, as arrays: a large one lies in a part of the
-    GPU, and parts have numbers that no large cluster divides.
+def usable_multiprocessors(units: Any, cluster: Any) -> Any:
+    """The multiprocessors that can run clusters of so many groups, each of which fills one; takes and gives arrays.
+
+    A large cluster lies within one part of the GPU, and the number of multiprocessors of a part need not be a multiple of it.
     """
-    return np.where(np.asarray(cluster) >= _LARGE, np.maximum(np.floor(_ROOM * units), 1), units)
+    return np.where(np.asarray(cluster) >= _LARGE, np.maximum(np.floor(_USABLE * units), 1), units)
 
 
 def local_limit(device: DeviceInfo) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.capabilities import clusters, joins, room
+from portatile.workloads.gemm.capabilities import clusters, joins, usable_multiprocessors
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.sources import shifts
@@ -111,7 +111,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     waves = _ceil(tiles, np.maximum(v.tail, 1) * units) * (1 - v.saved)
     with_tail = began + costs.add + waves * busy(v.tail) + (fill + drain) * (waves + 1) + c / stored
 
-    each = _ceil(tiles * parts, room(units, v.cluster))
+    each = _ceil(tiles * parts, usable_multiprocessors(units, v.cluster))
     rounds, rest = each // v.groups, each % v.groups
     rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, tiles * parts) if shape.zeros else 1.0)
     copied = 1e-6 * tiles * parts * (v.rows + v.columns) * chunk * itemsize / costs.cached

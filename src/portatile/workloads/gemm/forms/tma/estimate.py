@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.capabilities import room
+from portatile.workloads.gemm.capabilities import usable_multiprocessors
 from portatile.workloads.gemm.forms.tma.costs import TmaCosts
 from portatile.workloads.gemm.forms.tma.point import Tma
 from portatile.workloads.gemm.storage import k_fast
@@ -117,7 +117,7 @@ def _boxes(shape: TmaShape, v: Columns) -> Numbers:
 
 def microseconds(shape: TmaShape, v: Columns, costs: TmaCosts) -> Numbers:
     """The estimate for each point."""
-    units = room(shape.units, v.cluster)
+    units = usable_multiprocessors(shape.units, v.cluster)
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
     chunk, count = _chunk(shape, v), parts(shape, v)
     area = v.rows * v.columns
