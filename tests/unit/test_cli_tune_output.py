@@ -9,7 +9,7 @@ import pytest
 
 from portatile import ceilings
 from portatile.ceilings import Measured
-from portatile.cli import _console, _tune_output, tune
+from portatile.cli import _console, _tune_output
 from portatile.trials import Standing, Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.search.tuner import TuningResult
@@ -34,15 +34,18 @@ def marks(result: TuningResult) -> list[str]:
 def test_too_few_rounds_are_said_to_be_too_few() -> None:
     result = raced(WINNER, (1.45, 1.46, 1.45))
     assert marks(result) == [" ", "~"]
-    (line,) = _tune_output.lines(result)
+    (line,) = _tune_output.notes(result)
     assert line == "2 finalists compared: [ ] holds the median with 75 % confidence; ~ 1 not separated from the winner (3 rounds)"
-    assert [(one["tied"], one["rounds"], one["confidence"]) for one in _tune_output.document(result)] == [(True, 3, 0.75), (False, 3, 0.75)]
+    assert [(one["tied"], one["rounds"], one["confidence"]) for one in _tune_output.finalists(result)] == [
+        (True, 3, 0.75),
+        (False, 3, 0.75),
+    ]
 
 
 def test_equal_and_slower_ones_are_told_apart() -> None:
     result = raced((1.0, 1.002) * 8, (1.001, 1.0) * 8, (1.1, 1.102) * 8)
     assert marks(result) == [" ", "=", " "]
-    (line,) = _tune_output.lines(result)
+    (line,) = _tune_output.notes(result)
     assert line == "3 finalists compared: [ ] holds the median with 95 % confidence; = 1 equal to the winner within the noise"
 
 
@@ -57,7 +60,7 @@ def test_what_was_stored_as_tied_is_not_called_equal_without_cause() -> None:
 
 def test_why_nobody_raced_is_said() -> None:
     result = replace(raced(WINNER, WINNER), finalists=(), unraced="no time was left for it")
-    assert list(_tune_output.lines(result)) == [
+    assert list(_tune_output.notes(result)) == [
         "no final comparison: no time was left for it; the order of nearly equal configurations may be chance"
     ]
     assert "not raced" in repr(result)
@@ -93,9 +96,9 @@ def test_one_clock_orders_and_times_everything(capsys: pytest.CaptureFixture[str
     for one in finalists:
         assert one.interval is not None
         assert one.interval[0] <= one.comparable <= one.interval[1]
-    (first, second) = _tune_output.document(result)
+    (first, second) = _tune_output.finalists(result)
     assert (first["seconds_per_run"], second["seconds_per_run"]) == (finalists[0].comparable, finalists[1].comparable)
-    tune._print(result, None)
+    _tune_output.show(result, None)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     times = [" ".join(line[1:3]) for line in lines if line and line[0] in ("winner", "default")]
     assert times == ["1 s", "1.5 s"]

@@ -1,33 +1,89 @@
-"""The output of `tune`: the final comparison, what the model rejected, what warm starts gave; and its options on measuring."""
+"""The result of `tune` as a table for people and as one JSON document."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
-from portatile import ceilings, model, workloads
-from portatile.cli import _console
-from portatile.errors import UsageError
-from portatile.formatting import duration
-from portatile.records import Config, DeviceInfo, Problem, canonical
+from portatile import ceilings, model
+from portatile.cli import _console, _formatting
+from portatile.formatting import duration, percent
+from portatile.kernel import PREFIX
+from portatile.records import Config, canonical, to_json
 from portatile.trials import Trial
 from portatile.tuning.final import ranking
-from portatile.tuning.search import foreign_starts, tuner
+from portatile.tuning.search import tuner
 from portatile.workload import Workload
+from portatile.workloads import speeds
 
 _SAVED = {model.ON_PAPER: "rejected on paper", model.COMPILED: "rejected once compiled", model.SLOW: "stopped early, as too slow"}
 
 
-def measured(request: tuner.TuningRequest, cold: bool, no_model: bool, objective: str) -> tuner.TuningRequest:
-    """The request with the command line's options on measuring; raises UsageError for ``--cold`` with energy."""
-    if cold and objective == "energy":
-        raise UsageError("--cold times single runs, too short to measure power: leave out --cold or --objective energy")
-    timing = msgspec.structs.replace(request.timing, cold=cold)
-    return replace(request, timing=timing, model=not no_model, objective=objective)
+def show(result: tuner.TuningResult, workload: Workload | None) -> None:
+    """Print the winner beside the default, the best five configurations, and what came of the search."""
+    problem = result.problem
+    _say(_formatting.brief(problem) if problem.workload.startswith(PREFIX) else _formatting.titled(problem))
+    _say(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
+    summary = [
+        [name, *_figures(trial, workload, result.default), _formatting.ceiling(trial, workload)]
+        for name, trial in (("winner", result.best), ("default", result.default))
+        if trial.status != "skipped"
+    ]
+    _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up", "of ceiling"), summary))
+    _say("")
+    _show_best(result, workload)
+    failed = ", ".join(f"{count} {kind}" for kind, count in sorted(result.failures.items())) or "none"
+    why = {"budget": "the budget is spent", "exhausted": "nothing is left to try", "interrupted": "interrupted"}[result.stopped]
+    _say(f"\n{_console.counted(len(result.trials), 'configuration')} in {result.seconds:.1f} s, failed: {failed}; {why}")
+    for line in (*warm_lines(result), *result.failure_lines):
+        _say(line)
+
+
+def _show_best(result: tuner.TuningResult, workload: Workload | None) -> None:
+    """Print the best five configurations by the parameters in which they differ, then the winner's other parameters."""
+    valid = ordered(result)[:5]
+    differing = _differing(valid)
+    _say("best five" if len(valid) == 5 else f"best {len(valid)}")
+    for place, trial in enumerate(valid, 1):
+        took, _, speed, faster = _figures(trial, workload, result.default)
+        known = f"  {interval(trial, result.finalists[0]):>24}" if result.finalists else ""
+        lucky = trial.comparable < result.best.comparable  # a time that no final comparison confirmed
+        _say(f"  {place}  {'not compared' if lucky else speed or took:>16}{known}  {faster:>7}  {_spell(trial.config, differing)}")
+    for line in notes(result):
+        _say(f"  {line}")
+    shared = tuple(name for name in result.best.config if name not in differing)
+    if shared:
+        _say(f"  all: {_spell(result.best.config, shared)}")
+
+
+def document(result: tuner.TuningResult, workload: Workload | None) -> str:
+    """The result as one JSON document: the content of the table, and every trial. `portatile cache warm` reads it."""
+    flops = None if workload is None else workload.flops(result.problem)
+    record = {
+        "problem": result.problem,
+        "config": result.best.config,
+        "device": result.device,
+        "seconds_per_run": result.best.comparable,
+        "gflops": _gflops(result.best, flops),
+        "default": {"config": result.default.config, "seconds_per_run": _finite(result.default), "gflops": _gflops(result.default, flops)},
+        "speedup": result.default.comparable / result.best.comparable if result.default.status == "ok" else None,
+        **ceiling_document(result, workload),
+        "stopped": result.stopped,
+        "seconds": result.seconds,
+        "failures": result.failures,
+        "saved": result.saved,
+        **warm_document(result),
+        "found_at": result.found_at,
+        "found_by": result.found_by,
+        "certificate": result.best.certificate,
+        "finalists": finalists(result),
+        "not_raced": result.unraced or None,
+        "other_searches": result.others,
+        "trials": [asdict(trial) | {"problem": None, "device": None} for trial in result.trials],
+    }
+    return to_json(record).decode()
 
 
 def ordered(result: tuner.TuningResult) -> list[Trial]:
@@ -58,7 +114,7 @@ def _beside_winner(trial: Trial, winner: Trial) -> str:
     return "slower" if ranking.apart(trial.samples, winner.samples) else "open"
 
 
-def lines(result: tuner.TuningResult) -> Iterator[str]:
+def notes(result: tuner.TuningResult) -> Iterator[str]:
     """Lines on the intervals, or on why there was no final comparison; and on what the model and early stops saved."""
     if result.finalists and result.finalists[0].standing is not None:
         winner = result.finalists[0]
@@ -106,14 +162,6 @@ def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
     return {"warm_starts": result.warm_trials, "warm_best_seconds": best and best.comparable, "matched_at": result.matched_at}
 
 
-def others(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
-    """The configurations that other tuners found, which are tried beside the search's own; prints how many there are."""
-    starts = foreign_starts.starts(workloads.get(problem.workload), problem, info)
-    if starts:
-        _console.note(f"tried by turns: {_console.counted(len(starts), 'configuration')} near what imported results of other tuners say")
-    return starts
-
-
 def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
     """A note that no measurement could be refused as impossible: the workload says what it computes, but the ceilings are unknown."""
     if workload.name in ceilings.MEASURING or not (workload.flops(result.problem) or workload.traffic(result.problem)):
@@ -131,7 +179,7 @@ def ceiling_document(result: tuner.TuningResult, workload: Workload | None) -> d
     return {"ceiling": None if binding is None else binding.name, "share_of_ceiling": None if binding is None else binding.share}
 
 
-def document(result: tuner.TuningResult) -> list[dict[str, Any]]:
+def finalists(result: tuner.TuningResult) -> list[dict[str, Any]]:
     """The finalists for a program, in the order of their places."""
     documents = []
     for trial in result.finalists:
@@ -140,3 +188,39 @@ def document(result: tuner.TuningResult) -> list[dict[str, Any]]:
             times = {"seconds_per_run": trial.comparable, "interval": trial.interval}
             documents.append({"config": trial.config, **asdict(trial.standing), **times, **certain})
     return documents
+
+
+def _differing(trials: list[Trial]) -> tuple[str, ...]:
+    """The parameters in which the configurations differ; of a single one, all."""
+    if not trials:
+        return ()
+    names = tuple(trials[0].config)
+    if len(trials) == 1:
+        return names
+    return tuple(name for name in names if len({repr(trial.config.get(name)) for trial in trials}) > 1)
+
+
+def _say(text: str) -> None:
+    _console.out.print(text, markup=False)
+
+
+def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[str]:
+    if trial.status != "ok":
+        return [f"failed: {trial.status}", "", "", ""]
+    ordered = sorted(trial.samples)
+    quarter = len(ordered) // 4
+    spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
+    faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
+    return [duration(trial.comparable), percent(spread, 1), speeds.speed(trial, workload), faster]
+
+
+def _gflops(trial: Trial, flops: float | None) -> float | None:
+    return flops / trial.comparable / 1e9 if trial.status == "ok" and flops is not None else None
+
+
+def _finite(trial: Trial) -> float | None:
+    return trial.comparable if trial.status == "ok" else None
+
+
+def _spell(config: Config, names: tuple[str, ...]) -> str:
+    return " ".join(f"{name}={config[name]}" for name in names if name in config)
