@@ -23,10 +23,10 @@ from portatile import device as devices
 from portatile import select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
-from portatile.studies.form.measured_configs import Measuring, measured
-from portatile.studies.portability import describe, failure
+from portatile.studies.form.measured_configs import Measuring, failure, measured
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
+from portatile.workloads.speeds import described
 
 NOTHING = "nothing tuned"
 RULES = ("problem held out", "device held out", "hardware held out", "default")
@@ -57,7 +57,7 @@ def measure(device: Any, problem: Problem, budget: Budget | None) -> list[dict[s
     rows = []
     for rule, choice in choices.items():
         trial = found.trials.get(canonical(choice.config))
-        row = {"device": info.id, "problem": describe(problem), "dtype": problem.dtype, "rule": rule, "reason": choice.reason}
+        row = {"device": info.id, "problem": described(problem), "dtype": problem.dtype, "rule": rule, "reason": choice.reason}
         row |= {"explanation": choice.explanation, "config": dict(choice.config), "seconds": None, "loss": None, "status": "not reached"}
         if trial is not None:
             row["status"] = "ok" if trial.status == "ok" else failure(trial)
@@ -102,7 +102,7 @@ def main() -> None:
         lines = []
         mine: list[dict[str, Any]] = []
         for problem in problems(options.workload, options.sizes, options.dtype):
-            print(f"{describe(problem)} {problem.dtype} on {device.info.id}", file=sys.stderr, flush=True)
+            print(f"{described(problem)} {problem.dtype} on {device.info.id}", file=sys.stderr, flush=True)
             try:
                 found = measure(device, problem, budget)
             except PortatileError as error:
@@ -113,7 +113,7 @@ def main() -> None:
             cells = [cell(by_rule[rule]) for rule in RULES]
             speed = by_rule["tuned"].get("gflops")
             own = by_rule["tuned"]["reason"]
-            lines.append([f"{describe(problem)} {problem.dtype}", "" if speed is None else f"{speed:.1f}", own, *cells])
+            lines.append([f"{described(problem)} {problem.dtype}", "" if speed is None else f"{speed:.1f}", own, *cells])
         if lines:
             losses = {rule: [row["loss"] for row in mine if row["rule"] == rule and row["loss"] is not None] for rule in RULES}
             middle = [f"{geometric_mean(losses[rule]):.3f}" if losses[rule] else "" for rule in RULES]

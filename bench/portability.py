@@ -20,6 +20,7 @@ from portatile.errors import PortatileError
 from portatile.records import Problem
 from portatile.studies import pairs, portability, portability_rows
 from portatile.trials import Budget
+from portatile.workloads.speeds import described
 
 
 def parse() -> argparse.Namespace:
@@ -52,13 +53,13 @@ def matrix(chosen: list[Any], options: argparse.Namespace) -> list[dict[str, Any
         rows = portability.matrix(chosen, request)
         document += [asdict(row) for row in rows]
         scores = portability_rows.scores(rows)
-        print(f"\n{options.workload} {portability.describe(problem)} {problem.dtype}: time over that of the device's own winner")
+        print(f"\n{options.workload} {described(problem)} {problem.dtype}: time over that of the device's own winner")
         lines = []
         for name in dict.fromkeys(row.winner_of for row in rows):
             mine = {row.device: row for row in rows if row.winner_of == name}
             cells = ["" if mine[c.info.id].loss is None else f"{mine[c.info.id].loss:.2f}" for c in chosen]
             own = mine[name].gflops if name in mine else None
-            score = scores.get((portability.describe(problem), problem.dtype, name))
+            score = scores.get((described(problem), problem.dtype, name))
             lines.append([f"winner of {name}", *cells, "" if score is None else f"{score:.2f}", "" if own is None else f"{own:.0f}"])
         print_table(["", *(device.info.id for device in chosen), "PP", "own Gflop/s"], lines)
         for row in rows:
@@ -76,7 +77,7 @@ def maps(options: argparse.Namespace, chosen: list[Any]) -> list[dict[str, Any]]
     document: list[dict[str, Any]] = []
     for problem in problems(options.workload, options.map_sizes or options.sizes.partition(",")[0], options.dtype):
         for device in chosen:
-            print(f"\n{portability.describe(problem)} {problem.dtype} on {device.info.id}: Gflop/s, {down} down, {across} across")
+            print(f"\n{described(problem)} {problem.dtype} on {device.info.id}: Gflop/s, {down} down, {across} across")
             try:
                 rows = pairs.sweep(device, pairs.PairsRequest(problem, down, across, tries=options.tries))
             except PortatileError as error:

@@ -22,8 +22,8 @@ from portatile.records import Config, Problem, canonical
 from portatile.store import known_results
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.pairs import configured
-from portatile.studies.portability import describe
 from portatile.trials import now
+from portatile.workloads.speeds import described
 
 _SHARES = ("%", "percent")
 _WHOLE = "all"
@@ -43,14 +43,14 @@ class CountersRow:
     problem: str
     dtype: str
     config: str
-    launch: int
-    kernel: str
-    counter: str
-    value: float | None
-    unit: str
-    per_flop: float | None
-    status: str
-    time: str
+    launch: int = 0
+    kernel: str = _WHOLE
+    counter: str = ""
+    value: float | None = None
+    unit: str = ""
+    per_flop: float | None = None
+    status: str = "ok"
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def measure(run: Run) -> Iterator[CountersRow]:
 def rows(device: Device, problem: Problem, config: Config) -> list[CountersRow]:
     """The values of the device's counters over one run; a row with the reason where there are none."""
     info, flops = device.info, workloads.get(problem.workload).flops(problem)
-    columns = problem.workload, describe(problem), problem.dtype, canonical(config)
-    blank = CountersRow(info.id, info.name, info.driver, *columns, 0, _WHOLE, "", None, "", None, "ok", now())
+    columns = problem.workload, described(problem), problem.dtype, canonical(config)
+    blank = CountersRow(info.id, info.name, info.driver, *columns, time=now())
     try:
         if info.kind == "cpu":
             return _of_processor(device, problem, config, blank, flops)

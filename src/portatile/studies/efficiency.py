@@ -51,22 +51,22 @@ class EfficiencyRow:
     by: str
     dtype: str
     size: int
-    seconds: float | None
-    gflops: float | None
-    peak: float | None
-    of_peak: float | None
-    watts: float | None
-    power_from: str
-    per_watt: float | None
-    price: float | None
-    currency: str
-    price_date: str
-    price_source: str
-    per_price: float | None
-    error: float | None
-    status: str
-    samples: int
-    time: str
+    seconds: float | None = None
+    gflops: float | None = None
+    peak: float | None = None
+    of_peak: float | None = None
+    watts: float | None = None
+    power_from: str = ""
+    per_watt: float | None = None
+    price: float | None = None
+    currency: str = ""
+    price_date: str = ""
+    price_source: str = ""
+    per_price: float | None = None
+    error: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    time: str = ""
     fastest: float | None = None
 
 
@@ -142,9 +142,7 @@ def measure(run: Run) -> Iterator[EfficiencyRow]:
 
 
 def _blank(device: str, name: str, driver: str, by: str, problem: Problem) -> EfficiencyRow:
-    columns = by, problem.dtype, problem.sizes["m"]
-    nothing = (None,) * 5
-    return EfficiencyRow(device, name, driver, *columns, *nothing, "", None, None, "", "", "", None, None, "ok", 0, "")
+    return EfficiencyRow(device, name, driver, by, problem.dtype, problem.sizes["m"])
 
 
 def _on_device(device: Device, problem: Problem, row: EfficiencyRow, run: Run, stated: Sequence[StatedPower]) -> EfficiencyRow:

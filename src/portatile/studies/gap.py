@@ -35,8 +35,8 @@ from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import answer, figures, notes
 from portatile.studies.gap_rows import COMPARED, EMPTY_LAUNCH, RELAXED_TOO, TAKEN_OVER, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
-from portatile.studies.portability import describe
 from portatile.trials import now
+from portatile.workloads.speeds import described
 
 _LENGTH = Length(samples=4, seconds=0.06, most=0.3, enough=1)
 _ON_CPUS = Length(samples=8, seconds=0.2, most=5.0)  # where other programs disturb, the fastest of more
@@ -207,7 +207,7 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
             name=info.name,
             driver=info.driver,
             workload=problem.workload,
-            problem=describe(problem),
+            problem=described(problem),
             dtype=problem.dtype,
             config=canonical(side.config),
             offered=",".join(side.names),

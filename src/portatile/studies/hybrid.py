@@ -17,12 +17,13 @@ from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
-from portatile.formatting import duration, percent, spelled
+from portatile.formatting import duration, percent
 from portatile.records import Problem
 from portatile.studies.form import shared_run
 from portatile.studies.form.shared_run import SharedRun, subsets
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
+from portatile.workloads.speeds import described
 
 ONE_CORE = "one core"
 _NOISE = 1.03  # times longer, from which on a set is called slower than its fastest device
@@ -42,17 +43,17 @@ class HybridRow:
     workload: str
     problem: str
     dtype: str
-    part: float
-    seconds: float | None
-    best_speedup: float | None
-    core_speedup: float | None
-    efficiency: float | None
-    reached: float | None
-    shares: str
-    error: float | None
-    status: str
-    samples: int
-    time: str
+    part: float = 1.0
+    seconds: float | None = None
+    best_speedup: float | None = None
+    core_speedup: float | None = None
+    efficiency: float | None = None
+    reached: float | None = None
+    shares: str = ""
+    error: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,7 @@ def measure(run: Run) -> Iterator[HybridRow]:
 
 
 def _blank(problem: Problem) -> HybridRow:
-    usual = workloads.get(problem.workload).options
-    options = {name: value for name, value in problem.options.items() if value != usual[name][0]}
-    columns = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
-    return HybridRow("", 0, 1, *columns, 1.0, None, None, None, None, None, "", None, "ok", 0, "")
+    return HybridRow("", 0, 1, problem.workload, described(problem), problem.dtype)
 
 
 def _of_one_core(row: HybridRow, problem: Problem, core: Device, options: HybridOptions) -> HybridRow:

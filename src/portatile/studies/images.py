@@ -15,10 +15,10 @@ from portatile.figures.bars import BarChart
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.records import Config, Problem, canonical
-from portatile.studies.form.measured_configs import Measuring, measured
+from portatile.studies.form.measured_configs import Measuring, failure, measured
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
-from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
+from portatile.workloads.speeds import described
 
 BLOCKINGS = ("magma", "nakasato")
 READS = ("memory", "images", "shown")
@@ -42,14 +42,14 @@ class ImagesRow:
     unrolled: bool
     dtype: str
     size: int
-    seconds: float | None
-    gflops: float | None
-    of_peak: float | None
-    error: float | None
-    objection: str
-    status: str
-    samples: int
-    config: str
+    seconds: float | None = None
+    gflops: float | None = None
+    of_peak: float | None = None
+    error: float | None = None
+    objection: str = ""
+    status: str = "ok"
+    samples: int = 0
+    config: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def measure(run: Run) -> Iterator[ImagesRow]:
     for place, (device, dtype) in enumerate(parts):
         problem = gemm.problem(dict.fromkeys("mnk", options.size), dtype)
         chosen = list(points(problem))
-        run.say(f"{describe(problem)} {dtype} on {device.info.id}: {len(chosen)} products")
+        run.say(f"{described(problem)} {dtype} on {device.info.id}: {len(chosen)} products")
         how = Measuring(trials=run.trials, seconds=run.share(len(parts) - place), advance=run.advance)
         results = measured(problem, device.info.id, [point[-1] for point in chosen], how)
         yield from (_row(device, problem, point, results.trials.get(canonical(point[-1]))) for point in chosen)
@@ -109,13 +109,8 @@ def _row(device: Device, problem: Problem, point: Point, trial: Trial | None) ->
         unrolled=unrolled,
         dtype=problem.dtype,
         size=problem.sizes["m"],
-        seconds=None,
-        gflops=None,
-        of_peak=None,
-        error=None,
         objection=gemm.space(problem, info).violated(config) or "",
         status="not reached" if trial is None else "ok",
-        samples=0,
         config=canonical(config),
     )
     if trial is None or trial.status != "ok":

@@ -49,15 +49,15 @@ class MemoryRow:
     block: int
     size: int
     dtype: str
-    allocate: float | None
-    kernel: float | None
-    read_back: float | None
-    window: float | None
-    gflops: float | None
-    reduction: float | None
-    status: str
-    samples: int
-    time: str
+    allocate: float | None = None
+    kernel: float | None = None
+    read_back: float | None = None
+    window: float | None = None
+    gflops: float | None = None
+    reduction: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
     """Three loops of plain Python, run once, without transfers."""
     python = f"Python {python_version()}"
     for size in on_the_host(request):
-        row = MemoryRow("host", python, python, "host", 1, size, request.dtype, *(None,) * 6, "ok", 1, "")
+        row = MemoryRow("host", python, python, "host", 1, size, request.dtype, samples=1)
         if run.known(row):
             continue
         product = MatrixProduct("host", None, dict.fromkeys("mnk", size), None, request.dtype)
@@ -153,7 +153,7 @@ class TimedProducts:
 
 def _blank(info: DeviceInfo, problem: Problem, config: Config) -> MemoryRow:
     columns = str(config["ALGORITHM"]), int(config["BLOCK"]), problem.sizes["m"], problem.dtype
-    return MemoryRow(info.id, info.name, info.driver, *columns, *(None,) * 6, "ok", 0, "")
+    return MemoryRow(info.id, info.name, info.driver, *columns)
 
 
 def product(device: Device, problem: Problem, config: Config, repeat: int) -> MemoryRow:

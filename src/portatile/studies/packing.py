@@ -49,12 +49,12 @@ class PackingRow:
     transposes: bool
     dtype: str
     size: int
-    seconds: float | None
-    rate: float | None
-    of_copy: float | None
-    status: str
-    samples: int
-    time: str
+    seconds: float | None = None
+    rate: float | None = None
+    of_copy: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def packing(plan: Plan, operand: str) -> tuple[Launch, Temporary]:
 def _row(device: Device, problem: Problem, target: str, by: str, transposes: bool) -> PackingRow:
     info = device.info
     columns = target, by, transposes, problem.dtype, problem.sizes["m"]
-    return PackingRow(info.id, info.name, info.driver, *columns, None, None, None, "ok", 0, "")
+    return PackingRow(info.id, info.name, info.driver, *columns)
 
 
 def _measured(ready: PreparedRun, row: PackingRow) -> PackingRow:

@@ -23,10 +23,10 @@ from portatile.formatting import duration, percent, spelled
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical, from_json
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.studies.form.measured_configs import Measuring, measured
+from portatile.studies.form.measured_configs import Measuring, failure, measured
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
-from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
+from portatile.workloads.speeds import described
 
 _SCATTERED = 64  # legal configurations at random, of which the nearest to the base are tried
 
@@ -175,7 +175,7 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
     first = {pair: list(islice(_first(part, base, rng), max((request.tries + 1) // 2, 1))) for pair, part in parts.items()}
     if not any(first.values()):
         raise SpaceError(f"no configuration of {workload.name} in the map is legal on {info.name}: fix fewer parameters")
-    run.say(f"{describe(problem)} on {info.id}: {sum(map(len, first.values()))} configurations")
+    run.say(f"{described(problem)} on {info.id}: {sum(map(len, first.values()))} configurations")
     done = measured(problem, info.id, [config for configs in first.values() for config in configs], _in_time(how, run))
     trials = {
         pair: [done.trials[key] for config in configs if (key := canonical(config)) in done.trials] for pair, configs in first.items()
@@ -184,7 +184,7 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
     again = {pair: list(islice(_second(parts[pair], tried, rng), later)) for pair, tried in trials.items()}
     more = [config for configs in again.values() for config in configs]
     if more and not interrupted:
-        run.say(f"{describe(problem)} on {info.id}: {len(more)} neighbours of the best")
+        run.say(f"{described(problem)} on {info.id}: {len(more)} neighbours of the best")
         done = measured(problem, info.id, more, _in_time(how, run))
         interrupted = done.interrupted
         for pair, configs in again.items():
@@ -267,7 +267,7 @@ def _row(device: Device, request: PairsRequest, pair: Pair, legal: bool, tried: 
         device=device.info.id,
         name=device.info.name,
         workload=problem.workload,
-        problem=describe(problem),
+        problem=described(problem),
         dtype=problem.dtype,
         down=request.down,
         across=request.across,

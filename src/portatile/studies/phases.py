@@ -17,12 +17,13 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.formatting import duration, percent, spelled
+from portatile.formatting import duration, percent
 from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Problem
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
+from portatile.workloads.speeds import described
 
 _FULL_SIZE, _FULL_SIDES = 10240, 128
 _FIELDS = {name: name.replace(" ", "_") for name in PHASES}
@@ -42,21 +43,21 @@ class PhasesRow:
     problem: str
     dtype: str
     caches: str
-    platform: float | None
-    context: float | None
-    queue: float | None
-    build: float | None
-    extract: float | None
-    allocate: float | None
-    transfer_in: float | None
-    kernel: float | None
-    transfer_out: float | None
-    total: float | None
-    best: float | None
-    error: float | None
-    status: str
-    samples: int
-    time: str
+    platform: float | None = None
+    context: float | None = None
+    queue: float | None = None
+    build: float | None = None
+    extract: float | None = None
+    allocate: float | None = None
+    transfer_in: float | None = None
+    kernel: float | None = None
+    transfer_out: float | None = None
+    total: float | None = None
+    best: float | None = None
+    error: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,7 @@ def measure(run: Run) -> Iterator[PhasesRow]:
 
 def _blank(device: Device, problem: Problem, caches: str) -> PhasesRow:
     info = device.info
-    usual = workloads.get(problem.workload).options
-    options = {name: value for name, value in problem.options.items() if value != usual[name][0]}
-    columns = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
-    return PhasesRow(info.id, info.name, info.driver, *columns, caches, *(None,) * 12, "ok", 0, "")
+    return PhasesRow(info.id, info.name, info.driver, problem.workload, described(problem), problem.dtype, caches)
 
 
 def _measured(row: PhasesRow, run: ProcessRun, caches: Path) -> PhasesRow:

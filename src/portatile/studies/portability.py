@@ -21,11 +21,12 @@ from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.store import ResultStore, known_results
 from portatile.studies import portable
-from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, measured
+from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, failure, measured
 from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.portability_rows import NOT_REACHED, PortabilityRow, answer, figures, finish, notes
-from portatile.trials import Budget, Trial
+from portatile.trials import Budget
 from portatile.tuning.search import tuner
+from portatile.workloads.speeds import described
 
 _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
 
@@ -97,10 +98,10 @@ def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> I
     """All winners on one device after another; KeyboardInterrupt comes after the rows that there are."""
     run.expect(len(request.problems) * len(devices) * (len(devices) + len(request.recorded)))
     for problem in request.problems:
-        workload, described = workloads.get(problem.workload), describe(problem)
+        workload, text = workloads.get(problem.workload), described(problem)
         winners = []
         for device in devices:
-            run.say(f"{described}: the winner of {device.info.id}")
+            run.say(f"{text}: the winner of {device.info.id}")
             winners.append(winner(device.info, problem, request))
         winners += [known(other, problem, recorded_name(other)) for other in request.recorded]
         if request.portable is not None:
@@ -109,7 +110,7 @@ def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> I
         for place, device in enumerate(devices):
             result = None
             if not interrupted:
-                run.say(f"{described}: all winners on {device.info.id}")
+                run.say(f"{text}: all winners on {device.info.id}")
                 configs = [workload.lowered(one.config, device.info) for one in winners if one.config is not None]
                 result = _on(device, problem, configs, run, parts=len(devices) - place)
                 interrupted = result.interrupted
@@ -179,13 +180,6 @@ def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
     return matching
 
 
-def describe(problem: Problem) -> str:
-    """Sizes, and the options that are not the workload's defaults."""
-    usual = {name: values[0] for name, values in workloads.get(problem.workload).options.items()}
-    chosen = {name: value for name, value in problem.options.items() if value != usual[name]}
-    return spelled({**problem.sizes, **chosen})
-
-
 def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run, race: float = _RACE, parts: int = 1) -> MeasuredConfigs:
     """All configurations on a device, which may take one of ``parts`` of the time that is left."""
     seconds = run.share(parts)
@@ -200,21 +194,13 @@ def _row(problem: Problem, origin: Winner, device: Device, result: MeasuredConfi
     workload, info = workloads.get(problem.workload), device.info
     blank = PortabilityRow(
         workload=workload.name,
-        problem=describe(problem),
+        problem=described(problem),
         dtype=problem.dtype,
         winner_of=origin.of,
         found=origin.found,
         device=info.id,
         name=info.name,
         platform=info.platform,
-        seconds=None,
-        gflops=None,
-        loss=None,
-        error=None,
-        objection="",
-        changed="",
-        status="",
-        config="",
     )
     if origin.config is None:
         return replace(blank, status=f"no winner: {origin.found}")
@@ -231,13 +217,6 @@ def _row(problem: Problem, origin: Winner, device: Device, result: MeasuredConfi
         return replace(row, status=failure(trial))
     flops = workload.flops(problem)
     return replace(row, seconds=trial.comparable, gflops=flops / trial.comparable / 1e9, error=trial.error, status="ok")
-
-
-def failure(trial: Trial) -> str:
-    """How a trial failed: its status, the first line of its message, and the first further line that mentions an error."""
-    first, *rest = trial.message.splitlines() or [""]
-    reason = next((line.strip() for line in rest if "error" in line.lower()), "")
-    return f"{trial.status}: {first[:160]} {reason[:160]}".strip(" :")
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:

@@ -29,14 +29,14 @@ class PortabilityRow:
     device: str
     name: str
     platform: str
-    seconds: float | None
-    gflops: float | None
-    loss: float | None
-    error: float | None
-    objection: str
-    changed: str
-    status: str
-    config: str
+    seconds: float | None = None
+    gflops: float | None = None
+    loss: float | None = None
+    error: float | None = None
+    objection: str = ""
+    changed: str = ""
+    status: str = ""
+    config: str = ""
 
 
 def scores(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], float]:

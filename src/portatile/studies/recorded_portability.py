@@ -15,7 +15,8 @@ from portatile.device import ANY
 from portatile.errors import UsageError
 from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, canonical
-from portatile.studies import portability, portable
+from portatile.studies import portable
+from portatile.studies.form.measured_configs import failure
 from portatile.studies.form.study import Column, Option, Run, Study, option
 from portatile.studies.portability_rows import PortabilityRow, answer, figures, finish, scores
 from portatile.tuning.search import replay
@@ -94,7 +95,7 @@ def matrix(group: Sequence[Recording]) -> Iterator[PortabilityRow]:
                 yield replace(row, seconds=seconds, gflops=_gflops(recording, seconds), status="ok")
             else:
                 trial = tried[name].get(text)
-                yield replace(row, status="not recorded there" if trial is None else portability.failure(trial))
+                yield replace(row, status="not recorded there" if trial is None else failure(trial))
 
 
 def _row(recording: Recording, of: str, winner: str, config: Config) -> PortabilityRow:
@@ -108,13 +109,6 @@ def _row(recording: Recording, of: str, winner: str, config: Config) -> Portabil
         device=name_of(info),
         name=info.name,
         platform=info.platform,
-        seconds=None,
-        gflops=None,
-        loss=None,
-        error=None,
-        objection="",
-        changed="",
-        status="",
         config=canonical(config),
     )
 

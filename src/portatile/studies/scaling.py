@@ -39,15 +39,15 @@ class ScalingRow:
     algorithm: str
     size: int
     dtype: str
-    allocate: float | None
-    kernel: float | None
-    read_back: float | None
-    window: float | None
-    gflops: float | None
-    ratio: float | None
-    status: str
-    samples: int
-    time: str
+    allocate: float | None = None
+    kernel: float | None = None
+    read_back: float | None = None
+    window: float | None = None
+    gflops: float | None = None
+    ratio: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def measure(run: Run) -> Iterator[ScalingRow]:
     for size, config, device in sorted(every, key=lambda point: (point[0], point[1]["ALGORITHM"] == "sequential")):
         info = device.info
         where = info.id, info.name, info.driver, info.kind, info.can.language, info.physical_id
-        row = ScalingRow(*where, str(config["ALGORITHM"]), size, options.dtype, *(None,) * 6, "ok", 0, "")
+        row = ScalingRow(*where, str(config["ALGORITHM"]), size, options.dtype)
         if run.known(row):
             continue
         times = timed.product(device, matmul.problem(dict.fromkeys("mnk", size), options.dtype), config)

@@ -53,14 +53,14 @@ class WorkGroupRow:
     relaxed: bool
     work_group: str
     items: int
-    seconds: float | None
-    relative: float | None
-    error: float | None
-    status: str
-    samples: int
-    fastest: float | None
-    slowest: float | None
-    time: str
+    seconds: float | None = None
+    relative: float | None = None
+    error: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    fastest: float | None = None
+    slowest: float | None = None
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _points(device: Device, request: WorkGroupRequest, problem: Problem) -> Iter
     where, what = (info.id, info.name, info.driver), (request.workload, str(problem.options.get("kind", "")), spelled(problem.sizes))
     for relaxed in _ways(device, request):
         for label, items, config in sizes(device, request):
-            yield WorkGroupRow(*where, *what, relaxed, label, items, None, None, None, "ok", 0, None, None, ""), config
+            yield WorkGroupRow(*where, *what, relaxed, label, items), config
 
 
 def _measured(ready: PreparedRun, row: WorkGroupRow, config: Config, length: Length) -> WorkGroupRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portatile import workloads
-from portatile.formatting import rate
+from portatile.formatting import rate, spelled
 from portatile.records import Problem, Value
 from portatile.trials import Trial, own_speed
 from portatile.workload import Workload
@@ -19,6 +19,11 @@ def unusual(problem: Problem) -> dict[str, Value]:
     workload = known(problem)
     usual = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
     return {name: value for name, value in problem.options.items() if workload is not None and usual.get(name) != value}
+
+
+def described(problem: Problem) -> str:
+    """``m=512 n=512 k=512 trans_a=T``: the sizes, and the options that are ``unusual``."""
+    return spelled({**problem.sizes, **unusual(problem)})
 
 
 def speed(trial: Trial, workload: Workload | None) -> str:

@@ -72,3 +72,10 @@ def measured(problem: Problem, device: str, configs: Iterable[Config], how: Meas
             stopped, trials = "interrupted", store.trials()
         of_problem = [trial for trial in trials if trial.problem.key == problem.key and device_key(trial.device) == hardware]
         return MeasuredConfigs({canonical(trial.config): trial for trial in of_problem}, stopped == "interrupted")
+
+
+def failure(trial: Trial) -> str:
+    """How a trial failed: its status, the first line of its message, and the first further line that mentions an error."""
+    first, *rest = trial.message.splitlines() or [""]
+    reason = next((line.strip() for line in rest if "error" in line.lower()), "")
+    return f"{trial.status}: {first[:160]} {reason[:160]}".strip(" :")
