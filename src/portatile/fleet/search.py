@@ -19,7 +19,7 @@ from portatile import device, flat_plans, program, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, UsageError
 from portatile.fleet import members, session
 from portatile.fleet.members import Fleet
-from portatile.fleet.outcomes import Outcomes
+from portatile.fleet.outcomes import FleetOutcomes
 from portatile.fleet.session import Decision, Order
 from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
 from portatile.store import Query, ResultStore
@@ -99,7 +99,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         problem = self.request.problem
-        self.found = Outcomes(self.request, self.info, self.started)
+        self.found = FleetOutcomes(self.request, self.info, self.started)
         self.workload = workloads.get(problem.workload)
         self.space = self.workload.space(problem, self.info)
         self.default = self.workload.default(problem, self.info)
@@ -331,9 +331,9 @@ class _Search:
         self._keep(trial)
 
     def _keep(self, trial: Trial) -> None:
-        self.found.keep(trial)
+        self.found.add(trial)
         if self.listen is not None:
-            self.listen(self.found.progress(trial))
+            self.listen(self.found.progress_after(trial))
 
     def _decide(self) -> None:
         """The final comparison, on one of the workers that agree."""
@@ -361,7 +361,7 @@ class _Search:
                     warn(f"there was no final comparison: {members.described(error)}")
         for trial in self.decision.finalists if self.decision is not None else ():
             self.store.add(trial)
-            self.found.trials[canonical(trial.config)] = trial
+            self.found.replace(trial)
 
     def _busy(self) -> int:
         return sum(not task.worker for task in self.under_way.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -15,12 +15,12 @@ import numpy as np
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
 from portatile.formats import bounded_reading, kernel_tuner, portatile_json, t4
-from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key, sqlite
-from portatile.trials import Budget, Status, Trial
-from portatile.tuning.search.tuner import Listener, Progress, Stopped, TuningResult
+from portatile.trials import Budget, Trial
+from portatile.tuning.search.outcomes import Outcomes
+from portatile.tuning.search.request import Listener, Stopped, TuningResult
 from portatile.workloads import speeds
 
 
@@ -124,9 +124,12 @@ def group(trials: Iterable[Trial], name: str) -> list[Recording]:
     grouped = []
     for same_device in groups.values():
         first = next(iter(same_device.values()))
-        sizes = spelled({**first.problem.sizes, **speeds.unusual(first.problem)})
         manner = ", cold" if first.cold else ""
-        label = name if len(groups) == 1 else f"{first.problem.workload} {sizes} {first.problem.dtype} on {first.device.name}{manner}"
+        label = (
+            name
+            if len(groups) == 1
+            else f"{first.problem.workload} {speeds.described(first.problem)} {first.problem.dtype} on {first.device.name}{manner}"
+        )
         names = Counter(tuple(sorted(trial.config)) for trial in same_device.values()).most_common(1)[0][0]
         comparable = tuple(trial for trial in same_device.values() if tuple(sorted(trial.config)) == names)
         grouped.append(Recording(label, comparable, len(same_device) - len(comparable)))
@@ -156,7 +159,7 @@ def run(request: ReplayRequest, listen: Listener | None = None) -> TuningResult:
                 stopped = "budget"
                 break
     except KeyboardInterrupt:
-        if clock.best is None:
+        if clock.outcomes.best is None:
             raise
         stopped = "interrupted"
     return clock.result(stopped, default)
@@ -164,49 +167,40 @@ def run(request: ReplayRequest, listen: Listener | None = None) -> TuningResult:
 
 @dataclass
 class _Clock:
-    """The evaluations so far, and their recorded durations."""
+    """Simulated time: the sum of the recorded durations of what was evaluated."""
 
     request: ReplayRequest
     listen: Listener | None
-    trials: dict[str, Trial] = field(default_factory=dict)
-    best: Trial | None = None
     seconds: float = 0.0
-    failures: Counter[Status] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        recording = self.request.recording
+        self.outcomes = Outcomes(recording.problem, recording.device, lambda trial: trial.median)
 
     def take(self, trial: Trial) -> None:
         """Count a trial, unless it is counted."""
-        key = canonical(trial.config)
-        if key in self.trials:
+        if canonical(trial.config) in self.outcomes.trials:
             return
-        self.trials[key] = trial
+        self.outcomes.add(trial)
         self.seconds += cost(trial)
-        if trial.status != "ok":
-            self.failures[trial.status] += 1
-        elif self.best is None or trial.median < self.best.median:
-            self.best = trial
         if self.listen is not None:
-            limit, count = self.request.budget.seconds, len(self.trials)
-            left = None if limit is None else max(limit - self.seconds, 0.0)
-            rate = count / self.seconds if self.seconds > 0 else 0.0
-            recording = self.request.recording
-            failures = dict(self.failures)
-            self.listen(Progress(recording.problem, recording.device, self.best, trial, count, 0, self.seconds, left, failures, rate))
+            limit = self.request.budget.seconds
+            self.listen(self.outcomes.progress(trial, self.seconds, None if limit is None else limit - self.seconds))
 
     def spent(self) -> bool:
         """Whether the budget is at its end."""
         budget = self.request.budget
-        enough = budget.evaluations is not None and len(self.trials) >= budget.evaluations
+        enough = budget.evaluations is not None and len(self.outcomes.trials) >= budget.evaluations
         return enough or (budget.seconds is not None and self.seconds >= budget.seconds)
 
     def result(self, stopped: Stopped, default: Config | None) -> TuningResult:
         """The result that a tuning run would give."""
-        trials: Sequence[Trial] = tuple(self.trials.values())
-        if self.best is None:
-            counts = ", ".join(f"{count} {status}" for status, count in self.failures.items())
+        recording, trials, best = self.request.recording, tuple(self.outcomes.trials.values()), self.outcomes.best
+        if best is None:
+            counts = ", ".join(f"{count} {status}" for status, count in Counter(trial.status for trial in trials).items())
             raise NoValidVariantError(f"all {len(trials)} configurations that were tried had failed: {counts}")
-        recording = self.request.recording
         if default is not None:
-            first = self.trials[canonical(default)]
+            first = self.outcomes.trials[canonical(default)]
         else:
             first = Trial(recording.problem, {}, recording.device, "", "skipped", message="the recording has no default")
-        return TuningResult(recording.problem, recording.device, tuple(trials), self.best, first, stopped, self.seconds)
+        return TuningResult(recording.problem, recording.device, trials, best, first, stopped, self.seconds)

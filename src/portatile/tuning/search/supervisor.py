@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import selectors
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from portatile.tuning.protocol import (
     Reply,
 )
 from portatile.tuning.search import compile_workers, outside
+from portatile.tuning.search.backlog import Backlog
 from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
 from portatile.tuning.search.outside import WakingTime
 from portatile.tuning.search.worker_failure import WorkerFailure
@@ -68,14 +68,8 @@ class Supervisor:
         self._timer: WorkerProcess | None = None
         self._compilers: list[WorkerProcess] = []
         self._spares: list[WorkerProcess] = []
-        self._to_compile: deque[Source] = deque()
-        self._to_time: deque[Variant] = deque()
-        self._unbuilt: dict[int, tuple[Variant, set[str]]] = {}  # variants, and the digests of what they wait for
-        self._asked: set[str] = set()  # digests of what waits for a compiler, or is being compiled
-        self._built: set[str] = set()
-        self._first: int | None = None  # the variant that is timed before all others
+        self._backlog = Backlog()
         self._single = False
-        self._compile_seconds: dict[int, float] = {}
         self._done: list[Evaluated] = []
         self._failed_starts = 0
         self._retried: set[int | str] = set()  # variants, and digests of sources, that were retried because their worker was killed
@@ -129,7 +123,7 @@ class Supervisor:
         """
         if not self._compilers or self.alternates:
             return self.under_way < max(len(self._compilers), 1)
-        return len(self._to_time) < _QUEUED and len(self._to_compile) < _QUEUED
+        return len(self._backlog.variants) < _QUEUED and len(self._backlog.texts) < _QUEUED
 
     @property
     def alternates(self) -> bool:
@@ -140,20 +134,11 @@ class Supervisor:
     def under_way(self) -> int:
         """Variants that were submitted and have not come back."""
         timing = self._timer is not None and self._timer.variant is not None
-        return len(self._unbuilt) + len(self._to_time) + timing + len(self._done)
+        return self._backlog.uncompiled + len(self._backlog.variants) + timing + len(self._done)
 
     def submit(self, variant: Variant) -> None:
         """Submit a variant. Several workers compile its sources; a source that variants share is compiled once."""
-        if self._first is None:
-            self._first = variant.number
-        missing = {source.digest: source for source in variant.sources if source.digest not in self._built}
-        if self._compilers and missing:
-            self._unbuilt[variant.number] = variant, set(missing)
-            fresh = [source for name, source in missing.items() if name not in self._asked]
-            (self._to_compile.extend if variant.timed else self._to_compile.extendleft)(fresh)
-            self._asked |= missing.keys()
-        else:
-            self._queue(variant)
+        self._backlog.add(variant, compilers=bool(self._compilers))
         self._dispatch()
 
     def collect(self, timeout: float, eager: bool = False) -> list[Evaluated]:
@@ -174,9 +159,7 @@ class Supervisor:
         Its outcome can be collected. On a CPU, where a slow variant may run for many seconds and a new worker starts in one or two, a
         worker that is still busy is ended, and its variant is lost.
         """
-        self._to_compile.clear()
-        self._to_time.clear()
-        self._unbuilt.clear()
+        self._backlog.clear()
         for child in self._compilers:
             self._end(child)
         self._compilers, self._compiling = [], False
@@ -236,22 +219,23 @@ class Supervisor:
 
     def _dispatch(self) -> None:
         """Give idle workers work; restart a timing worker that ended."""
+        backlog = self._backlog
         if self.alternates and self._compilers:
-            building = bool(self._to_compile) or any(child.variant is not None for child in self._compilers)
-            timing = bool(self._to_time) or (self._timer is not None and self._timer.variant is not None)
+            building = bool(backlog.texts) or any(child.variant is not None for child in self._compilers)
+            timing = bool(backlog.variants) or (self._timer is not None and self._timer.variant is not None)
             self._compiling = building and (self._compiling or not timing)
         for child in sorted(self._compilers, key=lambda child: not child.ready):
-            if child.variant is None and self._to_compile and (self._compiling or not self.alternates):
-                source = self._to_compile.popleft()
+            if child.variant is None and backlog.texts and (self._compiling or not self.alternates):
+                source = backlog.texts.popleft()
                 limit = self._deadlines.limit("compile") + (0.0 if child.ready else self.setup.limits.open)
                 child.give(Variant(_SOURCE, (source,), ()), Build(_SOURCE, (source,), self._single), limit)
-        if not self._to_time or self._compiling or self._first in self._unbuilt:
+        if not backlog.variants or self._compiling or backlog.first_is_uncompiled:
             return
         if self._timer is None:
             self._timer = self._start(None)
         timer = self._timer
         if timer.ready and timer.variant is None:
-            variant = self._to_time.popleft()
+            variant = backlog.variants.popleft()
             screen = self.screen if variant.screened and variant.timed else None
             job = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, screen, variant.timed)
             timer.give(variant, job, self._deadlines.limit("compile"))
@@ -333,29 +317,14 @@ class Supervisor:
 
     def _compiled(self, source: Source, seconds: float, failed: Status | None, message: str = "", foreign: bool = False) -> None:
         """Pass the result of compiling a source on to the variants that waited for it. ``foreign``: it failed for a reason from outside."""
-        self._asked.discard(source.digest)
-        if failed is None:
-            self._built.add(source.digest)
-        for number, (variant, missing) in list(self._unbuilt.items()):
-            if source.digest not in missing:
-                continue
-            missing.discard(source.digest)
-            self._compile_seconds[number] = self._compile_seconds.get(number, 0.0) + seconds
-            if failed is not None or not missing:
-                del self._unbuilt[number]
-            if failed is not None:
-                self._finish(Evaluated(number, failed, message=message, conditions={outside.OUTSIDE: 1.0} if foreign else {}))
-            elif not missing:
-                self._queue(variant)
-
-    def _queue(self, variant: Variant) -> None:
-        """Queue a variant for the device: the very first, and what is only checked, go to the front."""
-        (self._to_time.appendleft if variant.number == self._first or not variant.timed else self._to_time.append)(variant)
+        for number in self._backlog.compiled(source, seconds, failed is not None):
+            assert failed is not None
+            self._finish(Evaluated(number, failed, message=message, conditions={outside.OUTSIDE: 1.0} if foreign else {}))
 
     def _finish(self, outcome: Evaluated) -> None:
         """Add an outcome to those to collect; its compile time includes what other workers compiled for it."""
         seconds = dict(outcome.seconds)
-        seconds["compile"] = seconds.get("compile", 0.0) + self._compile_seconds.pop(outcome.number, 0.0)
+        seconds["compile"] = seconds.get("compile", 0.0) + self._backlog.compile_seconds(outcome.number)
         self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
 
     def _replace_failed(self, child: WorkerProcess, status: Status, reason: str) -> None:
@@ -367,9 +336,9 @@ class Supervisor:
         elif variant is not None and self._blamed(child, variant, failure):
             self._fail(child, variant, failure)
         elif variant is not None and child is self._timer:
-            self._to_time.appendleft(variant)
+            self._backlog.variants.appendleft(variant)
         elif variant is not None:
-            self._to_compile.appendleft(variant.sources[0])
+            self._backlog.texts.appendleft(variant.sources[0])
         if timing := child is self._timer:
             self._timer = None  # started again when there is something to time
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from functools import partial
 import msgspec
 
 from portatile import device, flat_plans, model, program, strategies, workloads
-from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
+from portatile.errors import CompileError, DeviceError, LaunchError, SpaceError
 from portatile.model import Screen
 from portatile.records import Config, DeviceInfo, Plan, canonical
 from portatile.space import deadline
@@ -29,9 +28,10 @@ from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, Concurre
 from portatile.tuning.search.cooperation import Participant, alone
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
+from portatile.tuning.search.outcomes import Outcomes
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner, Prepared
-from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
+from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult
 from portatile.tuning.search.spending import Spending
 from portatile.tuning.search.supervisor import Setup, Supervisor
 
@@ -104,23 +104,19 @@ class _Run:
     concurrent: ConcurrentSearches
     spending: Spending
     cooperation: Participant
-    trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order in which they finished
-    known: int = 0  # trials that came from the store
-    best: Trial | None = None
     waiting: dict[int, PendingVariant] = field(default_factory=dict)  # what was submitted to the supervisor, by number
-    failures: Counter[Status] = field(default_factory=Counter)
     finalists: tuple[Trial, ...] = ()
     number: int = 0  # of the variant submitted last
     spill_free: bool = False  # whether a valid variant without spills is known
     fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
     unraced: str = ""  # why there was no final comparison
-    warm: frozenset[str] = frozenset()  # configurations that other problems' results suggested
 
     def __post_init__(self) -> None:
         request, planner = self.request, self.planner
         self.space = request.space or self.cooperation.once("space", partial(planner.workload.space, request.problem, planner.info))
         self.default = planner.workload.default(request.problem, planner.info)
         self.goal = Goal(request.objective, planner.info)
+        self.outcomes = Outcomes(request.problem, planner.info, self.goal.score)
         self.own_work = {} if request.workload is None else planner.own_work()
 
     def check_space(self) -> None:
@@ -145,14 +141,14 @@ class _Run:
             self._await_default()
             return "budget"
         except KeyboardInterrupt:
-            if self.best is None:
+            if self.outcomes.best is None:
                 raise
             return "interrupted"
 
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
         opening = partial(first_configs.opening, self.strategy, self.request, self.planner, self.space, self.default, self.cooperation)
-        search, requested, self.warm = beside(opening, self._attend)
+        search, requested, self.outcomes.warm = beside(opening, self._attend)
         reported: set[str] = set()
         try:
             while not self._spent():
@@ -161,9 +157,9 @@ class _Run:
                         break
                     self.begin(config)
                     self.supervisor.poll()
-                if self.waiting and len(reported) == len(self.trials):
+                if self.waiting and len(reported) == len(self.outcomes.trials):
                     self._collect(self.spending.seconds_left(), eager=not self._spent(len(self.waiting)) and not self.supervisor.needs_work)
-                news = {key: trial for key, trial in self.trials.items() if key not in reported}
+                news = {key: trial for key, trial in self.outcomes.trials.items() if key not in reported}
                 if not news and not self.waiting:
                     return "exhausted"
                 if not news and not self.supervisor.needs_work:
@@ -185,16 +181,16 @@ class _Run:
 
     def _spent(self, under_way: int = 0) -> bool:
         """Whether the budget allows no further variant, counting ``under_way`` that have not finished."""
-        return self.spending.spent(len(self.trials), under_way)
+        return self.spending.spent(len(self.outcomes.trials), under_way)
 
     def _await_default(self) -> None:
-        while canonical(self.default) not in self.trials and self.waiting:  # whatever the budget
+        while canonical(self.default) not in self.outcomes.trials and self.waiting:  # whatever the budget
             self._collect(60.0)
 
     def begin(self, config: Config) -> None:
         """Begin to evaluate a configuration, unless it is known or under way."""
         key = canonical(config)
-        if key in self.trials or any(canonical(pending.config) == key for pending in self.waiting.values()):
+        if key in self.outcomes.trials or any(canonical(pending.config) == key for pending in self.waiting.values()):
             return
         is_default = key == canonical(self.default)
         try:
@@ -220,7 +216,7 @@ class _Run:
     def _known_or_rejected(self, config: Config, source: str, timed: Plan, screened: bool) -> bool:
         """Whether a configuration needs no evaluation: the store has its trial, or the model rejects it on paper. Keeps that trial."""
         if self.request.resume and (known := self._remembered(config, source)) is not None:
-            self.known += 1
+            self.outcomes.known += 1
             self._keep(known)
             return True
         if screened and (reason := self.planner.rejects(timed, self._hopeless())) is not None:
@@ -267,9 +263,9 @@ class _Run:
 
     def _would_be_finalist(self, trial: Trial) -> bool:
         """Whether a trial would be a finalist if the search ended now. If not, it never will be, because the field only gets faster."""
-        if self.goal.is_time and self.best is not None and min(trial.samples) > ranking.NEAR * self.best.comparable:
+        if self.goal.is_time and self.outcomes.best is not None and min(trial.samples) > ranking.NEAR * self.outcomes.best.comparable:
             return False
-        faster = sum(self._score(other) <= self._score(trial) for other in self.trials.values() if other.status == "ok")
+        faster = sum(self._score(other) <= self._score(trial) for other in self.outcomes.trials.values() if other.status == "ok")
         return faster < ranking.FIELD
 
     def _score(self, trial: Trial) -> float:
@@ -302,37 +298,45 @@ class _Run:
     def _hopeless(self) -> float:
         """Seconds from which a variant is hopeless."""
         give_up = self.request.timing.give_up
-        return give_up * self.best.median if self.best is not None and self.goal.grows_with_time else math.inf
+        return give_up * self.outcomes.best.median if self.outcomes.best is not None and self.goal.grows_with_time else math.inf
 
     def _add(self, trial: Trial) -> None:
         self.store.add(trial)
         self._keep(trial)
 
     def _keep(self, trial: Trial) -> None:
-        self.trials[canonical(trial.config)] = trial
+        """Count a trial, and tell the workers, the budget and other searches what follows from it."""
+        if self.outcomes.add(trial):
+            self.cooperation.tell(trial.config, self.goal.score(trial))
         if trial.status == "ok":
+            best = self.outcomes.best or trial
             self.spill_free = self.spill_free or model.spills(trial.resources) is False
-            if self.best is None or self.goal.score(trial) < self.goal.score(self.best):
-                self.best = trial
-                self.cooperation.tell(trial.config, self.goal.score(trial))
-            self.supervisor.best = self.best.median if self.goal.grows_with_time else None
+            self.supervisor.best = best.median if self.goal.grows_with_time else None
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))
-            self.spending.near = reserved_time.near(self.fastest, self.best.median)
+            self.spending.near = reserved_time.near(self.fastest, best.median)
             self.spending.entering = self.supervisor.loading  # a finalist is checked on operands in memory of its own
-        elif trial.status != "skipped":
-            self.failures[trial.status] += 1
         if self.listen is not None:
             self.listen(self._progress(trial))
 
     def race(self, stopped: Stopped) -> Stopped:
         """Hold the final comparison, if there is some time left."""
-        if stopped == "interrupted" or self.best is None:
+        if stopped == "interrupted" or self.outcomes.best is None:
             self.unraced = "the search was interrupted" if len(self.spending.near) > 1 else ""
             return stopped
-        setting = self.request.problem, self.planner, self.supervisor, self.trials, canonical(self.default)
-        calls = self._replace, self._announce, self.spending.race_seconds, self._clear
-        race = FinalComparison(*setting, *calls, self.goal, self.spending.entering)
+        race = FinalComparison(
+            problem=self.request.problem,
+            planner=self.planner,
+            supervisor=self.supervisor,
+            trials=self.outcomes.trials,
+            default=canonical(self.default),
+            add=self._replace,
+            tell=self._announce,
+            seconds=self.spending.race_seconds,
+            collect=self._clear,
+            goal=self.goal,
+            entering=self.spending.entering,
+        )
         try:
             self._prove([trial for trial in race.field() if not trial.fully_checked])
             self.finalists = race.decide()
@@ -357,7 +361,7 @@ class _Run:
 
     def _announce(self, field: Sequence[Trial]) -> None:
         if self.listen is not None:
-            self.listen(replace(self._progress(field[0]), racing=len(field)))
+            self.listen(self._progress(field[0], racing=len(field)))
 
     def _clear(self) -> None:
         """Collect what has finished; forget the rest."""
@@ -365,31 +369,32 @@ class _Run:
         self.waiting.clear()
 
     def _replace(self, trial: Trial) -> None:
-        """Store a trial of the final comparison in place of the earlier one; it does not count as an evaluation."""
         self.store.add(trial)
-        self.trials[canonical(trial.config)] = trial
+        self.outcomes.replace(trial)
 
     def result(self, stopped: Stopped) -> TuningResult:
         """The trials so far; raises NoValidVariantError if all of them failed."""
-        default = self.trials[canonical(self.default)]
-        trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # rejections on paper may finish sooner
+        trials = self.outcomes.default_first(self.default)
         valid = [trial for trial in trials if trial.status == "ok"]
-        if not valid:
-            raise NoValidVariantError(no_valid_message(trials, self.known))
         best = min(valid, key=lambda trial: (not trial.fully_checked, trial.rank if self.goal.is_time else self.goal.score(trial)))
         if self.finalists and not self.goal.is_time:  # measurements of the search and of the final comparison are not comparable
             best = self.finalists[0]
-        seconds = self.spending.elapsed
-        problem, info = self.request.problem, self.planner.info
         self.concurrent.others()
-        others = self.concurrent.most
-        return TuningResult(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced, others)
+        return TuningResult(
+            problem=self.request.problem,
+            device=self.planner.info,
+            trials=trials,
+            best=best,
+            default=trials[0],
+            stopped=stopped,
+            seconds=self.spending.elapsed,
+            finalists=self.finalists,
+            warm=self.outcomes.warm,
+            unraced=self.unraced,
+            others=self.concurrent.most,
+        )
 
-    def _progress(self, last: Trial) -> Progress:
-        seconds, count = self.spending.elapsed, len(self.trials)
-        left = None if self.request.budget.seconds is None else max(self.spending.seconds_left(), 0.0)
-        rate = (count - self.known) / seconds if seconds > 0 else 0.0
-        info, evaluations = self.planner.info, self.spending.evaluations_left(count)
-        warm, failures = len(self.warm & self.trials.keys()), dict(self.failures)
-        trials = None if evaluations is None else max(evaluations, 0)
-        return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, failures, rate, 0, warm, trials)
+    def _progress(self, last: Trial, racing: int = 0) -> Progress:
+        left = None if self.request.budget.seconds is None else self.spending.seconds_left()
+        evaluations_left = self.spending.evaluations_left(len(self.outcomes.trials))
+        return self.outcomes.progress(last, self.spending.elapsed, left, evaluations_left, racing)
