@@ -42,7 +42,7 @@ def inside() -> bool:
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 
-class Progress:
+class NotebookProgress:
     """Shows what it is called with in a notebook's output, each text in place of the one before, a few times a second."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from portatile.device.base import Device
 from portatile.records import Problem
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
-from portatile.workloads.gemm.forms.gpu.stream import Stream, streamed
+from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed
 from portatile.workloads.gemm.forms.gpu.triangle import doubled, quartered
 from portatile.workloads.gemm.plan import Triangle
 
@@ -75,7 +75,7 @@ def test_matrix_units_share_tiles(gpu: Device, uplo: str, trans: str, lanes: int
     a = rng.random((order, terms))
     written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
 
-    def shared(called: Problem, _: object, triangle: Triangle) -> tuple[Gpu, Stream]:
+    def shared(called: Problem, _: object, triangle: Triangle) -> tuple[Gpu, SharedTiles]:
         stream = streamed(order, terms, triangle.zeros, point, 4)
         assert stream is not None
         assert not stream.looped

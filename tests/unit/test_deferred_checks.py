@@ -5,16 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from portatile.records import Arg, Launch, Plan, Source
-from portatile.tuning.protocol import Evaluated, Part, strip_sources
+from portatile.tuning.protocol import Evaluated, VariantPart, strip_sources
 from portatile.tuning.search import deferred_checks
 from portatile.tuning.search.worker_process import Variant
 
 SHARED, TIMED, OTHER = (Source("text.cl", name) for name in ("shared", "timed", "other"))
 
 
-def part(case: int, sources: list[Source], *texts: Source) -> Part:
+def part(case: int, sources: list[Source], *texts: Source) -> VariantPart:
     steps = tuple(Launch(text, "go", (1, 1, 1), (1, 1, 1), (Arg("x"),)) for text in texts)
-    return Part(case, strip_sources(Plan(steps), sources), 1.0)
+    return VariantPart(case, strip_sources(Plan(steps), sources), 1.0)
 
 
 def variant() -> Variant:

@@ -120,7 +120,7 @@ def test_progress_is_rewritten_in_place(monkeypatch: pytest.MonkeyPatch) -> None
     ipython(shell, monkeypatch)
     clock = iter([0.0, 0.1, 0.3, 0.4, 9.0])
     monkeypatch.setattr(notebooks, "time", SimpleNamespace(monotonic=lambda: next(clock) + 100))
-    progress = notebooks.Progress()
+    progress = notebooks.NotebookProgress()
     for text in ("one", "too early", "two", "too early", "<three>"):
         progress(text)
     assert shell.made == 1

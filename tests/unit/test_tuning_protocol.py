@@ -12,7 +12,7 @@ from portatile.errors import ArgumentError
 from portatile.model import Screen
 from portatile.records import Arg, Launch, Plan, Source, Temporary
 from portatile.tuning import protocol
-from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Part, Race, Raced, Timing
+from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Race, Raced, Timing, VariantPart
 from portatile.tuning.shared_arrays import SharedArrays, SharedArraysView
 from portatile.workload import Expected
 from support.seeds import new_seed
@@ -31,7 +31,7 @@ PLAN = Plan((launch(ONE, "one"), launch(TWO, "two"), launch(ONE, "one")), (Tempo
 
 def test_a_plan_carries_each_text_once() -> None:
     sources: list[Source] = []
-    parts = tuple(Part(case, protocol.strip_sources(PLAN, sources), 0.5) for case in range(10))
+    parts = tuple(VariantPart(case, protocol.strip_sources(PLAN, sources), 0.5) for case in range(10))
     assert sources == [ONE, TWO]
     message = Evaluate(7, tuple(sources), parts, Timing(), None)
     data = protocol.frame(message)

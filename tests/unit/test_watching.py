@@ -79,7 +79,7 @@ def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_notebook_names_each_of_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     monkeypatch.setattr(notebooks, "inside", lambda: True)
-    monkeypatch.setattr(notebooks, "Progress", lambda: lambda content: shown.append(str(content)))
+    monkeypatch.setattr(notebooks, "NotebookProgress", lambda: lambda content: shown.append(str(content)))
     with watching.shown(None) as listener:
         assert listener is not None
         listener(PROGRESS)

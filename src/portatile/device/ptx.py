@@ -41,7 +41,7 @@ _FAMILY_OF = {opcode: family for family, opcodes in _FAMILIES.items() for opcode
 
 
 @dataclass(frozen=True)
-class Instruction:
+class PtxInstruction:
     """One instruction: the function it stands in and its dotted name, ``fma.rn.f32`` say."""
 
     function: str
@@ -115,7 +115,7 @@ class Counts:
         return sum(n for kind, n in self.kinds.items() if kind.startswith(("ld.local", "st.local")))
 
 
-def instructions(text: str) -> Iterator[Instruction]:
+def instructions(text: str) -> Iterator[PtxInstruction]:
     """Every instruction of a PTX text, in order."""
     text = _LINE_INFO.sub("", _COMMENT.sub(lambda match: '""' if match.group(1) else " ", text))
     place = 0
@@ -128,10 +128,10 @@ def instructions(text: str) -> Iterator[Instruction]:
         for statement in text[opening + 1 : place].split(";"):
             name = _name(statement)
             if name:
-                yield Instruction(match.group(2), name)
+                yield PtxInstruction(match.group(2), name)
 
 
-def count(listed: Iterable[Instruction]) -> Counts:
+def count(listed: Iterable[PtxInstruction]) -> Counts:
     """Families and kinds of ``listed``, the most frequent first.
 
     Examples:
@@ -147,7 +147,7 @@ def count(listed: Iterable[Instruction]) -> Counts:
 
 def functions(text: str) -> dict[str, Counts]:
     """The counts of each kernel and device function of a PTX text, by symbol."""
-    grouped: dict[str, list[Instruction]] = {}
+    grouped: dict[str, list[PtxInstruction]] = {}
     for instruction in instructions(text):
         grouped.setdefault(instruction.function, []).append(instruction)
     return {symbol: count(listed) for symbol, listed in grouped.items()}

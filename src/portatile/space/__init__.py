@@ -16,7 +16,7 @@ from portatile.space.constraint import Constraint, Predicate
 from portatile.space.counting import Counting, TooManyStatesError
 from portatile.space.deadline import Steps
 from portatile.space.effort import Effort
-from portatile.space.rules import Place, Rules
+from portatile.space.rules import Node, Rules
 
 _USUAL = 0.8  # the share of random descents in which a later parameter keeps the value that earlier configurations imply
 
@@ -275,7 +275,7 @@ class ParameterSpace:
         values = {**self.facts, **config}
         return all(constraint.check(values) for constraint in self.constraints)
 
-    def _extend(self, values: dict[str, Value], here: Place, walk: _Walk) -> Iterator[dict[str, Value]]:
+    def _extend(self, values: dict[str, Value], here: Node, walk: _Walk) -> Iterator[dict[str, Value]]:
         """The legal completions of ``values``, which binds the facts and the parameters before that place."""
         if here.last:
             walk.fruitless = 0

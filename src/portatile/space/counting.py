@@ -8,7 +8,7 @@ import numpy as np
 
 from portatile.records import Value
 from portatile.space.deadline import Steps
-from portatile.space.rules import Place, Rules
+from portatile.space.rules import Node, Rules
 
 _TRIES = 8  # values of parameters that may be examined for each allowed state
 
@@ -33,11 +33,11 @@ class Counting:
 
     def draw(self, rng: np.random.Generator) -> dict[str, Value]:
         """A legal configuration, each with the same probability."""
-        values, place = dict(self._rules.facts), self._rules.start
-        while place is not None and not place.last:
-            ways = [*self._ways(values, place)]
+        values, node = dict(self._rules.facts), self._rules.start
+        while node is not None and not node.last:
+            ways = [*self._ways(values, node)]
             chances = np.array([float(count) for _, _, count in ways])
-            values[place.name], place, _ = ways[int(rng.choice(len(ways), p=chances / chances.sum()))]
+            values[node.name], node, _ = ways[int(rng.choice(len(ways), p=chances / chances.sum()))]
         return {name: values[name] for name in self._rules.names}
 
     def listed(self) -> Iterator[dict[str, Value]]:
@@ -45,37 +45,37 @@ class Counting:
         if self._rules.start is not None and self.total:
             yield from self._listed(dict(self._rules.facts), self._rules.start)
 
-    def _listed(self, values: dict[str, Value], place: Place) -> Iterator[dict[str, Value]]:
-        if place.last:
+    def _listed(self, values: dict[str, Value], node: Node) -> Iterator[dict[str, Value]]:
+        if node.last:
             yield {name: values[name] for name in self._rules.names}
             return
-        for _, after, _ in self._ways(values, place):
+        for _, after, _ in self._ways(values, node):
             yield from self._listed(values, after)
 
-    def _completions(self, values: dict[str, Value], place: Place) -> int:
-        if place.last:
+    def _completions(self, values: dict[str, Value], node: Node) -> int:
+        if node.last:
             self._fruitless = 0
             return 1
-        key = place.read(values)
-        count = place.known.get(key)
+        key = node.read(values)
+        count = node.known.get(key)
         if count is None:
             if self._counted >= self._states or self._steps.taken > _TRIES * self._states:
                 raise TooManyStatesError
             self._counted += 1
             self._fruitless += 1
-            if self._fruitless > self._most_fruitless and self._rules.infeasible(values, place):
+            if self._fruitless > self._most_fruitless and self._rules.infeasible(values, node):
                 count = 0
             else:
-                count = sum(count for _, _, count in self._ways(values, place))
-            place.known[key] = count
+                count = sum(count for _, _, count in self._ways(values, node))
+            node.known[key] = count
         return count
 
-    def _ways(self, values: dict[str, Value], place: Place) -> Iterator[tuple[Value, Place, int]]:
-        """The values of the next parameter, the place after each, and its completions where there are any."""
-        for value in place.candidates:
+    def _ways(self, values: dict[str, Value], node: Node) -> Iterator[tuple[Value, Node, int]]:
+        """The values of the next parameter, the node after each, and its completions where there are any."""
+        for value in node.candidates:
             self._steps.step()
-            values[place.name] = value
-            after = place.settle(values)
+            values[node.name] = value
+            after = node.settle(values)
             if after is not None and (count := self._completions(values, after)):
                 yield value, after, count
-        del values[place.name]
+        del values[node.name]

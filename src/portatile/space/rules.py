@@ -17,14 +17,15 @@ from portatile.space.settling import BUILTINS, OPEN, Settler
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
 _FIRST_CHECKS, _WORTH = 60, 0.2  # after so many checks of partial configurations this share of them must have found something
-_WORTH_COMPILING = 50  # uses of a place after which its constraints are compiled for the names that are bound there
+_WORTH_COMPILING = 50  # uses of a node after which its constraints are compiled for the names that are bound there
 
 
-class Place:
-    """So many parameters are bound, and these constraints are open: ``pending`` has a bit for each.
+class Node:
+    """A node of the decision diagram: the first ``depth`` parameters are bound, and the constraints in the bit set ``pending`` are open.
 
-    Where ``name`` is bound next, ``settle`` tells the place that this leads to. ``read`` gives what the open constraints depend on of
-    the values that are bound, and ``known`` the number of legal completions for what it gave.
+    Partial configurations with the same open constraints share a node. ``settle`` gives the node that binding the next parameter,
+    ``name``, leads to. ``read`` gives what the open constraints depend on of the values that are bound, and ``known`` the number of legal
+    completions for what it gave.
     """
 
     def __init__(self, rules: Rules, depth: int, pending: int) -> None:
@@ -33,19 +34,19 @@ class Place:
         self.name = "" if self.last else rules.names[depth]
         self.candidates = () if self.last else rules.parameters[self.name]
         self.known: dict[Any, int] = {}
-        self._after: dict[int, Place] = {}
+        self._after: dict[int, Node] = {}
         self._turns = () if self.last else rules.turns(depth, pending)
         self._settlers: list[Settler] = [rule.settle for _, rule in self._turns]
         self._uses = 0
-        self._begun: dict[tuple[Value, type], Place | None] = {}
+        self._begun: dict[tuple[Value, type], Node | None] = {}
 
     @cached_property
     def read(self) -> Reader:
         """A function of the values that are bound."""
         return self._rules.reader(self.depth, self.pending)
 
-    def settle(self, values: dict[str, Value]) -> Place | None:
-        """The place after this one, now that ``name`` is bound; None where a constraint is violated.
+    def settle(self, values: dict[str, Value]) -> Node | None:
+        """The node after this one, now that ``name`` is bound; None where a constraint is violated.
 
         The results for the first parameter are remembered: it settles much in a space of several forms.
         """
@@ -57,7 +58,7 @@ class Place:
             self._begun[begun] = self._settle(values)
         return self._begun[begun]
 
-    def _settle(self, values: dict[str, Value]) -> Place | None:
+    def _settle(self, values: dict[str, Value]) -> Node | None:
         self._uses += 1
         if self._uses == _WORTH_COMPILING:
             bound = {*self._rules.facts, *self._rules.names[: self.depth + 1]}
@@ -79,7 +80,7 @@ class Place:
         after = self._after.get(settled)
         if after is None:
             left = self.pending ^ sum(bit for turn, (bit, _) in enumerate(self._turns) if settled >> turn & 1)
-            after = self._after[settled] = self._rules.place(self.depth + 1, left)
+            after = self._after[settled] = self._rules.node(self.depth + 1, left)
         return after
 
 
@@ -91,11 +92,11 @@ class Rules:
         self.names = tuple(parameters)
         self._checks = self._rejections = 0
         self._parts: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._places: dict[tuple[int, int], Place] = {}
+        self._nodes: dict[tuple[int, int], Node] = {}
 
     @cached_property
-    def start(self) -> Place | None:
-        """The place with no parameter bound and the constraints that the facts leave open; None if the facts violate one."""
+    def start(self) -> Node | None:
+        """The node with no parameter bound and the constraints that the facts leave open; None if the facts violate one."""
         values, pending = dict(self.facts), 0
         for number, rule in enumerate(self.constraints):
             settled = rule.settle(values)
@@ -103,13 +104,13 @@ class Rules:
                 pending |= 1 << number
             elif not settled:
                 return None
-        return self.place(0, pending)
+        return self.node(0, pending)
 
-    def place(self, depth: int, pending: int) -> Place:
-        """The place where ``depth`` parameters are bound and the constraints in the bit set ``pending`` are open."""
-        if (depth, pending) not in self._places:
-            self._places[depth, pending] = Place(self, depth, pending)
-        return self._places[depth, pending]
+    def node(self, depth: int, pending: int) -> Node:
+        """The node where ``depth`` parameters are bound and the constraints in the bit set ``pending`` are open."""
+        if (depth, pending) not in self._nodes:
+            self._nodes[depth, pending] = Node(self, depth, pending)
+        return self._nodes[depth, pending]
 
     def turns(self, depth: int, pending: int) -> tuple[tuple[int, Constraint], ...]:
         """The ``pending`` constraints that may settle when the parameter of that depth is bound, with their bits."""
@@ -129,7 +130,7 @@ class Rules:
         names = dict.fromkeys(name for number in open_now for name in self.constraints[number].reads if name in bound)
         return reader(tuple(expressions), tuple(names))
 
-    def infeasible(self, values: Mapping[str, Value], place: Place) -> bool:
+    def infeasible(self, values: Mapping[str, Value], node: Node) -> bool:
         """Whether a constraint that is open there fails whatever numbers the parameters that follow take between their extremes.
 
         This costs more than settling constraints does, so it is given up in a space where it seldom finds anything.
@@ -137,13 +138,13 @@ class Rules:
         if self._checks >= _FIRST_CHECKS and self._rejections < _WORTH * self._checks:
             return False
         known: dict[str, Interval] = dict(self._ranges)
-        for name in self.names[: place.depth]:
+        for name in self.names[: node.depth]:
             value = values[name]
             if isinstance(value, int | float):
                 known[name] = float(value), float(value)
             else:
                 known.pop(name, None)
-        trees = (tree for number, tree in self._trees.items() if tree is not None and place.pending >> number & 1)
+        trees = (tree for number, tree in self._trees.items() if tree is not None and node.pending >> number & 1)
         violated = any(not possible(tree, known) for tree in trees)
         self._checks, self._rejections = self._checks + 1, self._rejections + violated
         return violated
@@ -151,13 +152,13 @@ class Rules:
     @cached_property
     def _bits(self) -> dict[str, tuple[tuple[int, Constraint], ...]]:
         """The constraints that may settle when a parameter is bound, in the order of the parameters, each with its bit."""
-        order = {name: place for place, name in enumerate(self.names)}
-        rules = [(1 << place, rule, rule.turns(order)) for place, rule in enumerate(self.constraints)]
+        order = {name: node for node, name in enumerate(self.names)}
+        rules = [(1 << node, rule, rule.turns(order)) for node, rule in enumerate(self.constraints)]
         return {name: tuple((bit, rule) for bit, rule, turns in rules if name in turns) for name in self.names}
 
     @cached_property
     def _trees(self) -> dict[int, ast.expr | None]:
-        return {place: rule.tree if self._agrees(rule) else None for place, rule in enumerate(self.constraints)}
+        return {node: rule.tree if self._agrees(rule) else None for node, rule in enumerate(self.constraints)}
 
     def _agrees(self, rule: Constraint) -> bool:
         """Whether the expression made from a callable agrees with it on random combinations: one that tests types may branch otherwise."""

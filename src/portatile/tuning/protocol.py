@@ -99,7 +99,7 @@ class Cases(msgspec.Struct, frozen=True, tag=True):
     draft: bool = False
 
 
-class Part(msgspec.Struct, frozen=True):
+class VariantPart(msgspec.Struct, frozen=True):
     """A variant's plan for one case, and its error bound; the plan's sources are numbers until ``restore_sources`` is called."""
 
     case: int
@@ -116,7 +116,7 @@ class Evaluate(msgspec.Struct, frozen=True, tag=True):
 
     number: int
     sources: tuple[Source, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[VariantPart, ...]
     timing: Timing
     best: float | None
     screen: Screen | None = None

@@ -21,7 +21,7 @@ _RECYCLED = 1 << 28  # the most bytes that are handed out again without a call o
 _KEPT_EVENTS = 256  # of each kind, for later use
 
 
-class Stream(Protocol):
+class CudaStream(Protocol):
     """What memory needs to know of a queue: its stream and, for another library's stream, ``last``, the event after our last command."""
 
     stream: Any
@@ -66,8 +66,8 @@ class CudaContext(Device):
         self.of_graphs: list[tuple[Any, Any]] = []  # memory of other libraries' graphs, each with the signal that the graph is gone
         self._open_to: WeakKeyDictionary[CudaContext, int] = WeakKeyDictionary()  # and the generation of each
         self.page_locks: set[PageLock] = set()
-        self._queues: WeakSet[Stream] = WeakSet()
-        self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
+        self._queues: WeakSet[CudaStream] = WeakSet()
+        self._foreign: WeakSet[CudaStream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
 
     @property
     def context(self) -> tuple[Any, int]:
@@ -123,7 +123,7 @@ class CudaContext(Device):
         with self.current(), relaxed():
             call(driver.cuStreamSynchronize, stream)
 
-    def follow_default(self, queue: Stream) -> None:
+    def follow_default(self, queue: CudaStream) -> None:
         """Make another queue wait for the commands of the default queue, before it uses memory that was handed out again.
 
         A graph that is being captured cannot wait for them, so then this call blocks.
@@ -213,7 +213,7 @@ class CudaContext(Device):
         """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
         return attribute(self._handle, name)
 
-    def register(self, queue: Stream) -> None:
+    def register(self, queue: CudaStream) -> None:
         """Register a queue, which from now on waits for newly allocated memory.
 
         Another library's stream may be used only during that library's calls: its queue calls ``admit`` itself, and records the event
@@ -229,7 +229,7 @@ class CudaContext(Device):
         if self._pool is not None:
             call(driver.cuStreamWaitEvent, stream, self._ready_event, 0)
 
-    def retire(self, queue: Stream, stream: Any) -> None:
+    def retire(self, queue: CudaStream, stream: Any) -> None:
         """Unregister a queue; memory that it used is reused only after the work it has queued."""
         with self._lock, self.current():
             self._queues.discard(queue)

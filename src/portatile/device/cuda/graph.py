@@ -13,7 +13,7 @@ from portatile.device.cuda.kernel import CudaKernel
 _MOST = 256  # graphs of a device, each of which takes some of its memory
 
 
-class Node(NamedTuple):
+class GraphNode(NamedTuple):
     """A launch: work-groups and work-items in each dimension, bytes of dynamic local memory, the address of its parameters' pointers."""
 
     kernel: CudaKernel
@@ -56,7 +56,7 @@ class LaunchGraph:
     between threads.
     """
 
-    def __init__(self, device: CudaContext, nodes: Sequence[Node]) -> None:
+    def __init__(self, device: CudaContext, nodes: Sequence[GraphNode]) -> None:
         self._device, self._generation = device, device.generation
         self._kernels = tuple(node.kernel for node in nodes)  # kept loaded
         self._graph: Any = None

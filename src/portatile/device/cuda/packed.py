@@ -20,7 +20,7 @@ import numpy as np
 from portatile.device.base import Argument, Memory, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
-from portatile.device.cuda.graph import LaunchGraph, Node, may_keep_another
+from portatile.device.cuda.graph import GraphNode, LaunchGraph, may_keep_another
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
@@ -202,7 +202,7 @@ class _Packed(NamedTuple):
 
     step: _Step
     pointers: Any
-    node: Node
+    node: GraphNode
 
 
 def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
@@ -228,7 +228,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
     launching = kernel.start(grid, dynamic)
     address = ctypes.addressof(pointers)
-    return _Packed((write, _writing(slots), launching, address), pointers, Node(kernel, grid, dynamic, address))
+    return _Packed((write, _writing(slots), launching, address), pointers, GraphNode(kernel, grid, dynamic, address))
 
 
 def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:

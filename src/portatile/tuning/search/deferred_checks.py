@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from portatile.records import Config, Launch
-from portatile.tuning.protocol import Evaluated, Part
+from portatile.tuning.protocol import Evaluated, VariantPart
 from portatile.tuning.search.worker_process import Variant
 
 
@@ -59,9 +59,9 @@ def needed_to_time(variant: Variant) -> Variant:
     return replace(variant, sources=variant.sources[:texts], parts=parts)
 
 
-def _texts(part: Part) -> set[int]:
+def _texts(part: VariantPart) -> set[int]:
     return {int(step.source.file) for step in part.plan.steps if isinstance(step, Launch)}
 
 
-def _cases(parts: Iterable[Part]) -> list[int]:
+def _cases(parts: Iterable[VariantPart]) -> list[int]:
     return [part.case for part in parts]

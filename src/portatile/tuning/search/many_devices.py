@@ -19,7 +19,7 @@ from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
 from portatile.tuning.search import agreement, tuner
 from portatile.tuning.search.cooperation import Cooperation, Participant, alone
-from portatile.tuning.search.planner import Prepared
+from portatile.tuning.search.planner import PreparedCases
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
 
@@ -119,7 +119,7 @@ def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore]
         for place, search in enumerate(same):
             search.cooperation = shared.participant(place)
     workload = first.workload or workloads.get(first.problem.workload)
-    with Prepared(workload, first.problem, first.seed) as prepared:
+    with PreparedCases(workload, first.problem, first.seed) as prepared:
         _threads(searches, open_store, interrupt, listen, prepared)
 
 
@@ -128,7 +128,7 @@ def _threads(
     open_store: Callable[[], ResultStore],
     interrupt: _Interrupt,
     listen: Listener | None,
-    prepared: Prepared,
+    prepared: PreparedCases,
 ) -> None:
     """A thread for each search."""
     lock = threading.Lock()

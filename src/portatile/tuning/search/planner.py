@@ -19,7 +19,7 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Check, Trial, now
-from portatile.tuning.protocol import Case, Part, parted, strip_sources
+from portatile.tuning.protocol import Case, VariantPart, parted, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
 from portatile.tuning.shared_arrays import SharedArrays
@@ -53,7 +53,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
     return problems, tuple(listed)
 
 
-class Prepared:
+class PreparedCases:
     """The cases of a problem and all known results, made once for all searches on it that run at the same time.
 
     A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
@@ -80,7 +80,7 @@ class Prepared:
                 self._made = cases(*self._asked, self.arena)
             return self._made[1]
 
-    def __enter__(self) -> Prepared:
+    def __enter__(self) -> PreparedCases:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -151,11 +151,11 @@ class Planner:
         """A configuration's plans for every case for which it is legal; ``timed`` is the last case's plan, and its texts come first."""
         sources: list[Source] = []
         last = len(self.problems) - 1
-        timed_part = Part(last, strip_sources(timed, sources), self.workload.bound(self.problems[last], config))
+        timed_part = VariantPart(last, strip_sources(timed, sources), self.workload.bound(self.problems[last], config))
         parts = []
         for case, problem in enumerate(self.problems[:-1]):
             if config in self._space(problem):
-                parts.append(Part(case, strip_sources(self.plan(problem, config), sources), self.workload.bound(problem, config)))
+                parts.append(VariantPart(case, strip_sources(self.plan(problem, config), sources), self.workload.bound(problem, config)))
         return Variant(number, tuple(sources), (*parts, timed_part))
 
     def planned(self, config: Config) -> tuple[Plan, Variant]:

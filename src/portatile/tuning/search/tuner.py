@@ -30,7 +30,7 @@ from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outcomes import Outcomes
 from portatile.tuning.search.outside import OUTSIDE
-from portatile.tuning.search.planner import Planner, Prepared
+from portatile.tuning.search.planner import Planner, PreparedCases
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult
 from portatile.tuning.search.spending import Spending
 from portatile.tuning.search.supervisor import Setup, Supervisor
@@ -44,7 +44,7 @@ def tune(
     request: TuningRequest,
     store: ResultStore,
     listen: Listener | None = None,
-    prepared: Prepared | None = None,
+    prepared: PreparedCases | None = None,
     info: DeviceInfo | None = None,
     cooperation: Participant | None = None,
 ) -> TuningResult:
@@ -64,7 +64,7 @@ def tune(
     strategy = request.strategy if callable(request.strategy) else strategies.get(request.strategy)
     with ExitStack() as stack:
         workload = request.workload or workloads.get(request.problem.workload)
-        prepared = prepared or stack.enter_context(Prepared(workload, request.problem, request.seed))
+        prepared = prepared or stack.enter_context(PreparedCases(workload, request.problem, request.seed))
         binaries = stack.enter_context(planner.binaries())
         seconds = request.budget.seconds
         limits = request.limits.within(seconds)

@@ -38,7 +38,7 @@ def shown(listen: Listener | None, several: bool = False) -> Iterator[Listener |
 
 
 def _in_notebook(several: bool) -> Listener:
-    progress = notebooks.Progress()
+    progress = notebooks.NotebookProgress()
     if not several:
         return progress
     status = StatusLine(several)

@@ -33,7 +33,7 @@ class Variant:
 
     number: int
     sources: tuple[Source, ...]
-    parts: tuple[protocol.Part, ...]
+    parts: tuple[protocol.VariantPart, ...]
     screened: bool = True
     timed: bool = True
 

@@ -11,10 +11,10 @@ from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue, packing, reals, reduction, shared_texts
 from portatile.workloads.gemm.forms.gpu import triangle as triangles
-from portatile.workloads.gemm.forms.gpu.stream import Stream
+from portatile.workloads.gemm.forms.gpu.stream import SharedTiles
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, scalar
-from portatile.workloads.gemm.point import Cut, Place, Point, declaration
+from portatile.workloads.gemm.point import OperandPlace, Point, TailCut, declaration
 from portatile.workloads.gemm.storage import Batch, k_fast, transposed
 
 _INT_MAX = 2**31 - 1
@@ -23,7 +23,7 @@ _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow a
 _SQUARE = 64  # rows and steps of k that a group of lines.cl copies
 _KEPT = 128  # bytes of local memory, at most, that streamed.cl declares beside the tiles
 
-Sharing = Stream | Quarters | Doubled
+Sharing = SharedTiles | Quarters | Doubled
 """How groups share the tiles of a triangle of C."""
 
 
@@ -91,7 +91,7 @@ def build(
     return _Steps(view, point, device, batch, triangle, added, stream).plan() if cut is None else _both(view, point, device, cut)
 
 
-def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
+def _both(problem: Problem, point: Point, device: DeviceInfo, cut: TailCut) -> Plan:
     """The plan with a stream-K tail: whole tiles above the cut, and below it tiles whose k several groups share."""
     m = problem.sizes["m"]
     whole = _Steps(_rows(problem, 0, cut.above), point, device, None).plan()
@@ -131,7 +131,7 @@ class _Steps:
         stream: Sharing | None = None,
     ) -> None:
         self.triangle, self.added = triangle, added
-        self.sharing, self.stream = stream, stream if isinstance(stream, Stream) else None
+        self.sharing, self.stream = stream, stream if isinstance(stream, SharedTiles) else None
         self.whole, self.names = problem, {"a": "a", "b": "b"}
         if point.transposes:
             problem, batch = transposed(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
@@ -155,7 +155,7 @@ class _Steps:
         kept = _KEPT if self.stream is not None else 0
         self.local_argument = self.local_bytes + kept > device.static_local
         self.temporaries: list[Temporary] = []
-        self.places: dict[str, Place] = {}  # of A and B where the product reads them
+        self.places: dict[str, OperandPlace] = {}  # of A and B where the product reads them
 
     def plan(self) -> Plan:
         """The plan with all steps in order."""
@@ -213,7 +213,7 @@ class _Steps:
                 steps.append(launch)
                 self.temporaries.append(temporary)
             stack = (0, 0) if self.batch is None else (self.count, self._step(name))
-            self.places[name] = Place(memory, layout, *stack)
+            self.places[name] = OperandPlace(memory, layout, *stack)
             args += self._factor(name, memory, layout)
         return steps, tuple(args)
 

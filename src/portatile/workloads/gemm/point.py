@@ -19,7 +19,7 @@ SHARES_K = "SPLIT_K == 1 or (SPLIT_K * 64 <= k and tiles * SPLIT_K <= 4 * comput
 
 
 @dataclass(frozen=True)
-class Parameter:
+class FormParameter:
     """The declaration of one parameter of a form.
 
     - ``default``, ``values`` (those that a search tries) and ``meaning`` (a sentence for users).
@@ -59,10 +59,10 @@ def parameter(
     batched: bool = True,
     later: bool = False,
 ) -> Any:
-    """A field of a ``Point``: see ``Parameter``; ``must`` maps a rule in words to the expression of it."""
+    """A field of a ``Point``: see ``FormParameter``; ``must`` maps a rule in words to the expression of it."""
     rules = tuple((must or {}).items())
     idle_value = idle if idle is not None else default if default in values else values[0]
-    definition = Parameter("", default, values, meaning, when, idle_value, rules, tried, defines, batched, later)
+    definition = FormParameter("", default, values, meaning, when, idle_value, rules, tried, defines, batched, later)
     return field(default=default, metadata={_PARAMETER: definition})
 
 
@@ -76,7 +76,7 @@ class Passes:
 
 
 @dataclass(frozen=True)
-class Cut:
+class TailCut:
     """A stream-K tail: the first ``above`` rows of C in whole tiles; below them ``parts`` groups share the k of each tile.
 
     ``saved`` is the share of the time that this is expected to save.
@@ -88,7 +88,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Place:
+class OperandPlace:
     """Where a product reads A or B: the ``buffer``, the layout there, and of a batch the ``count`` of matrices, ``step`` elements apart.
 
     With a step of 0 all problems of the batch share one.
@@ -244,7 +244,7 @@ class Point:
         """Roundings of a sum beside those of its terms: one for each part of it, and one more."""
         return self.SPLIT_K + 1
 
-    def cut(self, problem: Problem, device: DeviceInfo) -> Cut | None:
+    def cut(self, problem: Problem, device: DeviceInfo) -> TailCut | None:
         """The cut of C for a stream-K tail; None where all tiles are computed in the same way."""
         return None
 
@@ -280,7 +280,7 @@ class Point:
         """Whether the groups of one product go through all problems of a batch; their number is an argument then."""
         return False
 
-    def maps(self, problem: Problem, places: Mapping[str, Place]) -> tuple[Arg, ...]:
+    def maps(self, problem: Problem, places: Mapping[str, OperandPlace]) -> tuple[Arg, ...]:
         """The tensor maps that the host makes of A and B, which lie at ``places``."""
         return ()
 
@@ -332,7 +332,7 @@ class Declaration:
     ``rules``: what must hold, in words, as a constraint, and whether parameters alone settle it.
     """
 
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, FormParameter]
     defaults: Mapping[str, Value]
     conditions: Mapping[str, Constraint]
     rules: tuple[tuple[str, Constraint, bool], ...]
@@ -357,7 +357,7 @@ def declaration(form: type[Point]) -> Declaration:
     if form not in _DECLARATIONS:
         parameters = {}
         for one in fields(form):  # type: ignore[arg-type]
-            definition: Parameter = one.metadata[_PARAMETER]
+            definition: FormParameter = one.metadata[_PARAMETER]
             parameters[one.name] = replace(definition, name=one.name)
         rules = [(words, Constraint.of(rule)) for definition in parameters.values() for words, rule in definition.must]
         _DECLARATIONS[form] = Declaration(

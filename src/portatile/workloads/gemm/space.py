@@ -11,7 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.space.constraint import Constraint
 from portatile.workloads.gemm import reals
 from portatile.workloads.gemm.forms import canonical, forms, parameters
-from portatile.workloads.gemm.point import Parameter, declaration
+from portatile.workloads.gemm.point import FormParameter, declaration
 from portatile.workloads.gemm.reals import computed
 
 # The order in which a configuration is built up: what decides most comes first, and a constraint is checked as soon as the last name it
@@ -44,7 +44,7 @@ def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> Par
     return ParameterSpace(union.values, union.rules, facts, union.later, union.there, partial(canonical, batched=batched))
 
 
-def _there(definitions: Mapping[str, Parameter], batched: bool) -> bool:
+def _there(definitions: Mapping[str, FormParameter], batched: bool) -> bool:
     return any(one.batched or not batched for one in definitions.values())
 
 

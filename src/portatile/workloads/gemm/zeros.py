@@ -8,7 +8,7 @@ from portatile.workloads.gemm.forms.cpu.default import panels
 from portatile.workloads.gemm.forms.gpu import sharing
 from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.stream import Stream
+from portatile.workloads.gemm.forms.gpu.stream import SharedTiles
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
@@ -26,7 +26,7 @@ def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     return panels(reals, device, triangle.operand != "a") if device.kind == "cpu" else alone(reals, device, triangle.operand)
 
 
-def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, Stream | Quarters | None]:
+def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, SharedTiles | Quarters | None]:
     """The point for a product of which a triangle of C is wanted, and how groups share its tiles where that is estimated to be faster."""
     whole = point(problem, device, triangle)
     if triangle.operand != "c" or not isinstance(whole, Gpu):

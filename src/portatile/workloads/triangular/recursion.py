@@ -21,7 +21,7 @@ def forward(problem: Problem) -> bool:
 
 
 @dataclass(frozen=True)
-class Batch:
+class SystemBatch:
     """``count`` systems of one shape in one launch; from one to the next, A, B and the result lie ``a``, ``b`` and ``c`` elements on (A 0:
     shared).
     """
@@ -45,7 +45,7 @@ Operands = dict[str, tuple[str, Layout]]
 """Memory and layout of a product's operands."""
 
 
-class Place(NamedTuple):
+class BlockPlace(NamedTuple):
     """A matrix in memory, and what a launch does there."""
 
     memory: str
@@ -62,7 +62,7 @@ class Recursion(ABC):
     solution = ""  # the operand or temporary that holds what is solved
     rest = ""  # that of the right-hand sides, from which products take what is known
 
-    def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> None:
+    def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatch | None = None) -> None:
         self.problem, self.config, self.device, self.batch = problem, config, device, batch
         self.left = problem.options["side"] == "L"
         self.trans = str(problem.options["trans"])
@@ -156,7 +156,7 @@ class Recursion(ABC):
         """How many there are."""
         return 1 if self.batch is None else self.batch.count
 
-    def copy(self, source: Place, target: Place) -> None:
+    def copy(self, source: BlockPlace, target: BlockPlace) -> None:
         """Append the copy of one matrix of the shape of B to another, in vectors where both have them; of zeros for alpha = 0."""
         m, n, itemsize = self.problem.sizes["m"], self.problem.sizes["n"], self.problem.itemsize
         group, definitions = int(self.config["WGS"]), blocks.types(self.problem)

@@ -10,14 +10,14 @@ from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.structured import result
 from portatile.workloads.triangular.inverses import Stack, inverses, joining, square
-from portatile.workloads.triangular.recursion import Batch, Block, Place, Recursion, forward
+from portatile.workloads.triangular.recursion import Block, BlockPlace, Recursion, SystemBatch, forward
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
 _REGISTERS_WIDE = 16  # the same where there are twice as many
 _ZERO_GROUPS = 64  # rows of groups of a launch that mostly does nothing
 
 
-def plan(problem: Problem, config: Config, device: DeviceInfo, batch: Batch | None = None) -> Plan:
+def plan(problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatch | None = None) -> Plan:
     """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous.
 
     With ``batch``, ``problem`` is its first one, and every step works on all of them.
@@ -38,7 +38,7 @@ class _Substitution(Recursion):
         self.solution = self.rest = result(self.problem)
         defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
         if self.solution != "b":
-            self.copy(Place("b", self.problem.layout["b"], "in"), Place("c", self.solution_layout(), "out"))
+            self.copy(BlockPlace("b", self.problem.layout["b"], "in"), BlockPlace("c", self.solution_layout(), "out"))
         self.serial = self.device.kind == "cpu"
         self.text = self.source("panel.cl", {**defines, **self._vectors()}) if self.serial else self.source("substitute.cl", defines)
         self.solve()
@@ -119,7 +119,7 @@ class _Inverses(Recursion):
         native = blocks.precision(self.problem) == precisions.NATIVE
         self.brings = changes and not self.refine and native and self.device.nvidia and self.batch is None
         if changes and not self.brings:
-            self.copy(Place("b", self.problem.layout["b"], "in"), Place("rest", self.rest_layout(), "temporary"))
+            self.copy(BlockPlace("b", self.problem.layout["b"], "in"), BlockPlace("rest", self.rest_layout(), "temporary"))
         self.solve()
         self._end()
         if changes or not self.apart:
@@ -161,8 +161,8 @@ class _Inverses(Recursion):
     def _end(self) -> None:
         """Write the solution over B, or zeros for alpha = 0 where it lies already: one product alone has left them there."""
         if not self.apart:
-            solution = Place("solution", self.solution_layout(), "temporary")
-            self.copy(solution, Place("b", self.problem.layout["b"], "inout"))
+            solution = BlockPlace("solution", self.solution_layout(), "temporary")
+            self.copy(solution, BlockPlace("b", self.problem.layout["b"], "inout"))
             return
         if self.order <= self.nb and not self.refine:
             return

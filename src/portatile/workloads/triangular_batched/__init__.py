@@ -12,7 +12,7 @@ from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import order, result
 from portatile.workloads.triangular import INVERTED, Triangular, reference, steps, substituted
 from portatile.workloads.triangular import workload as single
-from portatile.workloads.triangular.recursion import Batch
+from portatile.workloads.triangular.recursion import SystemBatch
 
 _BLOCKS = (16, 32, 64, 128, 256, 512)
 _SUBSTITUTED = 128  # the order of blocks that one launch substitutes in, at most
@@ -78,7 +78,7 @@ class TriangularBatched(Batched, Triangular):
         """The steps of one system, each over the whole batch; a batch that is too long for a launch goes in parts."""
 
         def made(first: Problem, apart: Strides, count: int) -> Plan:
-            return steps.plan(first, self.canonical(config), device, Batch(count, apart["a"], apart["b"], apart[result(first)]))
+            return steps.plan(first, self.canonical(config), device, SystemBatch(count, apart["a"], apart["b"], apart[result(first)]))
 
         return self.in_parts(problem, made)
 

@@ -18,7 +18,7 @@ import msgspec
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.records import canonical as spelled
-from portatile.workloads.gemm.point import Parameter, Point, declaration
+from portatile.workloads.gemm.point import FormParameter, Point, declaration
 
 UNKNOWN_LOSS = 1.25  # the default's time over the best one's on shapes that nobody measured, where nothing is known of it
 
@@ -60,9 +60,9 @@ def ranked() -> tuple[Form, ...]:
 
 
 @cache
-def parameters() -> Mapping[str, Mapping[str, Parameter]]:
+def parameters() -> Mapping[str, Mapping[str, FormParameter]]:
     """Every parameter, and what the forms that have it say of it."""
-    by_form: dict[str, dict[str, Parameter]] = {}
+    by_form: dict[str, dict[str, FormParameter]] = {}
     for name, form in forms().items():
         for definition in declaration(form.point).parameters.values():
             by_form.setdefault(definition.name, {})[name] = definition

@@ -10,7 +10,7 @@ from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
 from portatile.workloads.gemm.forms.gpu import sources, tail, triangle
-from portatile.workloads.gemm.point import SHARES_K, Cut, StagedTile, parameter
+from portatile.workloads.gemm.point import SHARES_K, StagedTile, TailCut, parameter
 
 SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
@@ -326,7 +326,7 @@ class Gpu(StagedTile):
         """The roundings of a sum's parts: one for each group, each part of a group, and each part of a tail."""
         return self.SPLIT_K + self.KG + (tail.PARTS if self.TAIL else 0)
 
-    def cut(self, problem: Problem, device: DeviceInfo) -> Cut | None:
+    def cut(self, problem: Problem, device: DeviceInfo) -> TailCut | None:
         """The first row of the tail."""
         return tail.cut(problem, self, device) if self.TAIL else None
 

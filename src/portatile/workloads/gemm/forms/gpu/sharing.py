@@ -12,8 +12,8 @@ from portatile.workloads.gemm.forms.gpu import triangle
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.default import expected
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.stream import Stream, streamed
-from portatile.workloads.gemm.forms.gpu.tiles import Tile, tiles
+from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed
+from portatile.workloads.gemm.forms.gpu.tiles import GpuTile, tiles
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters, quartered
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import plain, types_of
@@ -33,7 +33,9 @@ _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds 
 _TOGETHER = 0.5  # how much of a last round shares few multiprocessors
 
 
-def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> tuple[Gpu, Stream | Quarters] | None:
+def shared(
+    problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False
+) -> tuple[Gpu, SharedTiles | Quarters] | None:
     """The tile and the sharing that are estimated to be faster than ``whole`` tiles; None where there are none.
 
     Operands come to local memory as those of ``whole`` do, whose own tile has to be among the known ones. Only where B is A ``mirrored``
@@ -44,7 +46,7 @@ def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirr
         return None
     order, k, units = problem.sizes["n"], problem.sizes["k"], max(device.compute_units, 1)
     best = math.inf
-    found: tuple[Gpu, Stream | Quarters] | None = None
+    found: tuple[Gpu, SharedTiles | Quarters] | None = None
     for tile, rate in _known(problem, costs):
         if _alike(tile.point, whole):
             best = _whole(
@@ -103,7 +105,7 @@ def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
     return found if best < whole + folded else None
 
 
-def _known(problem: Problem, costs: Costs) -> Iterator[tuple[Tile, float]]:
+def _known(problem: Problem, costs: Costs) -> Iterator[tuple[GpuTile, float]]:
     """The tiles without a cut last wave, and their rates."""
     return ((tile, rate) for tile, rate in zip(tiles(problem), costs.rates, strict=True) if not tile.tail)
 
@@ -129,7 +131,7 @@ def _quarters(point: Gpu, problem: Problem) -> bool:
     return point.rows == point.columns and even and vectors and point.KG == 1
 
 
-def _spares(tile: Tile, problem: Problem) -> bool:
+def _spares(tile: GpuTile, problem: Problem) -> bool:
     """Whether a tile's work-items have registers to spare, which no other group of their multiprocessor needs."""
     return tile.groups == 1 and math.prod(tile.point.own) * problem.itemsize <= _HELD
 
@@ -146,7 +148,7 @@ def _costs(problem: Problem, device: DeviceInfo) -> Costs | None:
     return known(device, problem.dtype) if device.nvidia and reals and units else None
 
 
-def _round(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int, groups: int) -> float:
+def _round(tile: GpuTile, rate: float, costs: Costs, k: int, itemsize: int, groups: int) -> float:
     """Microseconds in which so many groups on a multiprocessor multiply k steps of a tile each, and store it."""
     point, warps = tile.point, groups * tile.point.items / 32
     reached = warps / (warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
@@ -156,12 +158,12 @@ def _round(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int, groups:
     return groups * point.rows * point.columns * k / rate / costs.products / reached * copies + fill + drain
 
 
-def _wave(tile: Tile, rate: float, costs: Costs, k: int, itemsize: int) -> float:
+def _wave(tile: GpuTile, rate: float, costs: Costs, k: int, itemsize: int) -> float:
     """A round of as many groups as a multiprocessor holds."""
     return _round(tile, rate, costs, k, itemsize, tile.groups)
 
 
-def _whole(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: int, *, itemsize: int, parts: int = 1) -> float:
+def _whole(tile: GpuTile, rate: float, costs: Costs, wanted: int, k: int, units: int, *, itemsize: int, parts: int = 1) -> float:
     """Microseconds of so many whole tiles, or of tiles in ``parts`` of k, which the last group adds up."""
     each = ceil_div(wanted * parts, units)
     rounds, rest = divmod(each, tile.groups)
@@ -172,7 +174,7 @@ def _whole(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: in
     return took * (1 + _TOGETHER * (uneven - 1)) * (_CROWDED if tile.groups > 1 else 1.0) + joined
 
 
-def _shared(tile: Tile, rate: float, costs: Costs, wanted: int, k: int, units: int, itemsize: int, stream: Stream) -> float:
+def _shared(tile: GpuTile, rate: float, costs: Costs, wanted: int, k: int, units: int, itemsize: int, stream: SharedTiles) -> float:
     """Microseconds of a triangle whose tiles are shared: so much of a wave as there are tiles, and what the sharing costs."""
     parts = ceil_div(ceil_div(k, tile.point.KB), stream.share) + 1
     sharing = _PIECE + parts * 1e-6 * tile.point.rows * tile.point.columns * itemsize / _SUMS

@@ -17,7 +17,7 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Stream:
+class SharedTiles:
     """How groups share the tiles of a triangle: the first ``tiles`` by ``share`` steps of KB each, the others whole.
 
     ``sharing`` groups have shares, ``groups`` are launched. No group has parts of more than ``pieces`` tiles; the text comes once
@@ -36,7 +36,7 @@ class Stream:
         return 2 * self.sharing * tile
 
 
-def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> Stream | None:
+def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> SharedTiles | None:
     """How ``slots`` groups that run at once share a triangle of this order, of which nothing is wanted "above" or "below" the diagonal, as
     ``zeros`` says; None where whole tiles fill them as well.
     """
@@ -47,4 +47,4 @@ def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> Stream |
     shared = rest + slots if waves else wanted
     share = max(ceil_div(shared * steps, slots), ceil_div(_LEAST, point.KB))
     sharing = ceil_div(shared * steps, share)
-    return Stream(share, shared, sharing, sharing + wanted - shared, 2 + (share - 2) // steps, not point.MMA)
+    return SharedTiles(share, shared, sharing, sharing + wanted - shared, 2 + (share - 2) // steps, not point.MMA)

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.point import Cut
+from portatile.workloads.gemm.point import TailCut
 
 PARTS = 16  # groups that share a tile of the tail, at most
 _STEPS = 128  # steps of k that each of them has, at least
@@ -33,7 +33,7 @@ class Tiled(Protocol):
         """Groups on a multiprocessor."""
 
 
-def cut(problem: Problem, point: Tiled, device: DeviceInfo) -> Cut | None:
+def cut(problem: Problem, point: Tiled, device: DeviceInfo) -> TailCut | None:
     """Where the tail of ``point`` begins, at a whole row of tiles, for the least waves; None where rows or k are too few to cut, and
     where more than half of the last wave is used.
 
@@ -52,4 +52,4 @@ def cut(problem: Problem, point: Tiled, device: DeviceInfo) -> Cut | None:
     waves = -(-(down - rows) * across // slots) + -(-rows * across * parts // slots) / parts + planes
     least = divmod(int(np.argmin(waves)), parts.size)
     above = down - int(rows[least[0], 0])
-    return Cut(above * point.rows, int(parts[0, least[1]]), float(1 - waves[least] / -(-down * across // slots)))
+    return TailCut(above * point.rows, int(parts[0, least[1]]), float(1 - waves[least] / -(-down * across // slots)))

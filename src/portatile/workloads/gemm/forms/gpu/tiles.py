@@ -15,7 +15,7 @@ _UNBOUND = 1.6  # times the rate of a tile's mirror image, with which it shares 
 
 
 @dataclass(frozen=True)
-class Tile:
+class GpuTile:
     """A point without staging, and how many of its groups a multiprocessor holds; only with a cut last wave where ``tail`` is set."""
 
     point: Gpu
@@ -23,12 +23,12 @@ class Tile:
     tail: int = 0
 
 
-def tiles(problem: Problem) -> tuple[Tile, ...]:
+def tiles(problem: Problem) -> tuple[GpuTile, ...]:
     """The tiles that are candidates, in the order of ``Costs.rates``."""
     return tiles_of(problem.dtype, not k_fast(problem, "a") and k_fast(problem, "b"))
 
 
-def tiles_of(dtype: str, written: bool) -> tuple[Tile, ...]:
+def tiles_of(dtype: str, written: bool) -> tuple[GpuTile, ...]:
     """The same for an element type; ``written``: A has k slow, and B has it fast."""
     if dtype == "float32":
         return _FLOAT32
@@ -69,52 +69,52 @@ def _by_geometry(point: Gpu, dtype: str) -> float:
 
 
 _FLOAT32 = (
-    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=2), 5),
-    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=2), 4),
-    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=4), 2),
-    Tile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=2), 4),
-    Tile(pipeline(4, (8, 8), (1, 2), 32, 3, 4), 6),
-    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4, double=1), KG=2), 3),
-    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=2), 3),
-    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=4), 1),
-    Tile(replace(pipeline(4, (8, 16), (3, 1), 32, 3, 4), KG=2), 1),
-    Tile(pipeline(4, (8, 16), (3, 1), 32, 3, 4), 3),
-    Tile(replace(pipeline(4, (8, 8), (3, 1), 32, 3, 4), KG=2), 3),
-    Tile(pipeline(4, (16, 8), (2, 2), 16, 3, 4), 3),
-    Tile(pipeline(4, (8, 16), (2, 2), 16, 3, 4), 3),
-    Tile(pipeline(4, (8, 16), (4, 2), 16, 3, 8), 2),
-    Tile(pipeline(4, (16, 16), (4, 2), 16, 3, 4), 1),
-    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1, tail=2),
-    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=4), 3),
-    Tile(replace(pipeline(4, (8, 8), (1, 2), 16, 3, 4), KG=2), 5),
-    Tile(pipeline(4, (8, 8), (1, 2), 16, 3, 4), 8),
-    Tile(pipeline(4, (8, 8), (2, 1), 32, 3, 4), 6),
-    Tile(pipeline(4, (16, 16), (2, 2), 16, 3, 4), 1),
-    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1),
-    Tile(pipeline(4, (16, 8), (2, 1), 16, 3, 4), 5),
+    GpuTile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=2), 5),
+    GpuTile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=2), 4),
+    GpuTile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=4), 2),
+    GpuTile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=2), 4),
+    GpuTile(pipeline(4, (8, 8), (1, 2), 32, 3, 4), 6),
+    GpuTile(replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4, double=1), KG=2), 3),
+    GpuTile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=2), 3),
+    GpuTile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=4), 1),
+    GpuTile(replace(pipeline(4, (8, 16), (3, 1), 32, 3, 4), KG=2), 1),
+    GpuTile(pipeline(4, (8, 16), (3, 1), 32, 3, 4), 3),
+    GpuTile(replace(pipeline(4, (8, 8), (3, 1), 32, 3, 4), KG=2), 3),
+    GpuTile(pipeline(4, (16, 8), (2, 2), 16, 3, 4), 3),
+    GpuTile(pipeline(4, (8, 16), (2, 2), 16, 3, 4), 3),
+    GpuTile(pipeline(4, (8, 16), (4, 2), 16, 3, 8), 2),
+    GpuTile(pipeline(4, (16, 16), (4, 2), 16, 3, 4), 1),
+    GpuTile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1, tail=2),
+    GpuTile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=4), 3),
+    GpuTile(replace(pipeline(4, (8, 8), (1, 2), 16, 3, 4), KG=2), 5),
+    GpuTile(pipeline(4, (8, 8), (1, 2), 16, 3, 4), 8),
+    GpuTile(pipeline(4, (8, 8), (2, 1), 32, 3, 4), 6),
+    GpuTile(pipeline(4, (16, 16), (2, 2), 16, 3, 4), 1),
+    GpuTile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1),
+    GpuTile(pipeline(4, (16, 8), (2, 1), 16, 3, 4), 5),
     # for short sides and short sums
-    Tile(replace(pipeline(4, (4, 8), (1, 1), 64, 3, 8), KG=4), 6),
-    Tile(replace(pipeline(4, (8, 4), (1, 1), 64, 3, 4), KG=4), 6),
-    Tile(replace(pipeline(4, (16, 4), (1, 1), 32, 3, 4), KG=4), 3),
-    Tile(replace(pipeline(4, (4, 16), (1, 1), 32, 3, 8), KG=4), 3),
-    Tile(replace(pipeline(4, (16, 4), (1, 3), 32, 3, 4), KG=2), 4),
-    Tile(replace(pipeline(4, (4, 16), (3, 1), 32, 3, 8), KG=2), 4),
-    Tile(pipeline(4, (16, 4), (2, 2), 16, 3, 4), 7),
-    Tile(pipeline(4, (4, 16), (2, 2), 16, 3, 8), 7),
-    Tile(replace(pipeline(4, (16, 4), (2, 3), 16, 3, 4, 1), KG=2), 3),
-    Tile(replace(pipeline(4, (4, 16), (3, 2), 16, 3, 8, 1), KG=2), 3),
-    Tile(pipeline(4, (16, 12), (1, 1), 16, 4, 4), 5),
-    Tile(pipeline(4, (12, 16), (1, 1), 16, 4, 8), 5),
-    Tile(replace(pipeline(4, (8, 12), (1, 2), 32, 3, 4), KG=4), 1),
-    Tile(replace(pipeline(4, (12, 8), (2, 1), 32, 3, 8), KG=4), 1),
-    Tile(replace(pipeline(4, (8, 8), (1, 3), 32, 3, 8), KG=2), 4),
-    Tile(pipeline(4, (16, 4), (2, 1), 32, 3, 4), 3),
-    Tile(pipeline(4, (4, 16), (1, 2), 32, 3, 8), 3),
-    Tile(replace(pipeline(4, (8, 4), (1, 3), 16, 4, 4), KG=2), 8),
-    Tile(replace(pipeline(4, (4, 8), (3, 1), 16, 4, 8), KG=2), 8),
-    Tile(replace(pipeline(4, (8, 12), (3, 1), 32, 3, 4), KG=2), 2),
-    Tile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=4), 2),
-    Tile(replace(pipeline(4, (8, 12), (3, 1), 32, 3, 4), KG=4), 1),
+    GpuTile(replace(pipeline(4, (4, 8), (1, 1), 64, 3, 8), KG=4), 6),
+    GpuTile(replace(pipeline(4, (8, 4), (1, 1), 64, 3, 4), KG=4), 6),
+    GpuTile(replace(pipeline(4, (16, 4), (1, 1), 32, 3, 4), KG=4), 3),
+    GpuTile(replace(pipeline(4, (4, 16), (1, 1), 32, 3, 8), KG=4), 3),
+    GpuTile(replace(pipeline(4, (16, 4), (1, 3), 32, 3, 4), KG=2), 4),
+    GpuTile(replace(pipeline(4, (4, 16), (3, 1), 32, 3, 8), KG=2), 4),
+    GpuTile(pipeline(4, (16, 4), (2, 2), 16, 3, 4), 7),
+    GpuTile(pipeline(4, (4, 16), (2, 2), 16, 3, 8), 7),
+    GpuTile(replace(pipeline(4, (16, 4), (2, 3), 16, 3, 4, 1), KG=2), 3),
+    GpuTile(replace(pipeline(4, (4, 16), (3, 2), 16, 3, 8, 1), KG=2), 3),
+    GpuTile(pipeline(4, (16, 12), (1, 1), 16, 4, 4), 5),
+    GpuTile(pipeline(4, (12, 16), (1, 1), 16, 4, 8), 5),
+    GpuTile(replace(pipeline(4, (8, 12), (1, 2), 32, 3, 4), KG=4), 1),
+    GpuTile(replace(pipeline(4, (12, 8), (2, 1), 32, 3, 8), KG=4), 1),
+    GpuTile(replace(pipeline(4, (8, 8), (1, 3), 32, 3, 8), KG=2), 4),
+    GpuTile(pipeline(4, (16, 4), (2, 1), 32, 3, 4), 3),
+    GpuTile(pipeline(4, (4, 16), (1, 2), 32, 3, 8), 3),
+    GpuTile(replace(pipeline(4, (8, 4), (1, 3), 16, 4, 4), KG=2), 8),
+    GpuTile(replace(pipeline(4, (4, 8), (3, 1), 16, 4, 8), KG=2), 8),
+    GpuTile(replace(pipeline(4, (8, 12), (3, 1), 32, 3, 4), KG=2), 2),
+    GpuTile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=4), 2),
+    GpuTile(replace(pipeline(4, (8, 12), (3, 1), 32, 3, 4), KG=4), 1),
 )
 
 
@@ -168,11 +168,11 @@ _MATRIX: tuple[_Row, ...] = (
 )
 
 
-def _matrix_tile(row: _Row, written: bool) -> Tile:
+def _matrix_tile(row: _Row, written: bool) -> GpuTile:
     """A tile for matrix instructions. Unless ``written``, rows and columns change places, which spares moves between registers."""
     warps, blocks, kb, stages, double, parts, groups, tail = row
     point = matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
-    return Tile(replace(point, KG=parts), groups, tail)
+    return GpuTile(replace(point, KG=parts), groups, tail)
 
 
 _FLOAT64, _WRITTEN = (tuple(_matrix_tile(row, written) for row in _MATRIX) for written in (False, True))

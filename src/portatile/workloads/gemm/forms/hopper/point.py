@@ -10,7 +10,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.capabilities import JOINED
-from portatile.workloads.gemm.point import SHARES_K, Place, Point, parameter
+from portatile.workloads.gemm.point import SHARES_K, OperandPlace, Point, parameter
 from portatile.workloads.gemm.reals import types_of
 
 _ROWS = 64  # of a warp group's instruction
@@ -171,7 +171,7 @@ class Hopper(Point):
         """Whether the host makes the maps: of whole stacks."""
         return bool(self.MAPS)
 
-    def maps(self, problem: Problem, places: Mapping[str, Place]) -> tuple[Arg, ...]:
+    def maps(self, problem: Problem, places: Mapping[str, OperandPlace]) -> tuple[Arg, ...]:
         """A map of each operand with MAPS, in boxes of a whole tile along k, of 64 elements across it else."""
         if not self.MAPS:
             return ()

@@ -10,7 +10,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, clusters
-from portatile.workloads.gemm.point import SHARES_K, Place, StagedTile, parameter
+from portatile.workloads.gemm.point import SHARES_K, OperandPlace, StagedTile, parameter
 from portatile.workloads.gemm.storage import k_fast
 
 _LINE = 16  # elements of a line of 128 bytes that the TMA exchanges chunks of
@@ -169,7 +169,7 @@ class Tma(StagedTile):
             return self
         return replace(self, CLUSTER=1, JOIN=8 * self.rows * self.columns * self.SPLIT_K <= JOINED)
 
-    def maps(self, problem: Problem, places: Mapping[str, Place]) -> tuple[Arg, ...]:
+    def maps(self, problem: Problem, places: Mapping[str, OperandPlace]) -> tuple[Arg, ...]:
         """A map of each operand, in boxes of 16 elements along k by the whole tile, or with k slow of 16 across it by a stage's steps."""
         made = []
         for name, across, tile in (("a", "m", self.rows), ("b", "n", self.columns)):
