@@ -28,7 +28,8 @@ _ADJOINT = {"periodic": "periodic", "zero": "zero", "grow": "shrink", "shrink": 
 def matmul(a: Tensor, b: Tensor, *, precision: Precision | None = None, device: str | None = None) -> Tensor:
     """``portatile.matmul`` with gradients: the product of ``a`` (m x k) and ``b`` (k x n), or of stacks of them.
 
-    The products that gradients are have the same ``precision``. Raises ArgumentError for what does not fit.
+    Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
+    Raises ArgumentError for tensors that do not fit together.
     """
     return gemm(a, b, precision=precision, device=device)
 
@@ -47,7 +48,8 @@ def gemm(
 ) -> Tensor:
     """``portatile.gemm`` with gradients of ``a``, ``b`` and ``c``: a new tensor with ``alpha * op(a) @ op(b) + beta * c``.
 
-    The products that gradients are have the same ``precision``. Raises ArgumentError for what does not fit.
+    Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
+    Raises ArgumentError for tensors that do not fit together.
     """
     if beta != 0 and c is None:
         raise ArgumentError("beta is not 0 and c is missing; pass c, or beta=0")
@@ -69,7 +71,8 @@ def trsm(
 ) -> Tensor:
     """``portatile.trsm`` with gradients of ``a`` (its triangle) and ``b``: a new tensor with the solution.
 
-    The products that gradients are have the same ``precision``. Raises ArgumentError for what does not fit.
+    Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
+    Raises ArgumentError for tensors that do not fit together.
     """
     call = _trsm_computed if not torch.compiler.is_compiling() and _eager(a, b) else torch.ops.portatile.trsm
     return cast(Tensor, call(a, b, side, uplo, trans, diag, alpha, device, precision))
@@ -94,8 +97,9 @@ def convolve3d_separable(
 
 
 def _eager(*tensors: Tensor | None) -> bool:
-    """Whether nobody looks on: plain tensors without gradients, and no mode or transformation of PyTorch's. An operator would compute the
-    same then, after 40 us of its dispatcher. Where PyTorch does not tell, false.
+    """Whether a call needs no operator: plain tensors without gradients, and no mode or transformation of PyTorch's is active.
+
+    The operator would compute the same, after 40 us in PyTorch's dispatcher. False where PyTorch has no such functions to ask.
     """
     recording = torch.is_grad_enabled()
     for tensor in tensors:

@@ -26,18 +26,23 @@ Bank = Literal["analysis", "synthesis"]
 def convolve1d(
     psi: Array, taps: ArrayLike, *, lower: int, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None
 ) -> Array:
-    """The sums over l of ``taps[l - lower] * psi[i + l]`` along the first axis (a correlation, as BigDFT's filters are).
+    """The sums over l of ``taps[l - lower] * psi[i + l]`` along the first axis: a correlation, as BigDFT's filters are.
 
-    ``psi`` is float32 or float64 of any number of dimensions, ``taps`` one-dimensional, at most 64 numbers that stand for
-    l = lower, lower + 1, ... and are rounded to the type of ``psi``. ``boundary``: ``periodic`` takes i + l modulo the
-    length, ``zero`` takes zeros outside; with ``grow`` the result has every element that is not zero, taps - 1 more than
-    ``psi``, with ``shrink`` only those whose sums lie inside, taps - 1 fewer. SciPy's ``wrap`` and ``grid-wrap`` mean ``periodic``,
-    its ``constant`` and ``grid-constant`` (with cval 0) ``zero``; its reflect, mirror and nearest are not done.
+    ``psi`` is float32 or float64. NumPy arrays and Buffers may have any number of dimensions, arrays of other libraries two. A NumPy array
+    that is not C-contiguous is copied, any other such array refused. ``taps`` are at most 64 numbers in one dimension, rounded to the type
+    of ``psi``; they belong to l = lower, lower + 1, ...
 
-    The result has the axes of ``psi``, but its memory is the transposed one that the kernels write: a view whose first
-    axis is contiguous. With ``transposed`` it is that memory as it is, C-contiguous with the filtered axis last. NumPy
-    arrays and Buffers may have any number of dimensions, arrays of other libraries two; what is not C-contiguous is copied
-    if it is a NumPy array and refused otherwise. Raises ArgumentError for what does not fit.
+    ``boundary`` says what is taken outside of ``psi``:
+
+    - ``periodic`` (SciPy's ``wrap``, ``grid-wrap``): i + l modulo the length.
+    - ``zero`` (SciPy's ``constant``, ``grid-constant`` with cval 0): zeros.
+    - ``grow``: zeros, and the result has every element that may differ from zero, taps - 1 more than ``psi``.
+    - ``shrink``: nothing. The result has only the elements whose sums lie inside, taps - 1 fewer than ``psi``.
+
+    SciPy's reflect, mirror and nearest are not supported. The result has the axes of ``psi``, but kernels write it transposed: it is a view
+    whose first axis is contiguous. With ``transposed`` it is that memory itself, C-contiguous with the filtered axis last.
+
+    Raises ArgumentError for arrays, taps or a boundary that do not fit, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -60,9 +65,9 @@ def filter_bank1d(
 ) -> Array:
     """Two filters in turn along the first axis: the even outputs 2q of ``filters[0]``, the odd ones of ``filters[1]``.
 
-    Both begin at 2q + ``lower``. ``analysis`` gives the even outputs in the first half of the result and the odd ones in the
-    second; ``synthesis`` takes such halves in turn as its input, and its outputs stay in order. ``grow`` and ``shrink``
-    change the length by taps - 2. The rest is as for ``convolve1d``.
+    ``filters`` has two rows of taps; both begin at 2q + ``lower``. ``bank="analysis"`` gives the even outputs in the first half of the
+    result and the odd ones in the second half. ``"synthesis"`` reads such halves as its input, and its outputs stay in order. ``grow`` and
+    ``shrink`` change the length by taps - 2. Types, boundaries, layout and errors are as for ``convolve1d``.
 
     Examples:
         >>> import numpy as np, portatile

@@ -34,18 +34,24 @@ def coulomb_potential(
 ) -> Array:
     """The sum of q / |r - r_n| over all atoms n at every point r of a regular grid, without a unit's constant.
 
-    ``atoms`` (n x 4, float32) has a row x, y, z, q for each. ``shape`` is (ny, nx) for a slice, (nz, ny, nx) for a volume;
-    the point at index 0 is ``origin`` (x, y, z), neighbours are ``spacing`` apart, one number or one each for x, y, z.
-    The result, float32 of that shape, goes to ``out`` if given, which must be row-major. At a point on an atom it is
-    an infinity of the sign of the charge, or NaN where IEEE arithmetic gives that. Errors stay below (n + 320) 2^-24 of
-    the sum of the terms' magnitudes at the points that are computed: origin and spacing as float32, a coordinate as the float32 nearest to
-    origin + index * spacing. What this rounding moves a point by, up to half a unit in the last place of its coordinate, is not in the
-    bound: shift the origin to the middle of the atoms. Distances count from 2e-19 to 1e19: an atom that is nearer counts as lying on the
-    point, and one that is farther may give an infinity, for its squared distance leaves the range of float32: choose the unit of length
-    accordingly. NumPy arrays may be larger than the device's memory: the grid is computed in slabs, with the
-    same bits; where not even the atoms fit, the potentials of parts of them are added in float32 on the host, which differs from the
-    whole by rounding, within the same bound. ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does
-    not fit, DeviceNotFoundError for an unknown device, DeviceError where no slab is small enough.
+    - ``atoms`` is n x 4, float32, with a row x, y, z, q for each atom.
+    - ``shape`` is (ny, nx) for a slice, (nz, ny, nx) for a volume. The result is float32 of that shape. It goes to ``out`` if given, which
+      must be row-major.
+    - The point at index 0 is ``origin`` (x, y, z). Neighbours are ``spacing`` apart: one number, or one each for x, y, z.
+    - At a point on an atom the potential is an infinity with the sign of the charge, or NaN where IEEE arithmetic gives that.
+    - ``device`` selects a device by id, name or vendor, or several as a list.
+
+    Errors stay below (n + 320) 2^-24 of the sum of the terms' magnitudes at the points that are computed. These have ``origin`` and
+    ``spacing`` rounded to float32, and as each coordinate the float32 nearest to origin + index * spacing. The bound does not count that
+    this moves a point by up to half a unit in the last place of its coordinate: shift the origin to the middle of the atoms. Distances
+    count from 2e-19 to 1e19. An atom that is nearer counts as lying on the point, and one that is farther may give an infinity, because its
+    squared distance leaves the range of float32: choose the unit of length accordingly.
+
+    NumPy arrays may be larger than the device's memory. Then the grid is computed in slabs, with the same bits. Where not even the atoms
+    fit, the host adds the potentials of parts of them in float32, which rounds in another order, within the same bound.
+
+    Raises ArgumentError for arguments that do not fit together, DeviceNotFoundError for an unknown device, DeviceError where no slab is
+    small enough.
 
     Examples:
         >>> import numpy as np, portatile

@@ -26,29 +26,34 @@ def matmul(
 ) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
-    Dimensions before the last two are those of stacks, and broadcast; stacks that lie evenly in memory take one launch. A vector is a row
-    of ``a`` or a column of ``b``, and the result lacks that dimension. Whatever NumPy makes an array of is taken. Arrays that kernels
-    cannot read (with steps, negative strides, or other dtypes) are copied first.
+    Operands are NumPy arrays and whatever NumPy converts to one, PyTorch's CPU tensors, Buffers, or CUDA arrays of PyTorch and CuPy.
+    Dimensions before the last two are those of stacks, and broadcast. A vector is a row of ``a`` or a column of ``b``, and the result
+    lacks that dimension. A stack whose matrices lie at equal distances in memory takes one launch. Arrays that kernels cannot read in
+    place (steps, negative strides, other dtypes) are copied first.
 
-    Dtypes are promoted as NumPy does. float32, float64, complex64, complex128, float16, bfloat16 and floats of eight bits are multiplied
-    as such, with sums in float32 or better; of eight bits, where NVIDIA's matrix units sum, of 14 bits for 128 terms, and those in float32.
-    int8 is multiplied as such where the result is to be int32; other integers and bool
-    are multiplied in float64, and so is the result. ``dtype`` asks for a result of another type (``portatile.dtypes.RESULTS``), such as
-    float32 of float16, or casts the operands to that type.
+    Dtypes are promoted as NumPy promotes them:
+
+    - float32, float64, complex64, complex128, float16, bfloat16 and floats of eight bits are multiplied in their own type and summed in
+      float32 or better. NVIDIA's matrix units sum products of floats of eight bits with 14 bits; every 128 terms such a sum is added to
+      one in float32.
+    - int8 is multiplied as int8 where the result is to be int32. Other integers and bool are multiplied in float64, which is then the
+      dtype of the result.
+    - ``dtype`` asks for a result of another type (``portatile.dtypes.RESULTS``), such as float32 of float16, or casts the operands to it.
 
     ``precision`` says how the product is computed:
 
-    - None: ``"native"``, but large products of float32, float64 and complex numbers ``"emulated"`` where that is expected to be faster.
+    - None: as ``"native"``. Large products of float32, float64 and complex numbers are ``"emulated"`` where that is expected to be faster.
     - ``"native"``: in the type's own arithmetic.
-    - ``"tf32"``: float32 cut to ten bits of its fraction, on matrix units, where the device has such units.
-    - ``"3m"``: complex matrices by three real products in place of four, with up to three times the error in the imaginary part,
-      relative to the sums of moduli; ``"emulated"`` where that is expected to be faster.
-    - ``"emulated"``: from many products of fewer bits, with an error bound no larger than the native product's; the native one where a type
-      has no such product.
-    - ``"reproducible"``: with the same bits on every device; ArgumentError where a type has no such product.
+    - ``"tf32"``: on matrix units, where the device has them, with float32 operands cut to ten bits of their fraction.
+    - ``"3m"``: complex products from three real ones in place of four. The error of the imaginary part may be three times as large,
+      relative to the sums of moduli. ``"emulated"`` runs instead where it is expected to be faster.
+    - ``"emulated"``: from many products of fewer bits, with an error bound no larger than the native product's. Types without such a
+      product are multiplied natively.
+    - ``"reproducible"``: with the same bits on every device. Raises ArgumentError for types without such a product.
 
-    ``out`` receives the result: an array of any strides and any dtype that NumPy casts to, which on the host may overlap the inputs.
-    ``device`` selects a device by id, name or vendor. Where none is named, NumPy's BLAS computes small products of NumPy arrays.
+    ``out`` receives the result. It may have any strides and any dtype that NumPy casts the result to, and on the host it may overlap the
+    inputs. ``device`` selects a device by id, name or vendor, or several as a list. Where none is named, NumPy's BLAS computes small
+    products of NumPy arrays.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
@@ -85,16 +90,16 @@ def gemm(
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM.
 
-    ``trans_a`` and ``trans_b`` say what op is: the identity (N), the transpose (T) or the conjugate transpose (C).
+    ``trans_a`` and ``trans_b`` say what op is: the identity (N), the transpose (T) or the conjugate transpose (C). op(a) is m x k,
+    op(b) is k x n, ``c`` and ``out`` are m x n; or all are stacks of such matrices. Types, ``dtype``, ``precision`` and ``device`` are as
+    for ``matmul``; ``c`` and ``out`` have the dtype of the result. ``alpha`` and ``beta`` are real numbers; they may be complex for
+    complex matrices, and are whole numbers for int8. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a`` and ``b`` are not.
+    The result goes to ``out``, which may be ``c`` itself; without ``out`` it goes to a new row-major array, and ``c`` is not changed.
 
-    op(a) is m x k, op(b) is k x n, ``c`` and ``out`` are m x n, or stacks of these. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0
-    ``a`` and ``b`` are not. The result goes to ``out``, which may be ``c`` itself, or to a new row-major array. Types, ``dtype``,
-    ``precision`` and ``device`` are as for ``matmul``; ``c`` and ``out`` have the result's type. alpha and beta are real numbers;
-    complex ones for complex matrices, whole ones for int8.
-
-    One product of real matrices may have an epilogue in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b)
-    + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b`` (n,), or one number; for floats of eight bits also m x q
-    and q x n, with q = ceil(k / 128). These are float32, for float64 matrices float64. ``"reproducible"`` takes a bias and ReLU only.
+    A product of real matrices may have an epilogue, computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b)
+    + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b`` (n,), or each is one number. For floats of eight bits
+    scales may be m x q and q x n, q = ceil(k / 128), a factor for each 128 steps of k. They are float32, for float64 matrices float64.
+    ``"reproducible"`` takes a bias and ReLU only.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 

@@ -28,12 +28,15 @@ def mri_q(
 ) -> tuple[Array, Array]:
     """(Q_r, Q_i): the sum over samples of (phi_r^2 + phi_i^2) exp(2 pi i (kx x + ky y + kz z)) at every voxel.
 
-    ``kx``, ``ky``, ``kz`` (cycles per unit of length), ``phi_r``, ``phi_i``: vectors over the samples; ``x``, ``y``, ``z``: over the
-    voxels; all float32, of any positive stride. Returns two vectors over the voxels. NumPy arrays may be larger than the device's
-    memory: voxels are computed in slabs, with the same bits; where not even the samples fit, the sums over parts of them are added
-    in float32 on the host, which differs from the whole by rounding, within the same bound. ``device`` selects a device by id,
-    name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device, DeviceError where no slab is
-    small enough.
+    - ``kx``, ``ky``, ``kz`` (cycles per unit of length), ``phi_r`` and ``phi_i`` are vectors over the samples.
+    - ``x``, ``y`` and ``z`` (units of length) are vectors over the voxels, and so are the two results.
+    - All are float32, of any positive stride. ``device`` selects a device by id, name or vendor, or several as a list.
+
+    NumPy arrays may be larger than the device's memory. Then voxels are computed in slabs, with the same bits. Where not even the samples
+    fit, the host adds the sums over parts of them in float32, which rounds in another order, within the same error bound.
+
+    Raises ArgumentError for vectors that do not fit together, DeviceNotFoundError for an unknown device, DeviceError where no slab is small
+    enough.
 
     Examples:
         >>> import numpy as np, portatile
@@ -62,7 +65,7 @@ def mri_fhd(
 ) -> tuple[Array, Array]:
     """(F_r, F_i): the sum over samples of conj(phi) d exp(2 pi i (kx x + ky y + kz z)) at every voxel, F^H d.
 
-    As ``mri_q``, with the data ``d_r``, ``d_i`` over the samples; where d is phi it is Q.
+    As ``mri_q``, with the data ``d_r`` and ``d_i``, float32 vectors over the samples; where d is phi it is Q. Errors are the same too.
 
     Examples:
         >>> import numpy as np, portatile

@@ -70,6 +70,8 @@ def hemm(
 ) -> Array:
     """``symm`` for a Hermitian ``a``, as BLAS's HEMM: imaginary parts on its diagonal are not used. Of real matrices it is ``symm``.
 
+    Arguments, shapes, dtypes and errors are as for ``symm``.
+
     Examples:
         >>> import numpy as np, portatile
         >>> a = np.array([[1.0, np.nan], [2.0 + 1j, 3.0]])
@@ -124,7 +126,8 @@ def herk(
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^H + beta c`` with real factors, as BLAS's HERK; the rest is as for ``syrk``.
 
-    What is imaginary on the diagonal of ``c`` is not used, and is zero in the result. Of real matrices it is ``syrk``.
+    The diagonal of the result is real; imaginary parts on the diagonal of ``c`` are not used. Of real matrices it is ``syrk``.
+    Shapes, dtypes and errors are as for ``syrk``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -150,7 +153,7 @@ def syr2k(
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^T + alpha op(b) op(a)^T + beta c``, as BLAS's SYR2K; the rest is as for ``syrk``.
 
-    op(a) and op(b) are n x k, of one dtype, ``c`` and the result n x n. Raises ArgumentError for arrays that do not fit.
+    op(a) and op(b) are n x k, ``c`` and the result n x n. Dtypes and errors are as for ``syrk``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -176,7 +179,7 @@ def her2k(
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^H + conj(alpha) op(b) op(a)^H + beta c``, as BLAS's HER2K; ``beta`` is real.
 
-    The diagonal is as for ``herk``, the rest as for ``syr2k``. Of real matrices it is ``syr2k``.
+    The diagonal is as for ``herk``. Shapes, dtypes and errors are as for ``syr2k``. Of real matrices it is ``syr2k``.
 
     Examples:
         >>> import numpy as np, portatile

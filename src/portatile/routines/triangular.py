@@ -39,10 +39,11 @@ def trmm(
 ) -> Array:
     """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
 
-    ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
-    ``diag`` is U; vectors and stacks are as for ``trsm``. The result goes to ``out``, which may be ``b``; without it, to a new row-major
-    array. An infinity in ``b`` may give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
-    ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+    Shapes, dtypes, vectors and stacks are as for ``trsm``. The result goes to ``out``, which may be ``b``; without ``out`` to a new
+    row-major array. An infinity in ``b`` may give NaN in a neighbouring row (side L) or column where BLAS has a number, because zeros are
+    multiplied. ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+
+    Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -69,16 +70,19 @@ def trsm(
 ) -> Array:
     """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
 
-    ``trans`` says what op is, as for ``gemm``. ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle
-    ``uplo`` (L or U) is read, without its diagonal if ``diag`` is U. The solution goes to ``out``, which may be ``b``; without it, to
-    a new row-major array. A zero on the diagonal gives infinities or NaN, as in BLAS; with them, or with those in ``b``, neighbouring
-    rows (side L) or columns may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros
-    multiplied. Types, device and errors are as for ``gemm``.
+    - ``a`` is square, of order m (side L) or n (side R). Only its triangle ``uplo`` (L or U) is read, with ``diag`` U without the diagonal,
+      which counts as ones. ``trans`` says what op is, as for ``gemm``.
+    - ``b`` and the solution are m x n. ``b`` may also be a vector: a column (side L) or a row. Stacks broadcast as NumPy's do.
+    - The solution goes to ``out``, which may be ``b``; without ``out`` to a new row-major array.
+    - All arrays are of one dtype: float32, float64, complex64 or complex128.
 
-    ``precision`` is that of the products beside the blocks on the diagonal, which are solved natively: ``"tf32"``, ``"3m"``
-    or ``"emulated"``, as for ``matmul``. Of stacks each matrix is solved for by itself then.
+    A zero on the diagonal gives infinities or NaN, as in BLAS. With them, or with those in ``b``, neighbouring rows (side L) or columns
+    may be NaN where BLAS has a number or an infinity, because diagonal blocks are inverted and their zeros multiplied.
 
-    ``b`` may be a vector, a column (side L) or a row. Of stacks every matrix is solved for, and they broadcast as NumPy's do.
+    ``precision`` is that of the products beside the diagonal blocks, which are solved natively: ``"tf32"``, ``"3m"`` or ``"emulated"``,
+    as for ``matmul``. With it each matrix of a stack is solved for by itself.
+
+    Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
