@@ -62,11 +62,11 @@ class Portatile:
         """
         rates: dict[str, Any] = {}
         names = {name for dtype in dtypes for name in _CEILINGS.get(dtype, ())}
-        for question in peaks.arithmetic_questions(self.device.info):
-            if question.name in names:
+        for quantity in peaks.arithmetic_quantities(self.device.info):
+            if quantity.name in names:
                 try:
-                    measured = peaks.answer(self.device, question, way=Way(Length(samples=5, seconds=0.1)))
-                    rates[question.name] = self._by_cpu_time(question, measured) if pinned else measured.rate
+                    measured = peaks.measure(self.device, quantity, way=Way(Length(samples=5, seconds=0.1)))
+                    rates[quantity.name] = self._by_cpu_time(quantity, measured) if pinned else measured.rate
                 except DeviceError as error:
                     print(f"no ceiling: {error}", file=sys.stderr)
         return rates
@@ -111,9 +111,9 @@ class Portatile:
         self.memory.clear()
         return {}
 
-    def _by_cpu_time(self, question: peaks.Question, measured: Measured) -> float:
+    def _by_cpu_time(self, quantity: peaks.Quantity, measured: Measured) -> float:
         """The fastest of some bursts of the kernel that was measured, by CPU time."""
-        problem = peaks.problem(question, self.device.info)
+        problem = peaks.problem(quantity, self.device.info)
         config = {name.removeprefix("config."): value for name, value in measured.details.items() if name.startswith("config.")}
         count = max(1, round(BURST_SECONDS["cpu"] / 4 * measured.rate / measured.work))
         rates = []

@@ -139,16 +139,16 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
     rates: dict[str, float] = {}
     way = Way(Length(samples=3, seconds=0.1, burst=0.01))
     functions = ("rsqrt",) if device.info.kind == "gpu" else ()  # one unit's, all as fast; a CPU computes them by plain arithmetic
-    for question in (*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)):
-        if question.name in _CEILINGS and question.options.get("quantity") in (None, "fma", "product", *functions):
+    for quantity in (*peaks.memory_quantities(device.info), *peaks.arithmetic_quantities(device.info)):
+        if quantity.name in _CEILINGS and quantity.options.get("quantity") in (None, "fma", "product", *functions):
             fewer = {"chains": 2**15, "rounds": 256} if quick and device.info.kind == "cpu" else {}  # a GPU would be done before it is told
-            problem = peaks.problem(question, device.info, 2**22 if quick else None, **fewer)
+            problem = peaks.problem(quantity, device.info, 2**22 if quick else None, **fewer)
             try:
-                rate = peaks.answer(device, question, problem, way).rate
+                rate = peaks.measure(device, quantity, problem, way).rate
             except DeviceError as error:
                 print(f"no ceiling: {error}")
                 continue
-            rates[question.name] = max(rate, rates.get(question.name, 0.0))
+            rates[quantity.name] = max(rate, rates.get(quantity.name, 0.0))
     return rates
 
 

@@ -78,16 +78,16 @@ def test_streams_and_arithmetic_are_answered_and_kept(device: Device, monkeypatc
     monkeypatch.setattr(peaks, "contenders", lambda asked, info: [])  # which take time to compile
     monkeypatch.setattr(ceilings, "stream_bytes", lambda info: 1 << 22)
     monkeypatch.setattr(peaks, "memory_limit", lambda *args: 0.0)  # a cache holds these arrays
-    questions = [*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)]
-    assert {question.name for question in questions} == {*STREAMS, "fp32", "special", "local", *(["fp64"] if device.info.fp64 else [])} | (
+    quantities = [*peaks.memory_quantities(device.info), *peaks.arithmetic_quantities(device.info)]
+    assert {quantity.name for quantity in quantities} == {*STREAMS, "fp32", "special", "local", *(["fp64"] if device.info.fp64 else [])} | (
         {"mma"} if matrix_units(device.info) else set()
     )
     small = replace(device.info, compute_units=1)
-    for question in questions:
-        if question.name in ("copy", "dot", "fp32", "mma", "local"):
-            asked = peaks.problem(question, small, nbytes=1 << 22, rounds=512, chains=1 << 15)
-            measured = peaks.answer(device, question, asked, SHORT)
-            assert (measured.name, measured.unit) == (question.name, question.unit)
+    for quantity in quantities:
+        if quantity.name in ("copy", "dot", "fp32", "mma", "local"):
+            asked = peaks.problem(quantity, small, nbytes=1 << 22, rounds=512, chains=1 << 15)
+            measured = peaks.measure(device, quantity, asked, SHORT)
+            assert (measured.name, measured.unit) == (quantity.name, quantity.unit)
             assert measured.rate == pytest.approx(measured.work / min(measured.samples))
             ceilings.add(device.info, [measured])
     loaded = ceilings.load(device.info)
@@ -99,9 +99,9 @@ def test_streams_and_arithmetic_are_answered_and_kept(device: Device, monkeypatc
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_contenders_are_legal_and_several(kind: str) -> None:
     info = DEVICES[kind]
-    for question in (*peaks.memory_questions(info), *peaks.arithmetic_questions(info)):
-        asked = peaks.problem(question, info)
-        space = workloads.get(question.workload).space(asked, info)
+    for quantity in (*peaks.memory_quantities(info), *peaks.arithmetic_quantities(info)):
+        asked = peaks.problem(quantity, info)
+        space = workloads.get(quantity.workload).space(asked, info)
         result = peaks.contenders(asked, info)
         assert len(result) >= 2
         assert all(space.violated(config) is None for config in result)
@@ -110,15 +110,15 @@ def test_contenders_are_legal_and_several(kind: str) -> None:
 def test_the_widest_registers_of_a_processor_take_part() -> None:
     """512 bits of both types: half of a processor that has them would be half its ceiling."""
     info = DEVICES["cpu"]
-    for question in peaks.arithmetic_questions(info)[:2]:
-        asked = peaks.problem(question, info)
+    for quantity in peaks.arithmetic_quantities(info)[:2]:
+        asked = peaks.problem(quantity, info)
         widths = {int(config["VECTOR"]) * asked.itemsize for config in peaks.contenders(asked, info)}
         assert widths == {32, 64}
 
 
 def test_the_fastest_contender_is_taken(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that fails is left out; where all fail, the failure is told."""
-    asked = peaks.problem(peaks.memory_questions(device.info)[0], device.info, nbytes=4096)
+    asked = peaks.problem(peaks.memory_quantities(device.info)[0], device.info, nbytes=4096)
     seconds = {64: 2.0, 256: 1.0, 1024: 3.0}
     configs = [{"PER_ITEM": size} for size in (64, 16, 256, 64, 1024)]
 
@@ -147,7 +147,7 @@ def test_what_another_configuration_left_does_not_count(device: Device, monkeypa
 
 def test_what_the_rates_count(device: Device) -> None:
     """Bytes of BabelStream for streams; two operations for a multiply-add, one for a function; bytes read of local memory."""
-    by_name = {question.name: question for question in (*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info))}
+    by_name = {quantity.name: quantity for quantity in (*peaks.memory_quantities(device.info), *peaks.arithmetic_quantities(device.info))}
     triad = peaks.problem(by_name["triad"], device.info, nbytes=8000)
     assert peaks.work(by_name["triad"], triad) == 24000
     for name, counted in (("fp32", 2000), ("special", 1000), ("local", 4000)):
@@ -236,7 +236,7 @@ def test_a_stream_faster_than_its_memory_is_refused(device: Device, monkeypatch:
     monkeypatch.setattr(ceilings, "stream_bytes", lambda info: 1 << 20)
     monkeypatch.setattr(type(device), "memory_rate", 1e3)
     with pytest.raises(DeviceError, match="more than any"):
-        peaks.answer(device, peaks.memory_questions(device.info)[0], way=SHORT)
+        peaks.measure(device, peaks.memory_quantities(device.info)[0], way=SHORT)
 
 
 def test_a_memory_of_which_nothing_is_told_is_compared_with_copies(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_a_loop_that_was_removed_is_noticed(twice: float) -> None:
 
 def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way: a compiler that makes the kernel take the same time whatever its rounds."""
-    question = peaks.arithmetic_questions(device.info)[0]
+    quantity = peaks.arithmetic_quantities(device.info)[0]
     timed = runs.PreparedRun.timed
 
     def constant(ready: runs.PreparedRun, *args: object) -> runs.Timed:
@@ -266,7 +266,7 @@ def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytes
 
     monkeypatch.setattr(runs.PreparedRun, "timed", constant)
     with pytest.raises(DeviceError, match="removed"):
-        peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)
+        peaks.measure(device, quantity, peaks.problem(quantity, device.info, rounds=8, chains=1024), SHORT)
 
 
 @pytest.mark.parametrize(("most", "count"), [(float("inf"), 8), (2.5, 3), (4.5, 5)])

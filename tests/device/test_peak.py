@@ -99,8 +99,8 @@ def test_matrix_units_of_a_device_multiply_tiles(device: Device) -> None:
     if not matrix_units(device.info):
         pytest.skip(f"{device.info.id} has no float64 matrix units of 16 x 8 x 8")
     rng = np.random.default_rng(new_seed("units"))
-    question = next(question for question in peaks.arithmetic_questions(device.info) if question.name == "mma")
-    for problem in PEAK.awkward(peaks.problem(question, device.info)):
+    quantity = next(quantity for quantity in peaks.arithmetic_quantities(device.info) if quantity.name == "mma")
+    for problem in PEAK.awkward(peaks.problem(quantity, device.info)):
         for config in peaks.contenders(problem, device.info):
             assert config["MAD"] == "mma"
             verdict = check(device, PEAK, problem, config, rng)
@@ -111,9 +111,9 @@ def test_matrix_units_of_a_device_multiply_tiles(device: Device) -> None:
 def test_matrix_units_assemble() -> None:
     """Every form that `portatile bench peak` tries on an sm_90 is a cubin without spills; the default has four instructions to a round."""
     info = datasheet("sm_90")
-    question = next(question for question in peaks.arithmetic_questions(info) if question.name == "mma")
-    asked = peaks.problem(question, info)
-    assert peaks.work(question, asked) == 16 * asked.sizes["n"] * asked.sizes["rounds"]
+    quantity = next(quantity for quantity in peaks.arithmetic_quantities(info) if quantity.name == "mma")
+    asked = peaks.problem(quantity, info)
+    assert peaks.work(quantity, asked) == 16 * asked.sizes["n"] * asked.sizes["rounds"]
     configs = peaks.contenders(asked, info)
     assert len(configs) == 4
     for config in configs:
@@ -124,4 +124,4 @@ def test_matrix_units_assemble() -> None:
             continue
         assert (resources.spill_loads, resources.spill_stores) == (0, 0)
         assert resources.registers * config["WGS"] <= 65536
-    assert "mma" not in {question.name for question in peaks.arithmetic_questions(datasheet("sm_80"))}
+    assert "mma" not in {quantity.name for quantity in peaks.arithmetic_quantities(datasheet("sm_80"))}

@@ -18,7 +18,7 @@ from portatile.cli._bench_matmul import matmul
 from portatile.device.base import Device
 from portatile.errors import StoreError
 from portatile.measure import first_ceilings, peaks, transfers
-from portatile.measure.peaks import Question
+from portatile.measure.peaks import Quantity
 from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
 from portatile.records import DeviceInfo, to_json
 from portatile.studies.form import table
@@ -89,12 +89,12 @@ def bandwidth(
     copies = [Copy(cast(Direction, direction), cast(HostMemory, memory), nbytes) for direction in directions for nbytes in sizes]
     opened = devices.get(device)
     disturbed = first_ceilings.busy(opened.info)  # asked before this process itself keeps the processor busy
-    questions = peaks.memory_questions(opened.info) if stream else ()
+    quantities = peaks.memory_quantities(opened.info) if stream else ()
     if budget:
-        _tune(opened.info, questions, budget, size)
+        _tune(opened.info, quantities, budget, size)
     measured = [transfers.measure(opened, copy) for copy in _console.track(copies, "copying")]
     measured += [
-        peaks.answer(opened, question, peaks.problem(question, opened.info, size)) for question in _console.track(questions, "streaming")
+        peaks.measure(opened, quantity, peaks.problem(quantity, opened.info, size)) for quantity in _console.track(quantities, "streaming")
     ]
     measured = [first_ceilings.marked(measurement, disturbed) for measurement in measured]
     _finish(opened, measured, fresh, f"Bandwidth of {opened.info.name} ({opened.info.id})", as_json, as_csv)
@@ -118,23 +118,23 @@ def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool
     """
     opened = devices.get(device)
     disturbed = first_ceilings.busy(opened.info)
-    questions = peaks.arithmetic_questions(opened.info)
+    quantities = peaks.arithmetic_quantities(opened.info)
     if budget:
-        _tune(opened.info, questions, budget, None)
-    problems = [(question, peaks.problem(question, opened.info, rounds=rounds)) for question in questions]
-    measured = [peaks.answer(opened, question, problem) for question, problem in _console.track(problems, "calculating")]
+        _tune(opened.info, quantities, budget, None)
+    problems = [(quantity, peaks.problem(quantity, opened.info, rounds=rounds)) for quantity in quantities]
+    measured = [peaks.measure(opened, quantity, problem) for quantity, problem in _console.track(problems, "calculating")]
     measured = [first_ceilings.marked(measurement, disturbed) for measurement in measured]
     _finish(opened, measured, fresh, f"Peaks of {opened.info.name} ({opened.info.id})", as_json, as_csv)
 
 
-def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: int | None) -> None:
+def _tune(info: DeviceInfo, quantities: Sequence[Quantity], budget: str, size: int | None) -> None:
     from portatile.store import ResultStore
     from portatile.tuning.search import tuner
 
     spend = Budget.parse(budget)
     with ResultStore.default() as store:
-        for question in _console.track(questions, "tuning"):
-            tuner.tune(tuner.TuningRequest(peaks.problem(question, info, size), info.id, spend), store)
+        for quantity in _console.track(quantities, "tuning"):
+            tuner.tune(tuner.TuningRequest(peaks.problem(quantity, info, size), info.id, spend), store)
 
 
 def _finish(opened: Device, measured: list[Measured], fresh: bool, title: str, as_json: bool, as_csv: bool) -> None:

@@ -26,9 +26,9 @@ from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking
 from portatile.tuning.search import agreement, first_configs
-from portatile.tuning.search.beside import beside
+from portatile.tuning.search.background import in_background
 from portatile.tuning.search.cooperation import alone
-from portatile.tuning.search.first_configs import Opening
+from portatile.tuning.search.first_configs import StartedSearch
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Stopped, TuningRequest, TuningResult
@@ -112,10 +112,10 @@ class _Search:
         """Search until the budget is spent, the space is exhausted or the user presses Ctrl-C; then hold the final comparison."""
         try:
             strategy = self.request.strategy if callable(self.request.strategy) else strategies.get(self.request.strategy)
-            opening = partial(first_configs.opening, strategy, self.request, self.planner, self.space, self.default, alone())
-            opened = beside(opening, self._attend)
+            start = partial(first_configs.start_search, strategy, self.request, self.planner, self.space, self.default, alone())
+            started = in_background(start, self._attend)
             self._begin_default()
-            stopped = self._explore(opened)
+            stopped = self._explore(started)
             self._decide()
             return stopped
         except KeyboardInterrupt:
@@ -170,9 +170,9 @@ class _Search:
         for address in present.keys() - self.defaults.keys() - checking:
             self._submit(f"default {address}", self.default, address)
 
-    def _explore(self, opened: Opening) -> Stopped:
+    def _explore(self, started: StartedSearch) -> Stopped:
         """Serve the strategy."""
-        search, requested, _ = opened
+        search, requested, _ = started
         reported: set[str] = set()
         try:
             while not self.found.spent():

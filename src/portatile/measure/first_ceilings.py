@@ -21,7 +21,7 @@ from portatile.ceilings import BRIEF, BUSY, Ceilings, Measured
 from portatile.device.base import Device
 from portatile.errors import PortatileError, StoreError
 from portatile.measure import peaks, runs
-from portatile.measure.peaks import Question
+from portatile.measure.peaks import Quantity
 from portatile.measure.runs import Length, Way
 from portatile.records import DeviceInfo
 
@@ -86,18 +86,18 @@ def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
     """Copy, then multiply-adds, each checked before it is timed; what cannot be measured is left out."""
     until = time.monotonic() + seconds
     measurements: list[Measured] = []
-    for question in (*peaks.memory_questions(device.info)[:1], *peaks.arithmetic_questions(device.info)):
-        if question.name not in (name for name, _, _ in _TOLD) or (question.name == "mma" and time.monotonic() > until):
+    for quantity in (*peaks.memory_quantities(device.info)[:1], *peaks.arithmetic_quantities(device.info)):
+        if quantity.name not in (name for name, _, _ in _TOLD) or (quantity.name == "mma" and time.monotonic() > until):
             continue
         with suppress(PortatileError):
-            measurements.append(_brief(device, question))
+            measurements.append(_brief(device, quantity))
     return measurements
 
 
-def _brief(device: Device, question: Question) -> Measured:
+def _brief(device: Device, quantity: Quantity) -> Measured:
     """A brief measurement in one configuration, the best known."""
-    problem = peaks.problem(question, device.info)
-    return peaks.answer(device, question, problem, _WAY, runs.known(problem, device).config)
+    problem = peaks.problem(quantity, device.info)
+    return peaks.measure(device, quantity, problem, _WAY, runs.known(problem, device).config)
 
 
 def _uncertain(known: Ceilings) -> bool:

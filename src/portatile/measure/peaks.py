@@ -24,7 +24,7 @@ _TRIES = 5  # how often two contradicting measurements are repeated, in case the
 
 
 @dataclass(frozen=True)
-class Question:
+class Quantity:
     """A quantity of ``ceilings``, and the problem whose best time measures it. ``title`` is for people."""
 
     name: str
@@ -35,69 +35,69 @@ class Question:
     options: Mapping[str, Value] = field(default_factory=dict)
 
 
-def memory_questions(info: DeviceInfo, dtype: str | None = None) -> tuple[Question, ...]:
-    """BabelStream's kernels; in float64 where the device has it, as BabelStream does, unless ``dtype`` says otherwise."""
-    chosen = dtype or ("float64" if info.fp64 else "float32")
-    return tuple(Question(name, name, "B/s", "stream", chosen, {"operation": name}) for name in STREAMS)
+def memory_quantities(info: DeviceInfo) -> tuple[Quantity, ...]:
+    """BabelStream's kernels, in float64 where the device has it, as BabelStream runs them."""
+    dtype = "float64" if info.fp64 else "float32"
+    return tuple(Quantity(name, name, "B/s", "stream", dtype, {"operation": name}) for name in STREAMS)
 
 
-def arithmetic_questions(info: DeviceInfo) -> tuple[Question, ...]:
+def arithmetic_quantities(info: DeviceInfo) -> tuple[Quantity, ...]:
     """Multiply-adds of each precision and of matrix units, native functions, local memory."""
-    questions = [Question("fp32", "float32 multiply-add", "flop/s", "peak", "float32", {"quantity": "fma"})]
+    quantities = [Quantity("fp32", "float32 multiply-add", "flop/s", "peak", "float32", {"quantity": "fma"})]
     if info.fp64:
-        questions.append(Question("fp64", "float64 multiply-add", "flop/s", "peak", "float64", {"quantity": "fma"}))
+        quantities.append(Quantity("fp64", "float64 multiply-add", "flop/s", "peak", "float64", {"quantity": "fma"}))
     if matrix_units(info):
-        questions.append(Question("mma", "float64 products on matrix units", "flop/s", "peak", "float64", {"quantity": "product"}))
-    for quantity in ("rsqrt", "cos", "sin", "exp2"):
-        questions.append(Question("special", f"native {quantity}", "op/s", "peak", "float32", {"quantity": quantity}))
-    questions.append(Question("local", "local memory", "B/s", "peak", "float32", {"quantity": "local"}))
-    return tuple(questions)
+        quantities.append(Quantity("mma", "float64 products on matrix units", "flop/s", "peak", "float64", {"quantity": "product"}))
+    for function in ("rsqrt", "cos", "sin", "exp2"):
+        quantities.append(Quantity("special", f"native {function}", "op/s", "peak", "float32", {"quantity": function}))
+    quantities.append(Quantity("local", "local memory", "B/s", "peak", "float32", {"quantity": "local"}))
+    return tuple(quantities)
 
 
 def problem(
-    question: Question, info: DeviceInfo, nbytes: int | None = None, rounds: int | None = None, chains: int | None = None
+    quantity: Quantity, info: DeviceInfo, nbytes: int | None = None, rounds: int | None = None, chains: int | None = None
 ) -> Problem:
     """The problem that measures a quantity: arrays of ``nbytes`` for streams, ``chains`` of ``rounds`` steps for arithmetic."""
-    workload = workloads.get(question.workload)
-    if question.workload == "stream":
-        itemsize = 8 if question.dtype == "float64" else 4
+    workload = workloads.get(quantity.workload)
+    if quantity.workload == "stream":
+        itemsize = 8 if quantity.dtype == "float64" else 4
         n = max((nbytes or ceilings.stream_bytes(info)) // itemsize, 1)
-        return workload.problem({"n": n}, question.dtype, question.options)
+        return workload.problem({"n": n}, quantity.dtype, quantity.options)
     n = chains or max(info.compute_units, 1) * _CHAINS
-    fewer = question.name == "special" and info.kind != "gpu"
+    fewer = quantity.name == "special" and info.kind != "gpu"
     steps = rounds or (_CALLS if fewer else _ROUNDS["gpu" if info.kind == "gpu" else "cpu"])
-    return workload.problem({"n": n, "rounds": steps}, question.dtype, question.options)
+    return workload.problem({"n": n, "rounds": steps}, quantity.dtype, quantity.options)
 
 
-def answer(
-    device: Device, question: Question, instance: Problem | None = None, way: Way | None = None, config: Config | None = None
+def measure(
+    device: Device, quantity: Quantity, instance: Problem | None = None, way: Way | None = None, config: Config | None = None
 ) -> Measured:
     """Measure a quantity with ``config``, else with that tuned for its problem, else with the best of a few; each checked first.
 
     Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed steps, and
     DeviceError is raised. DeviceError is also raised for rates that no such device reaches.
     """
-    instance = instance or problem(question, device.info)
+    instance = instance or problem(quantity, device.info)
     choice = runs.known(instance, device)
     with runs.prepared(device, instance) as ready:
         if config is None and choice.reason != "tuned":
             choice = replace(choice, config=_best(ready, [choice.config, *contenders(instance, device.info)]))
         timed = ready.timed(choice.config if config is None else config, way)
-    if question.workload == "peak":
-        timed = _scaled(device, question, timed, way)
+    if quantity.workload == "peak":
+        timed = _scaled(device, quantity, timed, way)
     details = {"dtype": instance.dtype, **instance.options, **instance.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
-    measured = Measured(question.name, question.unit, work(question, instance), timed.samples, {**details, "chosen": choice.reason})
-    streams = question.workload == "stream"
+    measured = Measured(quantity.name, quantity.unit, work(quantity, instance), timed.samples, {**details, "chosen": choice.reason})
+    streams = quantity.workload == "stream"
     refuse_impossible(measured, device.info, memory_limit(device, lambda: _copied(device)) if streams else 0.0)
     return measured
 
 
-def work(question: Question, problem: Problem) -> float:
+def work(quantity: Quantity, problem: Problem) -> float:
     """The amount that a rate counts: bytes of arrays or of local memory, floating-point operations, or functions."""
     workload = workloads.get(problem.workload)
-    if question.workload == "stream":
+    if quantity.workload == "stream":
         return workload.traffic(problem)
-    return workload.flops(problem) * (problem.itemsize if question.name == "local" else 1)
+    return workload.flops(problem) * (problem.itemsize if quantity.name == "local" else 1)
 
 
 def contenders(problem: Problem, info: DeviceInfo) -> list[Config]:
@@ -142,14 +142,14 @@ def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
     return configs[min(times, key=lambda place: times[place])]
 
 
-def _scaled(device: Device, question: Question, once: runs.Timed, way: Way | None) -> runs.Timed:
+def _scaled(device: Device, quantity: Quantity, once: runs.Timed, way: Way | None) -> runs.Timed:
     """The timing, after it is certain that every round runs."""
     sizes = {**once.problem.sizes, "rounds": 2 * once.problem.sizes["rounds"]}
     double = workloads.get("peak").problem(sizes, once.problem.dtype, once.problem.options)
     twice = runs.timed(device, double, once.config, way)
     for left in reversed(range(_TRIES)):
         try:
-            refuse_removed(f"{question.title} on {device.info.id}", once.best, twice.best)
+            refuse_removed(f"{quantity.title} on {device.info.id}", once.best, twice.best)
             break
         except DeviceError:
             if not left:

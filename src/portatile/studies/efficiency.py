@@ -209,8 +209,8 @@ def peak(device: Device, dtype: str, say: Callable[[str], None] = lambda text: N
     ):
         say(f"the peak of {dtype} on {device.info.id}")
         try:
-            questions = [question for question in peaks.arithmetic_questions(device.info) if question.name in names]
-            known = ceilings.add(device.info, [peaks.answer(device, question) for question in questions])
+            questions = [question for question in peaks.arithmetic_quantities(device.info) if question.name in names]
+            known = ceilings.add(device.info, [peaks.measure(device, question) for question in questions])
         except (DeviceError, StoreError) as error:
             if known is None or not ceilings_known:
                 say(f"the peak of {device.info.id} is not known: {error}; `portatile bench peak` measures it")

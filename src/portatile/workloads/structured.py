@@ -175,8 +175,8 @@ class TriangularOperand(OfElements):
         size, sides = order(problem), (problem.sizes["m"], problem.sizes["n"])
         return {"a": (size, size), **dict.fromkeys(("b", result(problem)), sides)}
 
-    def beside(self, problem: Problem) -> dict[str, NDArray[Any]]:
-        """Memory for C, where there is one."""
+    def separate_result(self, problem: Problem) -> dict[str, NDArray[Any]]:
+        """Memory for the result by its name, c, where it is an operand of its own; else nothing."""
         shapes = self.shapes(problem)
         return {name: operands.storage(problem.layout[name], shapes[name], problem.dtype) for name in shapes if name == "c"}
 

@@ -18,34 +18,37 @@ from portatile.tuning.search.request import TuningRequest
 _DRAWN = 64  # random configurations that the model ranks
 
 
-class Opening(NamedTuple):
-    """A strategy that has begun, what it requests first, and which of that are warm starts, as canonical text."""
+class StartedSearch(NamedTuple):
+    """A strategy that has started, the configurations that it requests first, and the canonical texts of the warm starts among them."""
 
     search: strategies.Search
     requested: Sequence[Config]
     warm: frozenset[str]
 
 
-def opening(
+def start_search(
     strategy: strategies.Strategy,
     request: TuningRequest,
     planner: Planner,
     space: ParameterSpace,
     default: Config,
     cooperation: Participant,
-) -> Opening:
-    """Begin a search. In a large space that takes as long as to compile the default."""
-    start, warm = first(request, planner, space, default, cooperation)
+) -> StartedSearch:
+    """Start a strategy on a space. In a large space this takes as long as compiling the default does."""
+    start, warm = initial(request, planner, space, default, cooperation)
     search = strategy(space, cooperation.rng(request.seed), start)
     if request.suggested:
         search = strategies.with_suggestions(search, [config for config in request.suggested if config in space])
-    return Opening(search, next(search, ()), warm)
+    return StartedSearch(search, next(search, ()), warm)
 
 
-def first(
+def initial(
     request: TuningRequest, planner: Planner, space: ParameterSpace, default: Config, cooperation: Participant
 ) -> tuple[list[Config], frozenset[str]]:
-    """The legal ones, and of them the warm starts as canonical text. Searches that cooperate try the default and the request's own all."""
+    """The legal configurations to try first, and the canonical texts of the warm starts among them.
+
+    Searches that cooperate share them out, but each tries the default and the request's own.
+    """
     own = {canonical(config): config for config in (default, *request.start)}
     known = planner.results(request.problem.workload) if request.warm else ()
     choices = select.candidates(planner.workload, request.problem, planner.info, known, request.warm)

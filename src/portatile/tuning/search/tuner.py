@@ -23,7 +23,7 @@ from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.search import deferred_checks, first_configs, objective, planner
-from portatile.tuning.search.beside import beside
+from portatile.tuning.search.background import in_background
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
 from portatile.tuning.search.cooperation import Participant, alone
 from portatile.tuning.search.deferred_checks import PendingVariant
@@ -147,8 +147,8 @@ class _Run:
 
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
-        opening = partial(first_configs.opening, self.strategy, self.request, self.planner, self.space, self.default, self.cooperation)
-        search, requested, self.outcomes.warm = beside(opening, self._attend)
+        start = partial(first_configs.start_search, self.strategy, self.request, self.planner, self.space, self.default, self.cooperation)
+        search, requested, self.outcomes.warm = in_background(start, self._attend)
         reported: set[str] = set()
         try:
             while not self._spent():

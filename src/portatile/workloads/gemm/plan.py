@@ -250,7 +250,7 @@ class _Steps:
         if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
-            operands += [*epilogue.arguments(self.problem), *self.point.beside()]
+            operands += [*epilogue.arguments(self.problem), *self.point.further_arguments()]
         maps = self.point.maps(self.problem, self.places)
         if self.batch is not None and self.point.spans_batch():
             operands.append(scalar("problems", self.count))
@@ -308,7 +308,7 @@ class _Steps:
         source = (
             load(self.point.FILE, "pack.cl", defines, **values)
             if self.point.PANELS
-            else shared_texts.beside(self.point, "pack.cl", defines, **values)
+            else shared_texts.shared_text(self.point, "pack.cl", defines, **values)
         )
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
@@ -347,7 +347,7 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("lines_batch", self._step(name)),
             )
-        source = shared_texts.beside(self.point, "lines.cl", {}, **shared_texts.types(self.problem), **facts)
+        source = shared_texts.shared_text(self.point, "lines.cl", {}, **shared_texts.types(self.problem), **facts)
         squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
         return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
 
@@ -361,7 +361,7 @@ class _Steps:
             args += [scalar(label, value) for label, value in (("rows", rows), ("columns", columns), ("pitch", pitch))]
             args += [*matrix(self.names[name], "in", self.problem.layout[name]), Arg(f"{name}_aligned", role="temporary")]
         facts = {"itemsize": types.operand.itemsize, "NAMES": "".join(pitches)}
-        source = shared_texts.beside(self.point, "aligned.cl", {}, **shared_texts.types(self.problem), **facts)
+        source = shared_texts.shared_text(self.point, "aligned.cl", {}, **shared_texts.types(self.problem), **facts)
         most = [max(shapes[name][place] for name in pitches) for place in (0, 1)]
         size = (ceil_div(most[1], 64 * 16 // types.operand.itemsize) * 64, ceil_div(most[0], 16) * 4, len(pitches))
         return Launch(source, "gemm_aligned", size, (64, 4, 1), tuple(args))

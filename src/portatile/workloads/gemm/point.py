@@ -284,7 +284,7 @@ class Point:
         """The tensor maps that the host makes of A and B, which lie at ``places``."""
         return ()
 
-    def beside(self) -> tuple[Arg, ...]:
+    def further_arguments(self) -> tuple[Arg, ...]:
         """Further arguments of the kernel that stores C, beside operands and epilogue."""
         return ()
 

@@ -28,7 +28,7 @@ class TermsMatrix(Matrix):
     TERMS: ClassVar[int] = 2
     CHUNK: ClassVar[int] = 16
 
-    def beside(self) -> tuple[Arg, ...]:
+    def further_arguments(self) -> tuple[Arg, ...]:
         """The scales of rows and columns."""
         return _SCALES
 
@@ -40,7 +40,7 @@ class TermsHopper(Hopper):
     TERMS: ClassVar[int] = 2
     CHUNK: ClassVar[int] = 64
 
-    def beside(self) -> tuple[Arg, ...]:
+    def further_arguments(self) -> tuple[Arg, ...]:
         """The scales of rows and columns."""
         return _SCALES
 

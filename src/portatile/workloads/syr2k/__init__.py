@@ -79,7 +79,7 @@ class Syr2k(Syrk):
             return self._joined(problem, device) if device.kind == "cpu" else blocks.doubled(problem, _both(problem), triangle, device)
         width, count = blocks.padded(nb), -(-n // nb)
         fold = self._fold(problem, nb, width, group, device.kind == "cpu")
-        steps: tuple[Launch | Call, ...] = (*self.diagonal(problem, nb), *self.beside(problem, nb), fold)
+        steps: tuple[Launch | Call, ...] = (*self.diagonal(problem, nb), *self.off_diagonal(problem, nb), fold)
         return Plan(steps, (Temporary("blocks", count * nb * width * problem.itemsize),))
 
     def _fold(self, problem: Problem, nb: int, width: int, group: int, serial: bool) -> Launch:

@@ -108,7 +108,7 @@ class Syrk(structured.OfElements):
                 *self.alone(problem, nb),
             ]
             beta = replace(beta, value=0.0)
-        steps: list[Launch | Call] = [*first, *self.beside(problem, nb)]
+        steps: list[Launch | Call] = [*first, *self.off_diagonal(problem, nb)]
         steps.append(Launch(source, "syrk_merge", *sizes, (order, beta, kept, *blocks.matrix(problem, "c", "inout"))))
         return Plan(tuple(steps), (Temporary("blocks", -(-n // nb) * nb * nb * problem.itemsize),))
 
@@ -163,7 +163,7 @@ class Syrk(structured.OfElements):
             steps.append(self._product(problem, pair, corner, corner, target, 0.0))
         return steps
 
-    def beside(self, problem: Problem, nb: int) -> list[Call]:
+    def off_diagonal(self, problem: Problem, nb: int) -> list[Call]:
         """The products of block rows of ``nb`` beside the blocks on the diagonal, added to C one after another."""
         n, steps = problem.sizes["n"], []
         for start in range(0, n, nb):

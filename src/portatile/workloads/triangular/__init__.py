@@ -106,7 +106,7 @@ class Triangular(structured.TriangularOperand):
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """A well-conditioned A whose other parts are NaN, a random B; see ``reference.inputs``."""
         given = reference.inputs(problem, self.shapes(problem), rng)
-        given.operands.update(self.beside(problem))
+        given.operands.update(self.separate_result(problem))
         return given
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

@@ -114,7 +114,7 @@ class Trmm(structured.TriangularOperand):
         """Random operands; what must not be read of A is NaN."""
         shapes = self.shapes(problem)
         inputs = structured.inputs(problem, {name: shapes[name] for name in "ab"}, rng)
-        inputs.operands.update(self.beside(problem))
+        inputs.operands.update(self.separate_result(problem))
         structured.hide(problem, inputs.operands["a"], shapes["a"], problem.options["diag"] == "U")
         return inputs
 
