@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import portatile
-from portatile.studies.form.links import at_once
+from portatile.studies.framework.links import at_once
 
 WAYS = ("to", "from", "both ways")
 

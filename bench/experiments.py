@@ -156,7 +156,7 @@ def _limited(words: Sequence[str]) -> bool:
     """Whether the budget of a study is its time, not that of its searches."""
     from portatile.cli import _study_options
     from portatile.errors import PortatileError
-    from portatile.studies.form import discover
+    from portatile.studies.framework import discover
 
     try:
         own = _study_options.parameters(discover.get(words[1]).options)
@@ -192,7 +192,7 @@ def _found(study: str, folder: Path) -> dict[str, Any]:
 
 
 def _headings(study: str) -> list[str]:
-    from portatile.studies.form import discover
+    from portatile.studies.framework import discover
 
     return [column.heading for column in discover.get(study).columns if column.heading]
 
@@ -222,7 +222,7 @@ def gap(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _notes(name: str, folder: Path) -> str:
-    from portatile.studies.form import discover
+    from portatile.studies.framework import discover
 
     study = discover.get(name)
     rows = _decoded(study, folder)

@@ -63,8 +63,8 @@ def newest(files: Sequence[Path], preferred: str = "") -> list[tuple[dict[str, A
 def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
     """A study's command as a chapter of the page; None for what is none, gave no row, or cannot be drawn."""
     from portatile.records import from_json
-    from portatile.studies.form import conduct, discover, page
-    from portatile.studies.form.study import StudyRequest
+    from portatile.studies.framework import conduct, discover, page
+    from portatile.studies.framework.study import StudyRequest
 
     words = shlex.split(command["command"])[1:]
     if words[0] != "study" or not command["rows"]:
@@ -85,7 +85,7 @@ def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
 
 def written(page_file: Path, chapters: Sequence[Any]) -> None:
     """Write the page of these chapters."""
-    from portatile.studies.form import page
+    from portatile.studies.framework import page
 
     rewrite(page_file, page.render(chapters))
 

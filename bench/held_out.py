@@ -23,7 +23,7 @@ from portatile import device as devices
 from portatile import select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
-from portatile.studies.form.measured_configs import Measuring, failure, measured
+from portatile.studies.framework.measured_configs import Measuring, failure, measured
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 from portatile.workloads.speeds import described

@@ -25,7 +25,7 @@ import device_links
 from measure import facts, parser, print_table, rewrite, slug
 from portatile import device as devices
 from portatile.device.side_by_side import side_by_side
-from portatile.studies.form.links import at_once
+from portatile.studies.framework.links import at_once
 
 _SET_POLICY = 238  # Linux's system call on x86-64
 _DEFAULT, _BIND, _INTERLEAVE = 0, 2, 3

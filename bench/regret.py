@@ -28,7 +28,7 @@ def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: 
     from portatile import select, workloads
     from portatile.records import canonical
     from portatile.store import ResultStore
-    from portatile.studies.form.measured_configs import Measuring, measured
+    from portatile.studies.framework.measured_configs import Measuring, measured
     from portatile.trials import Budget
     from portatile.tuning.search import held_out, tuner
 

@@ -12,7 +12,7 @@ import gallery
 from portatile.device import names
 from portatile.formatting import percent
 from portatile.records import DeviceInfo, from_json
-from portatile.studies.form import discover
+from portatile.studies.framework import discover
 from recorded import Run, Table, markdown, processor, runs, through
 
 _KINDS = {"gpu": "a GPU", "cpu": "a processor"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from portatile.workloads.gemm.forms import forms
-from portatile.workloads.gemm.point import declaration
+from portatile.workloads.gemm.parameters import declaration
 from recorded import Table, markdown
 
 

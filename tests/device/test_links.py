@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from portatile.device.base import Device
-from portatile.studies.form import links
+from portatile.studies.framework import links
 
 
 def test_rates_of_links(twins: tuple[Device, Device]) -> None:

@@ -18,8 +18,8 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError
 from portatile.records import DeviceInfo, Problem
 from portatile.studies import pairs, portability, portability_rows
-from portatile.studies.form.measured_configs import Measuring
-from portatile.studies.form.study import Run
+from portatile.studies.framework.measured_configs import Measuring
+from portatile.studies.framework.study import Run
 from portatile.studies.portability import Winner
 from portatile.trials import Budget
 from portatile.workloads.gemm.presets import MEDIUM

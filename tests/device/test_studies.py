@@ -16,9 +16,9 @@ from portatile.device.base import Device
 from portatile.errors import LaunchError
 from portatile.measure.runs import Length
 from portatile.studies import memory, work_group
-from portatile.studies.form import table
-from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework import table
+from portatile.studies.framework.conduct import conduct
+from portatile.studies.framework.study import StudyRequest
 
 pytestmark = pytest.mark.unoptimised
 

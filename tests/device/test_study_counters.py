@@ -8,8 +8,8 @@ from portatile import workloads
 from portatile.cli import main
 from portatile.device.base import Device
 from portatile.studies import counters
-from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework.conduct import conduct
+from portatile.studies.framework.study import StudyRequest
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 PROBLEM = workloads.get("matmul").problem({"m": 16, "n": 16, "k": 16})

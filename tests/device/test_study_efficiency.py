@@ -9,9 +9,9 @@ import pytest
 from portatile.device.base import Device
 from portatile.measure.runs import Length
 from portatile.studies import efficiency
-from portatile.studies.form.conduct import conduct
-from portatile.studies.form.power import Power
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework.conduct import conduct
+from portatile.studies.framework.power import Power
+from portatile.studies.framework.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 

@@ -14,8 +14,8 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.measure import optimisations, runs
 from portatile.studies import gap
-from portatile.studies.form.conduct import OUT_OF_TIME, Conditions, conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework.conduct import OUT_OF_TIME, Conditions, conduct
+from portatile.studies.framework.study import StudyRequest
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, GapRow
 from portatile.workloads.matmul import BASE

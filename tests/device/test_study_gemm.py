@@ -12,8 +12,8 @@ from portatile.errors import DeviceError
 from portatile.measure import runs
 from portatile.records import Plan
 from portatile.studies import images, packing
-from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework.conduct import conduct
+from portatile.studies.framework.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 

@@ -13,9 +13,9 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.errors import ArgumentError
 from portatile.studies import hybrid
-from portatile.studies.form import shared_run
-from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework import shared_run
+from portatile.studies.framework.conduct import conduct
+from portatile.studies.framework.study import StudyRequest
 
 pytestmark = pytest.mark.unoptimised
 PRODUCT = workloads.problem("gemm", "float32", {"m": 260, "n": 96, "k": 64})

@@ -14,8 +14,8 @@ from portatile.measure import process_phases
 from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.studies import phases
-from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework.conduct import conduct
+from portatile.studies.framework.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 

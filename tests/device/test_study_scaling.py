@@ -8,8 +8,8 @@ import pytest
 
 from portatile.device.base import Device
 from portatile.studies import scaling
-from portatile.studies.form.conduct import conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework.conduct import conduct
+from portatile.studies.framework.study import StudyRequest
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
 

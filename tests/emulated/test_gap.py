@@ -14,8 +14,8 @@ from portatile.execute import Executable
 from portatile.measure import optimisations, runs, transplant
 from portatile.measure.runs import Length
 from portatile.studies import gap, gap_builds
-from portatile.studies.form.conduct import Conditions, conduct
-from portatile.studies.form.study import StudyRequest
+from portatile.studies.framework.conduct import Conditions, conduct
+from portatile.studies.framework.study import StudyRequest
 from portatile.studies.gap_builds import RowBuild, Side
 from portatile.studies.gap_rows import BETWEEN, EMPTY_LAUNCH, LEVELLED, TAKEN_OVER, GapRow
 from portatile.workloads.matmul import BASE

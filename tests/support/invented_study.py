@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from portatile.figures.bars import BarChart
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 
 
 @dataclass(frozen=True)

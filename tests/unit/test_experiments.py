@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from portatile.cli import portatile as group
-from portatile.studies.form import discover
+from portatile.studies.framework import discover
 from support.trials import DEVICE
 
 BENCH = Path(__file__).parents[2] / "bench"

@@ -22,7 +22,7 @@ from portatile.formats import bounded_reading, t1
 from portatile.kernel import Kernel
 from portatile.records import to_json
 from portatile.shipping import import_results
-from portatile.studies.form import table
+from portatile.studies.framework import table
 from portatile.tuning.search import replay
 from support.devices import CPU as DEVICE
 from support.trials import trial

@@ -17,7 +17,7 @@ from portatile.errors import DeviceError, UsageError
 from portatile.measure import code, optimisations, transplant
 from portatile.records import DeviceInfo, Launch, Plan, Problem, Source
 from portatile.studies import gap_figures, gap_rows
-from portatile.studies.form import attribution
+from portatile.studies.framework import attribution
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, LEVEL, LEVELLED, REST, GapRow, spelled_set
 from support.trials import DEVICE

@@ -15,7 +15,7 @@ from portatile.records import DeviceInfo
 from portatile.workloads.gemm import forms
 from portatile.workloads.gemm.forms.cpu import processors
 from portatile.workloads.gemm.forms.cpu.point import Cpu, register
-from portatile.workloads.gemm.point import declaration
+from portatile.workloads.gemm.parameters import declaration
 from support.devices import on_paper
 from support.gemm import CPU, GPU, WORKLOAD, problem
 from support.seeds import new_seed

@@ -22,7 +22,8 @@ from portatile.workloads.gemm.capabilities import MMA_SHAPES, matrix_shapes
 from portatile.workloads.gemm.forms.cpu.point import register
 from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
 from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
-from portatile.workloads.gemm.point import Point, declaration
+from portatile.workloads.gemm.parameters import declaration
+from portatile.workloads.gemm.point import Point
 from portatile.workloads.matmul import BASE
 from portatile.workloads.matmul import RUNGS as COURSE
 from support.checking import check
@@ -277,7 +278,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from portatile.workloads.gemm.forms import Form
 from portatile.workloads.gemm.forms.generic.point import Generic
-from portatile.workloads.gemm.point import parameter
+from portatile.workloads.gemm.parameters import parameter
 
 @dataclass(frozen=True)
 class Single(Generic):

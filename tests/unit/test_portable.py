@@ -15,7 +15,7 @@ from portatile.cli import main
 from portatile.formats import t4
 from portatile.records import Config, DeviceInfo, canonical
 from portatile.studies import cascade, portable, recorded_portability
-from portatile.studies.form import measured_configs
+from portatile.studies.framework import measured_configs
 from portatile.studies.portable import Search
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import replay

@@ -11,8 +11,8 @@ import pytest
 
 from portatile.errors import UsageError
 from portatile.studies import efficiency
-from portatile.studies.form import power
-from portatile.studies.form.power import Counter, StatedPower
+from portatile.studies.framework import power
+from portatile.studies.framework.power import Counter, StatedPower
 from support.trials import DEVICE
 
 CPU = replace(DEVICE, id="opencl:0:0", kind="cpu", name="Some Processor")

@@ -13,11 +13,11 @@ from portatile.cli import main
 from portatile.device import datasheet
 from portatile.errors import DeviceError
 from portatile.studies import scale
-from portatile.studies.form import prediction, shared_run, simulation
-from portatile.studies.form.prediction import Alone, Ways
-from portatile.studies.form.shared_run import SharedRun, SharedTimes
-from portatile.studies.form.simulation import Overheads, SharedProduct, SimulatedMachine, TrialCost
-from portatile.studies.form.study import Run
+from portatile.studies.framework import prediction, shared_run, simulation
+from portatile.studies.framework.prediction import Alone, Ways
+from portatile.studies.framework.shared_run import SharedRun, SharedTimes
+from portatile.studies.framework.simulation import Overheads, SharedProduct, SimulatedMachine, TrialCost
+from portatile.studies.framework.study import Run
 from portatile.studies.scale import ScaleRow
 from portatile.trials import Certificate, Check, Standing
 from support.devices import CPU, GPU

@@ -17,8 +17,8 @@ import pytest
 from portatile.cli import main
 from portatile.cli import study as study_command
 from portatile.errors import UnknownNameError
-from portatile.studies.form import discover
-from portatile.studies.form.study import Run, Study
+from portatile.studies.framework import discover
+from portatile.studies.framework.study import Run, Study
 from support.invented_study import STUDY, Row, breaks_at, forget, measure, measured
 from support.trials import DEVICE
 

@@ -11,8 +11,8 @@ import pytest
 from portatile.errors import UsageError
 from portatile.records import Problem, to_json
 from portatile.studies import strategies
-from portatile.studies.form import table
-from portatile.studies.form.study import Column, Run
+from portatile.studies.framework import table
+from portatile.studies.framework.study import Column, Run
 from support.recordings import recorded
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from portatile import workloads
 from portatile.errors import UsageError
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
-from portatile.studies.form.measured_configs import Measuring, measured
+from portatile.studies.framework.measured_configs import Measuring, measured
 from portatile.workloads.gemm.capabilities import local_limit, matrix_units
 from portatile.workloads.gemm.forms.gpu import costs, fit, timings
 from portatile.workloads.gemm.forms.gpu.costs import Costs, Model

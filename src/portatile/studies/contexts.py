@@ -26,7 +26,7 @@ from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.records import Binary, Source
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 ONE_EACH, SHARED = "one each", "one for all"

@@ -20,7 +20,7 @@ from portatile.measure import processor_counters, profiler_counters, runs
 from portatile.measure.profiler_counters import CountedRun
 from portatile.records import Config, Problem, canonical
 from portatile.store import known_results
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.pairs import configured
 from portatile.trials import now
 from portatile.workloads.speeds import described

@@ -24,9 +24,9 @@ from portatile.formatting import percent
 from portatile.measure import peaks, runs
 from portatile.measure.runs import Length
 from portatile.records import Problem
-from portatile.studies.form import power
-from portatile.studies.form.power import Power, StatedPower
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework import power
+from portatile.studies.framework.power import Power, StatedPower
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 _COLUMNS = ("name", "price", "currency", "date", "source")

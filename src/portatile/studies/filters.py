@@ -27,7 +27,7 @@ from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.measure.runs import Length, Way
 from portatile.records import Problem, Value
 from portatile.routines import convolve
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 ONE_CORE = "one core"

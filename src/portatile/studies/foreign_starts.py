@@ -20,7 +20,7 @@ from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.records import Config, Value, canonical
 from portatile.studies.convergence import Comparison, StrategiesRequest, compare
-from portatile.studies.form.study import Column, Option, Run, Study, option
+from portatile.studies.framework.study import Column, Option, Run, Study, option
 from portatile.trials import Budget
 from portatile.tuning.search import foreign_starts, replay
 from portatile.tuning.search.replay import Recording

@@ -28,8 +28,8 @@ from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies import gap_builds
-from portatile.studies.form import attribution
-from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework import attribution
+from portatile.studies.framework.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.gap_builds import RowBuild, Side
 from portatile.studies.gap_durations import Durations
 from portatile.studies.gap_figures import answer, figures, notes

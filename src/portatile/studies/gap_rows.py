@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from portatile.studies.form import attribution
-from portatile.studies.form.attribution import Step
+from portatile.studies.framework import attribution
+from portatile.studies.framework.attribution import Step
 
 NOTHING = "nothing"
 RELAXED_TOO = "all, relaxed"

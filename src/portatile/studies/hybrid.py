@@ -19,9 +19,9 @@ from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
 from portatile.records import Problem
-from portatile.studies.form import shared_run
-from portatile.studies.form.shared_run import SharedRun, subsets
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework import shared_run
+from portatile.studies.framework.shared_run import SharedRun, subsets
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 from portatile.workloads.speeds import described
 

@@ -15,8 +15,8 @@ from portatile.figures.bars import BarChart
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.records import Config, Problem, canonical
-from portatile.studies.form.measured_configs import Measuring, failure, measured
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.measured_configs import Measuring, failure, measured
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import Trial
 from portatile.workloads.speeds import described
 

@@ -28,7 +28,7 @@ from portatile.measure import optimisations, runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.store import known_results
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import rungs

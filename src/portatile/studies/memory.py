@@ -26,7 +26,7 @@ from portatile.measure import phases
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 from portatile.workloads.matmul import BASE
 

@@ -25,7 +25,7 @@ from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun
 from portatile.records import Config, Launch, Plan, Problem, Temporary
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 _LENGTH = Length(samples=5, seconds=0.1)

@@ -23,8 +23,8 @@ from portatile.formatting import duration, percent, spelled
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical, from_json
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.studies.form.measured_configs import Measuring, failure, measured
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.measured_configs import Measuring, failure, measured
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import Trial
 from portatile.workloads.speeds import described
 

@@ -21,7 +21,7 @@ from portatile.formatting import duration, percent
 from portatile.measure.phases import PHASES
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Problem
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 from portatile.workloads.speeds import described
 

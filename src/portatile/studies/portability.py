@@ -21,8 +21,8 @@ from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.store import ResultStore, known_results
 from portatile.studies import portable
-from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, failure, measured
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.measured_configs import MeasuredConfigs, Measuring, failure, measured
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.portability_rows import NOT_REACHED, PortabilityRow, answer, figures, finish, notes
 from portatile.trials import Budget
 from portatile.tuning.search import tuner

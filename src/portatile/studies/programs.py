@@ -22,7 +22,7 @@ from portatile.figures.svg import Figure
 from portatile.formatting import spelled
 from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.records import Config, Problem
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.studies.work_group import ON_CPUS, RELAXED, parboil, usual_problem, usual_scale
 from portatile.trials import now
 from portatile.workloads.matmul import BASE

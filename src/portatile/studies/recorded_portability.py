@@ -16,8 +16,8 @@ from portatile.errors import UsageError
 from portatile.formatting import spelled
 from portatile.records import Config, DeviceInfo, canonical
 from portatile.studies import portable
-from portatile.studies.form.measured_configs import failure
-from portatile.studies.form.study import Column, Option, Run, Study, option
+from portatile.studies.framework.measured_configs import failure
+from portatile.studies.framework.study import Column, Option, Run, Study, option
 from portatile.studies.portability_rows import PortabilityRow, answer, figures, finish, scores
 from portatile.tuning.search import replay
 from portatile.tuning.search.replay import Recording

@@ -24,11 +24,11 @@ from portatile.formatting import percent
 from portatile.records import DeviceInfo
 from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
-from portatile.studies.form import links, prediction, shared_run, simulation
-from portatile.studies.form.prediction import Alone, Ways
-from portatile.studies.form.shared_run import SharedRun, subsets
-from portatile.studies.form.simulation import Overheads, SharedProduct, Simulated, SimulatedMachine, TrialCost
-from portatile.studies.form.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework import links, prediction, shared_run, simulation
+from portatile.studies.framework.prediction import Alone, Ways
+from portatile.studies.framework.shared_run import SharedRun, subsets
+from portatile.studies.framework.simulation import Overheads, SharedProduct, Simulated, SimulatedMachine, TrialCost
+from portatile.studies.framework.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import Trial
 from portatile.tuning.search import replay
 

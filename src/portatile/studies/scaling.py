@@ -18,7 +18,7 @@ from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
 from portatile.records import Config
 from portatile.studies import memory
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.workloads.matmul import BASE
 
 

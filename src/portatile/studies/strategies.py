@@ -12,7 +12,7 @@ from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.studies.convergence import Comparison, StrategiesRequest, compare
-from portatile.studies.form.study import Column, Option, Run, Study, option
+from portatile.studies.framework.study import Column, Option, Run, Study, option
 from portatile.trials import Budget
 from portatile.tuning.search import replay
 

@@ -19,7 +19,7 @@ from portatile.formatting import spelled
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun, Way
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.studies.form.study import Column, Option, Run, Study, StudyRequest, option
+from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
 RELAXED = "-cl-fast-relaxed-math"

@@ -13,8 +13,9 @@ from portatile.workloads.gemm import epilogue, packing, reals, reduction, shared
 from portatile.workloads.gemm.forms.gpu import triangle as triangles
 from portatile.workloads.gemm.forms.gpu.stream import SharedTiles
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
+from portatile.workloads.gemm.parameters import declaration
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, scalar
-from portatile.workloads.gemm.point import OperandPlace, Point, TailCut, declaration
+from portatile.workloads.gemm.point import OperandPlace, Point, TailCut
 from portatile.workloads.gemm.storage import Batch, k_fast, transposed
 
 _INT_MAX = 2**31 - 1

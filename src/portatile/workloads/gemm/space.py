@@ -11,7 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.space.constraint import Constraint
 from portatile.workloads.gemm import reals
 from portatile.workloads.gemm.forms import canonical, forms, parameters
-from portatile.workloads.gemm.point import FormParameter, declaration
+from portatile.workloads.gemm.parameters import FormParameter, declaration
 from portatile.workloads.gemm.reals import computed
 
 # The order in which a configuration is built up: what decides most comes first, and a constraint is checked as soon as the last name it

@@ -18,7 +18,8 @@ import msgspec
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.records import canonical as spelled
-from portatile.workloads.gemm.point import FormParameter, Point, declaration
+from portatile.workloads.gemm.parameters import FormParameter, declaration
+from portatile.workloads.gemm.point import Point
 
 UNKNOWN_LOSS = 1.25  # the default's time over the best one's on shapes that nobody measured, where nothing is known of it
 

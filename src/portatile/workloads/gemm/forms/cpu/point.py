@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm import epilogue
-from portatile.workloads.gemm.point import SHARES_K, Passes, RegisterTile, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import Passes, RegisterTile
 from portatile.workloads.gemm.reals import types_of
 
 _STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from portatile.records import Arg, DeviceInfo, Launch, Problem, Temporary, Value
 from portatile.workloads.gemm.forms.generic import images
-from portatile.workloads.gemm.point import SHARES_K, StagedTile, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import BlockedTile
 
 OPERANDS = ("AB", "A", "B")
 
@@ -21,7 +22,7 @@ _PIXEL = "a pixel of TXC is 16 bytes: it must divide the tile, and without SM TR
 
 
 @dataclass(frozen=True)
-class Generic(StagedTile):
+class Generic(BlockedTile):
     """A work-group of TBR x TBC work-items computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
 
     FORM: ClassVar[str] = "generic"
@@ -213,26 +214,6 @@ class Generic(StagedTile):
         batched=False,
         later=True,
     )
-
-    @property
-    def rows(self) -> int:
-        """Rows of the tile of C that a work-group computes."""
-        return self.TBR * self.TR * self.TRR
-
-    @property
-    def columns(self) -> int:
-        """Columns of the tile of C that a work-group computes."""
-        return self.TBC * self.TC * self.TCR
-
-    @property
-    def own(self) -> tuple[int, int]:
-        """Rows and columns of C that a work-item computes."""
-        return self.TR * self.TRR, self.TC * self.TCR
-
-    @property
-    def items(self) -> int:
-        """Work-items of a group."""
-        return self.TBR * self.TBC
 
     def through_local(self, name: str) -> bool:
         """Whether operand ``name`` (a or b) goes through local memory."""

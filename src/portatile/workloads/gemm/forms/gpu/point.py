@@ -10,7 +10,8 @@ from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, clusters, joins, matrix_shapes
 from portatile.workloads.gemm.forms.gpu import sources, tail, triangle
-from portatile.workloads.gemm.point import SHARES_K, StagedTile, TailCut, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import BlockedTile, TailCut
 
 SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
@@ -21,7 +22,7 @@ _PLAIN = ("KG == 1", "PAD == 0", "STAGES >= 3", "TAIL == 0", "not TURN", "not KE
 
 
 @dataclass(frozen=True)
-class Gpu(StagedTile):
+class Gpu(BlockedTile):
     """A group of KG parts of TBR x TBC work-items each computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
 
     FORM: ClassVar[str] = "gpu"
@@ -294,24 +295,9 @@ class Gpu(StagedTile):
     )
 
     @property
-    def rows(self) -> int:
-        """Rows of the tile of C that a work-group computes."""
-        return self.TBR * self.TR * self.TRR
-
-    @property
-    def columns(self) -> int:
-        """Columns of the tile of C that a work-group computes."""
-        return self.TBC * self.TC * self.TCR
-
-    @property
-    def own(self) -> tuple[int, int]:
-        """Rows and columns of C that a work-item computes."""
-        return self.TR * self.TRR, self.TC * self.TCR
-
-    @property
     def items(self) -> int:
         """Work-items of a group."""
-        return self.TBR * self.TBC * self.KG
+        return super().items * self.KG
 
     @property
     def gathered(self) -> int:

@@ -10,7 +10,8 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.capabilities import JOINED
-from portatile.workloads.gemm.point import SHARES_K, OperandPlace, Point, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import OperandPlace, Point
 from portatile.workloads.gemm.reals import types_of
 
 _ROWS = 64  # of a warp group's instruction

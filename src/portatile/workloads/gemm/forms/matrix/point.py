@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm import units
-from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import Point
 
 _FRAGMENT = 16  # rows and columns
 _SKEW = 8  # columns added to a row of sums in local memory

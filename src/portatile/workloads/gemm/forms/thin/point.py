@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm.capabilities import JOINED, joins
-from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.storage import k_fast
 
 _WHOLE = 16  # steps of k: vectors stay aligned where groups share k

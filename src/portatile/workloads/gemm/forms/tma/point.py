@@ -10,7 +10,8 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import JOINED, clusters
-from portatile.workloads.gemm.point import SHARES_K, OperandPlace, StagedTile, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import OperandPlace, StagedTile
 from portatile.workloads.gemm.storage import k_fast
 
 _LINE = 16  # elements of a line of 128 bytes that the TMA exchanges chunks of

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
-from portatile.workloads.gemm.point import SHARES_K, RegisterTile, parameter
+from portatile.workloads.gemm.parameters import SHARES_K, parameter
+from portatile.workloads.gemm.point import RegisterTile
 from portatile.workloads.gemm.reals import for_dots, types_of
 
 WORD = 4

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from portatile.measure import first_ceilings
-from portatile.studies.form.journal import Journal
-from portatile.studies.form.study import LEFT_OUT, Rows, Run, Study, StudyRequest
+from portatile.studies.framework.journal import Journal
+from portatile.studies.framework.study import LEFT_OUT, Rows, Run, Study, StudyRequest
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import inf
 
 from portatile.records import DeviceInfo
-from portatile.studies.form import simulation
-from portatile.studies.form.simulation import SharedProduct, Simulated, SimulatedMachine
+from portatile.studies.framework import simulation
+from portatile.studies.framework.simulation import SharedProduct, Simulated, SimulatedMachine
 
 _LEAST = 0.1  # of the seconds alone, that are computation at least: a link that was slow when it was measured
 

@@ -21,10 +21,10 @@ from portatile.figures import svg
 from portatile.figures.quantities import duration
 from portatile.formatting import spelled
 from portatile.records import DeviceInfo
-from portatile.studies.form import conduct, table
-from portatile.studies.form.conduct import StudyOutcome
-from portatile.studies.form.labels import naming
-from portatile.studies.form.study import EXPERIMENTS
+from portatile.studies.framework import conduct, table
+from portatile.studies.framework.conduct import StudyOutcome
+from portatile.studies.framework.labels import naming
+from portatile.studies.framework.study import EXPERIMENTS
 
 _FOLDER = Path(__file__).parent
 _SPOKEN = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-labelledby|aria-describedby)=\"[^\"]*\"")

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from portatile.errors import UnknownNameError
-from portatile.studies.form.study import Study
+from portatile.studies.framework.study import Study
 
 _PACKAGE = "portatile.studies"
 _FOLDER = Path(__file__).parents[1]

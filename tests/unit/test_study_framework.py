@@ -15,10 +15,10 @@ import pytest
 from portatile.errors import UnknownNameError
 from portatile.records import Config, Problem
 from portatile.studies import memory
-from portatile.studies.form import discover, gallery, page, table
-from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, StudyOutcome, conduct
-from portatile.studies.form.journal import Journal
-from portatile.studies.form.study import EXPERIMENTS, Column, Run, Study, StudyRequest
+from portatile.studies.framework import discover, gallery, page, table
+from portatile.studies.framework.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, StudyOutcome, conduct
+from portatile.studies.framework.journal import Journal
+from portatile.studies.framework.study import EXPERIMENTS, Column, Run, Study, StudyRequest
 from support.devices import DEVICES
 from support.invented_study import STUDY, Options, Row, asked, breaks_at, forget, measure, measured
 from support.trials import DEVICE

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from portatile.device.base import Device
 from portatile.errors import PortatileError
-from portatile.studies.form.conduct import INTERRUPTED, Conditions, Listener, StudyOutcome, conduct
-from portatile.studies.form.page import Skipped
-from portatile.studies.form.study import Study
+from portatile.studies.framework.conduct import INTERRUPTED, Conditions, Listener, StudyOutcome, conduct
+from portatile.studies.framework.page import Skipped
+from portatile.studies.framework.study import Study
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from portatile.figures.quantities import written
 from portatile.formatting import duration, percent
 from portatile.records import to_json
-from portatile.studies.form.study import Column
+from portatile.studies.framework.study import Column
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 LONGEST = 60  # letters of a cell in a terminal

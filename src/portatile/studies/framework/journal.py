@@ -15,7 +15,7 @@ from portatile import settings
 from portatile.errors import reason
 from portatile.records import canonical, digest, from_json, to_json
 from portatile.store import device_key
-from portatile.studies.form.study import Study, StudyRequest
+from portatile.studies.framework.study import Study, StudyRequest
 from portatile.user_warnings import warn
 
 _ENDINGS = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
