@@ -1,4 +1,4 @@
-"""Notices of what takes seconds once, for a program whose user waits: the command line shows them on a terminal."""
+"""Notices of work that takes seconds and is done once, so that users know why they wait: the command line shows them on a terminal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _listeners: list[Callable[[str], None]] = []
 
 
 @contextmanager
-def told_to(listener: Callable[[str], None]) -> Iterator[None]:
-    """Inside, ``listener`` is called with each notice."""
+def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
+    """A context in which ``listener`` is called with each notice."""
     _listeners.append(listener)
     try:
         yield
@@ -19,6 +19,6 @@ def told_to(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 def notice(text: str) -> None:
-    """Say what takes seconds now; nobody hears it where nothing listens."""
+    """Tell every listener what takes seconds now."""
     for listener in tuple(_listeners):
         listener(text)

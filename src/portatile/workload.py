@@ -112,7 +112,7 @@ class Workload(ABC):
     - ``sizes``: name -> meaning. ``scalars``: name -> default value. ``dtypes``. ``operands``, the output last.
     - ``options``: name -> allowed values, the default first. ``implied``: options that a problem leaves out at their default.
     - ``presets``: name of a published configuration -> what it is.
-    - ``meanings``: parameter -> what it does. A workload of few parameters says so in its docstring, after "Parameters:".
+    - ``meanings``: parameter -> what it does, a sentence or two for users; see ``explained``.
     - ``products``: whether its operations are those of matrix products, which matrix units may do.
     - ``triangle``: where only a triangle of the output is computed, the size that is its order; see ``members``.
     - ``hint``: a sentence that ``portatile tune`` prints for users who may mean another workload.
@@ -229,7 +229,7 @@ class Workload(ABC):
         return {}
 
     def explained(self, config: Config) -> Mapping[str, str]:
-        """The meaning of each parameter of ``config``, where the workload's docstring does not give it."""
+        """The meaning of each parameter of ``config``, for users: by default ``meanings``."""
         return self.meanings
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:

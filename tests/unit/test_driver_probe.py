@@ -66,7 +66,7 @@ def test_the_next_child_goes_on_behind_what_killed_one(children: list[list[str]]
 
 def test_who_waits_is_told_once(children: list[list[str]]) -> None:
     told: list[str] = []
-    with delays.told_to(told.append):
+    with delays.heard_by(told.append):
         for _ in range(2):
             probe.survives(0, 0, Handle(), ("half",))
     probe.survives(0, 0, Handle(), ("half", "wide_arithmetic"))  # nobody listens any more

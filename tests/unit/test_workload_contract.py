@@ -76,6 +76,19 @@ def test_cuts_divide_what_they_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_it_explains_its_parameters(name: str) -> None:
+    """Each in a sentence or more, and no parameter that there is not."""
+    workload = workloads.get(name)
+    for info in DEVICES.values():
+        config = workload.default(square(workload, 64), info)
+        meanings = {parameter: workload.explained(config).get(parameter, "") for parameter in config if parameter != "FORM"}
+        assert {parameter for parameter, text in meanings.items() if not text} == set()
+    if not name.startswith("gemm"):
+        known = set(workload.space(square(workload, 64), info).parameters)
+        assert set(workload.meanings) <= known
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_it_describes_itself(name: str) -> None:
     workload = workloads.get(name)
     assert workload.name == name

@@ -21,7 +21,7 @@ from portatile.measure.phases import PhasesRequest, PhaseTimes, split
 from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, MatrixProduct
 from portatile.records import to_json
 from portatile.studies import counters as study
-from portatile.studies.form.table import readable
+from portatile.studies.framework.table import readable
 
 
 @click.command("matmul")

@@ -11,7 +11,7 @@ import click
 
 from portatile.cli import _options
 from portatile.errors import UsageError
-from portatile.studies.form.study import Option
+from portatile.studies.framework.study import Option
 
 _PREFIX = "study_"
 

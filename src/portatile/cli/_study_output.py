@@ -12,9 +12,9 @@ from portatile.device import names
 from portatile.errors import UsageError, reason
 from portatile.figures import png, svg
 from portatile.figures.heat import Heat
-from portatile.studies.form import conduct, page, table
-from portatile.studies.form.conduct import StudyOutcome
-from portatile.studies.form.labels import naming
+from portatile.studies.framework import conduct, page, table
+from portatile.studies.framework.conduct import StudyOutcome
+from portatile.studies.framework.labels import naming
 
 KINDS = (".csv", ".json", ".svg", ".png", ".html")
 OPTIONS: list[click.Parameter] = [

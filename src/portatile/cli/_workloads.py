@@ -104,19 +104,9 @@ def option_value(workload: Workload, name: str, text: object) -> Value:
     return next(value for value in workload.options[name] if _spell(value).lower() == str(text).lower())
 
 
-def parameter_text(workload: Workload) -> str:
-    """The part of the workload's docstring on its parameters, after "Parameters:"; empty where there is none."""
-    return _halves(workload)[1]
-
-
 def _meaning(workload: Workload) -> str:
-    """The workload's docstring up to its parameters, without markup: the computation and the meaning of its options."""
-    return _halves(workload)[0]
-
-
-def _halves(workload: Workload) -> tuple[str, str]:
-    before, _, after = inspect.cleandoc(type(workload).__doc__ or "").replace("``", "").partition("Parameters:")
-    return before.strip(), after.strip()
+    """The workload's docstring without markup: the computation and the meaning of its options."""
+    return inspect.cleandoc(type(workload).__doc__ or "").replace("``", "")
 
 
 def _problem_options(workload: Workload) -> list[click.Parameter]:

@@ -21,7 +21,7 @@ from portatile.measure import first_ceilings, peaks, transfers
 from portatile.measure.peaks import Quantity
 from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
 from portatile.records import DeviceInfo, to_json
-from portatile.studies.form import table
+from portatile.studies.framework import table
 from portatile.trials import Budget
 
 _ARROWS = {"htod": "host to device", "dtoh": "device to host", "dtod": "device to device"}

@@ -9,7 +9,7 @@ import click
 from portatile import device, program
 from portatile.cli import _console, _options
 from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
-from portatile.cli._resources import figured, figures
+from portatile.cli._resources import cells, reported_columns
 from portatile.device.backend import BackEnd, CompilerProduct
 from portatile.device.target import Target
 from portatile.errors import DeviceNotFoundError, UsageError
@@ -75,8 +75,8 @@ def command(
         click.echo(to_json(_document(file, target, binary)))
         return
     used = [binary.resources.get(entry.name, Resources()) for entry in binary.entries]
-    columns = figured(used)
-    rows = [(*_named(entry), *figures(resources, columns)) for entry, resources in zip(binary.entries, used, strict=True)]
+    columns = reported_columns(used)
+    rows = [(*_named(entry), *cells(resources, columns)) for entry, resources in zip(binary.entries, used, strict=True)]
     title = f"{file.source.file} for {target.architecture} ({target.compiler}), {duration(sum(binary.seconds.values()))}"
     _console.out.print(_console.table(title, (*_COLUMNS, *columns), rows, left=3), markup=False)
     if any("?" in row for row in rows):

@@ -11,8 +11,8 @@ import click
 
 from portatile import cache, device, dialect, flat_plans, program, workloads
 from portatile.cli import _console, _options, _t1
-from portatile.cli._resources import figured, figures
-from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workload
+from portatile.cli._resources import cells, reported_columns
+from portatile.cli._workloads import Sized, flat_plan, per_workload
 from portatile.device.target import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
@@ -202,20 +202,17 @@ def _parameters(subject: _Subject) -> None:
     for name, value in config.items():
         line = f"{name:{wide[0]}}{value!s:{wide[1]}}{meanings.get(name, '')}".rstrip()
         click.echo(textwrap.fill(line, _WIDTH, subsequent_indent=" " * sum(wide), drop_whitespace=True))
-    text = parameter_text(workload)
-    if text:
-        click.echo(f"\n{text}")
 
 
 def _resources(subject: _Subject, target: Target) -> None:
     binaries = {source: program.build(source, target, cache.default()) for source in _console.track(subject.sources, "compiling")}
     steps = [step for step in subject.plan.steps if isinstance(step, Launch)]
     used = [_with_arguments(binaries[step.source].resources.get(step.kernel, Resources()), step) for step in steps]
-    columns = figured(used)
+    columns = reported_columns(used)
     rows: Counter[tuple[str, ...]] = Counter()
     for step, resources in zip(steps, used, strict=True):
         group, grid = ("x".join(map(str, size)) for size in (step.local_size, step.global_size))
-        rows[step.kernel, *figures(resources, columns), group, grid] += 1
+        rows[step.kernel, *cells(resources, columns), group, grid] += 1
     titles = ("kernel", *columns, "work-group", "work-items", "launches")
     _console.out.print(_console.table("", titles, [[*row, str(count)] for row, count in rows.items()]))
     if any("?" in row for row in rows):

@@ -17,9 +17,9 @@ from portatile.cli._workloads import WorkloadGroup
 from portatile.device.base import Device
 from portatile.errors import UnknownNameError, UsageError
 from portatile.records import Problem
-from portatile.studies.form import conduct, discover, gallery, page
-from portatile.studies.form.conduct import Conditions, Listener
-from portatile.studies.form.study import EXPERIMENTS, Study, StudyRequest
+from portatile.studies.framework import conduct, discover, gallery, page
+from portatile.studies.framework.conduct import Conditions, Listener
+from portatile.studies.framework.study import EXPERIMENTS, Study, StudyRequest
 from portatile.trials import Budget
 
 _INTERRUPTED = 130

@@ -43,35 +43,41 @@ _MAX_REMEMBERED = 1024  # problems whose runner is kept
 class Kernel(Definition):
     """One OpenCL C kernel with tunable parameters, the arguments to time and check it with, and the expected results.
 
-    ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it. ``arguments``: for each parameter of the kernel, in
-    order or by name, a NumPy array or CPU tensor (contiguous; float16 to float64, 8 to 64 bit integers, complex for ``float2`` and
-    ``double2``, structures), a number, a sequence of numbers for a vector, an element of a structured array for a structure by value, a
-    Sampler, or for a ``__local`` pointer its number of elements. An image takes an array of pixels: (height, width, channels) for an
-    ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; an array without the last axis has one channel. ``normalized`` names the
-    images whose 8 or 16-bit integers the kernel reads as fractions. ``parameters``: names and their values (int, float, bool, str);
-    each becomes a ``#define``.
+    The kernel:
 
-    ``global_size``: the work-items that the problem needs, one number or up to three. Fractions and incomplete work-groups are rounded
-    up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has ``reqd_work_group_size``.
-    Both, ``flops`` (operations of one run, for Gflop/s), and numbers of ``__local`` elements may be numbers, expressions
-    (``"n / work"``) or callables whose argument names say what they read: parameters, scalar arguments, ``constants`` and properties of
-    the device such as ``max_work_group_size``. ``constraints`` are such expressions or callables, too: ``"tile or not pad"`` allows
-    ``pad`` only together with ``tile``.
+    - ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it.
+    - ``arguments``: a value for each parameter of the kernel, in order or by name. A pointer takes a contiguous NumPy array or CPU tensor:
+      float16 to float64, integers of 8 to 64 bits, complex numbers (for ``float2`` and ``double2``) or structures. An image takes an array
+      of pixels: (height, width, channels) for an ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; without the last axis it has one
+      channel. A scalar takes a number, a vector a sequence of numbers, a structure by value an element of a structured array, a sampler a
+      ``Sampler``, and a ``__local`` pointer its number of elements.
+    - ``normalized``: images whose 8 or 16-bit integers the kernel reads as fractions.
+    - ``parameters``: names and their values (int, float, bool, str). Each becomes a ``#define``. ``constants``: further definitions, equal
+      in all configurations. ``options``: for the compiler (``-cl-...``, ``-I`` folders).
+    - ``roles``: ``in``, ``out`` or ``inout`` by argument. By default pointers to const and ``__constant``, and images that are read, are
+      ``in``. All others are ``inout``: they are reset to the array's content before every run. ``out`` promises that every element is
+      written and none is read; the check is then stricter, and the timing simpler.
 
-    ``reference``: the expected outputs, or a callable whose argument names say what it reads and which returns them: an array, a
-    tuple or a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. ``reductions``
-    says of which outputs only the ``sum``, ``min`` or ``max`` of all elements is compared, as of partial sums. A result is right if
-    ``|result - expected| <= atol + rtol * |expected|``, by default rtol 1e-4 for float32, 1e-10 for float64, 1e-2 for float16, and atol
-    a tenth of rtol of the largest value; integers must be equal. Without a reference results are labelled unverified.
+    The launch:
 
-    ``awkward``: edge cases: further arguments as for a call, such as arrays of a length that no tile divides. Every variant is checked
-    on them before it is timed; the reference must then be a callable. Without them a variant is checked on ``arguments`` alone.
+    - ``global_size``: the work-items that the problem needs, one number or up to three. Fractions and incomplete work-groups are rounded
+      up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has ``reqd_work_group_size``.
+    - Sizes, ``flops`` (operations of one run, for Gflop/s) and numbers of ``__local`` elements are numbers, expressions (``"n / work"``) or
+      callables. The names of a callable's arguments say what it reads: parameters, scalar arguments, ``constants``, and properties of the
+      device such as ``max_work_group_size``.
+    - ``constraints``: such expressions or callables, which legal configurations fulfil: ``"tile or not pad"`` allows ``pad`` only together
+      with ``tile``. ``default``: the configuration to compare with; without it the first legal one.
 
-    ``roles``: ``in``, ``out`` or ``inout`` by argument. By default pointers to const and ``__constant``, and images that are read, are
-    ``in``; all others are ``inout``, which are reset to the array's content before every run. ``out`` promises that every element is
-    written and none is read: the check is stricter, the timing simpler. ``constants``: further definitions, equal in all
-    configurations. ``default``: the configuration to compare with; without it the first legal one. ``options``: for the compiler
-    (``-cl-...``, ``-I`` folders).
+    The check:
+
+    - ``reference``: the expected outputs, or a callable whose argument names say what it reads and which returns them: an array, a tuple or
+      a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. Without a reference results
+      are labelled unverified.
+    - A result is right if ``|result - expected| <= atol + rtol * |expected|``; integers must be equal. By default ``rtol`` is 1e-4 for
+      float32, 1e-10 for float64, 1e-2 for float16, and ``atol`` a tenth of rtol of the largest value.
+    - ``reductions``: outputs of which only the ``sum``, ``min`` or ``max`` of all elements is compared, as of partial sums.
+    - ``awkward``: edge cases, which are further arguments as for a call, such as arrays of a length that no tile divides. Every variant is
+      checked on them before it is timed; the reference must then be a callable. Without them a variant is checked on ``arguments`` alone.
 
     Raises ArgumentError, UnknownNameError or SpaceError for invalid arguments, CompileError where the text cannot be parsed.
 

@@ -174,10 +174,8 @@ def match(
 ) -> Arguments:
     """The arguments of a kernel from what the user gives, in order or by name.
 
-    A NumPy array for a ``__global`` or ``__constant`` pointer (a structured one for a pointer to const structures) and for an image, a
-    number for a scalar, its components for a vector, one structure for a structure by value, a Sampler for a ``sampler_t``, a count of
-    elements (an expression) for a ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to const and
-    images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are seen as fractions.
+    ``Kernel`` says which value each kind of parameter takes. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; without it pointers to
+    const and images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are read as fractions.
     Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]

@@ -56,7 +56,7 @@ class Definition(Workload):
         self.entry, self.name = name, f"{PREFIX}{name}"
         self._parameters = texts.values(parameters)
         self._constants = texts.constants(constants or {}, self._parameters)
-        self._text = texts.KernelText.of(source, name, options, self._constants, texts.corners(self._parameters, default))
+        self._text = texts.KernelText.of(source, name, options, self._constants, texts.first_and_last(self._parameters, default))
         self.arguments = match(self._text.head, as_arrays(arguments), roles or {}, normalized)
         self._checks = Checks(reference, rtol, atol, dict(reductions or {}))
         if not self.arguments.outputs:

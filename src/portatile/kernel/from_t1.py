@@ -6,13 +6,17 @@ from typing import Any
 
 from portatile.errors import ArgumentError
 from portatile.formats.t1 import Specification
-from portatile.kernel.text import KernelText, corners
+from portatile.kernel.text import KernelText, first_and_last
 
 
 def constructor_arguments(specification: Specification) -> dict[str, Any]:
     """The keyword arguments of ``Kernel``; raises ArgumentError where the file does not match the kernel's signature."""
     head = KernelText.of(
-        specification.kernel_file, specification.kernel, specification.options, {}, corners(specification.parameters, specification.default)
+        specification.kernel_file,
+        specification.kernel,
+        specification.options,
+        {},
+        first_and_last(specification.parameters, specification.default),
     ).head
     names = [parameter.name for parameter in head.parameters]
     if len(names) != len(specification.arguments):

@@ -113,7 +113,7 @@ def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, 
     return checked
 
 
-def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -> tuple[Config, ...]:
+def first_and_last(parameters: Mapping[str, Sequence[Value]], default: Config | None) -> tuple[Config, ...]:
     """The first and the last configuration, for parsing. Two, because one may be illegal, and the text may refuse it by ``#error``."""
     first = {name: choices[0] for name, choices in parameters.items()} | dict(default or {})
     return first, {name: choices[-1] for name, choices in parameters.items()}

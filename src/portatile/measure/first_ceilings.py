@@ -64,17 +64,17 @@ def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> 
             return stored or ceilings.add(info, [])
         return stored
     seconds = time.monotonic() - started
-    say(f"{info.name}: {told(stored)}, measured in {seconds:.1f} s and stored; `portatile bench` measures more thoroughly")
+    say(f"{info.name}: {summary(stored)}, measured in {seconds:.1f} s and stored; `portatile bench` measures more thoroughly")
     return stored
 
 
-def told(known: Ceilings) -> str:
+def summary(known: Ceilings) -> str:
     """``copies 20 GB/s, float32 100 Gflop/s``."""
-    parts = [f"{title} {1e-9 * rate:.4g} {unit}" for name, title, unit in _TOLD if (rate := known.best(name)) is not None]
+    parts = [f"{title} {1e-9 * rate:.4g} {unit}" for name, title, unit in _SUMMARISED if (rate := known.best(name)) is not None]
     return ", ".join(parts)
 
 
-_TOLD = (
+_SUMMARISED = (
     ("copy", "copies", "GB/s"),
     ("fp32", "float32", "Gflop/s"),
     ("fp64", "float64", "Gflop/s"),
@@ -87,7 +87,7 @@ def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
     until = time.monotonic() + seconds
     measurements: list[Measured] = []
     for quantity in (*peaks.memory_quantities(device.info)[:1], *peaks.arithmetic_quantities(device.info)):
-        if quantity.name not in (name for name, _, _ in _TOLD) or (quantity.name == "mma" and time.monotonic() > until):
+        if quantity.name not in (name for name, _, _ in _SUMMARISED) or (quantity.name == "mma" and time.monotonic() > until):
             continue
         with suppress(PortatileError):
             measurements.append(_brief(device, quantity))

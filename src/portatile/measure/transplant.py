@@ -1,8 +1,11 @@
 """Code that one back end's compiler made, run by another back end of the same GPU: what is left of a difference is not the compiler's.
 
-Both of NVIDIA's back ends take PTX, so a kernel that OpenCL's compiler made can be loaded by CUDA's driver, and so can what CUDA's own
-compiler made, which otherwise brings its own assembler. The times of these two builds differ by the compilers' code alone, those of the
-first and of OpenCL's own by driver and launches alone, those of the second and of CUDA's own by the assemblers.
+Both of NVIDIA's back ends take PTX. So CUDA's driver can load what OpenCL's compiler made, and also PTX of CUDA's own compiler, which
+usually brings its own assembler. Comparing builds separates the causes of a difference:
+
+- OpenCL's PTX and CUDA's PTX, both loaded by CUDA's driver: the compilers' code.
+- OpenCL's PTX loaded by CUDA's driver, and by OpenCL's own: driver and launches.
+- CUDA's PTX loaded by the driver, and CUDA's usual binary: the assemblers.
 """
 
 from __future__ import annotations

@@ -131,9 +131,9 @@ class ResultStore:
     def leaders(self, workload: str | None = None, count: int = 1) -> list[Trial]:
         """The ``count`` fastest valid configurations of every problem on every device, fastest first.
 
-        Of each configuration its newest trial counts, and one whose newest trial failed does not. They are ordered by ``Trial.rank``: a
-        time from a race as it is, any other as if it were 10 % longer, so that a lucky measurement does not beat the winner
-        of a race. Trials with cold caches come after all others of their problem and device.
+        Of each configuration the newest trial counts, and one whose newest trial failed does not. They are ordered by ``Trial.rank``: times
+        of a final comparison count as they are, all others as 10 % longer, so that a lucky measurement does not beat the winner of one.
+        Trials with cold caches come after all others of their problem and device.
         """
         return self._leaders(Query(workload=workload), count)
 

@@ -1,8 +1,8 @@
 """How many trials do other tuners' results save? Recorded searches are replayed with and without their best configurations as suggestions.
 
-A recording is searched as ``tune --replay`` does. What is known comes from recordings of the same kernel on other devices or problems
-(T4, caches of Kernel Tuner, results of ours), or from another library's database (CLBlast's) in our parameters; of each file a few
-of the fastest are taken that differ much, and for each the nearest configuration that was recorded.
+A recording is searched as ``tune --replay`` does. Suggestions come from recordings of the same kernel on other devices or problems (T4,
+caches of Kernel Tuner, portatile's own results), or from CLBlast's database in the workload's parameters. Of each file a few of the fastest
+configurations that differ much are taken, and for each of them the nearest one that was recorded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How far do tuning and a shared product scale? Simulated from recorded trials and measured rates, to 1,000 workers and 64 devices.
 
-What was measured stands beside its simulation: the duration of a recording, of one machine, and a product by every subset of the devices
-here, which is predicted from what each of them takes alone, from the links, and from what a shared product of half the size costs beside.
+Two measurements stand beside their simulations: the duration of a recording, of one machine, and a product by every subset of the devices
+here. The product is predicted from the time that each device takes alone, from the links, and from the overhead of a shared product of half
+the size.
 """
 
 from __future__ import annotations

@@ -31,6 +31,10 @@ class Batched(Workload):
 
     single: ClassVar[Workload]
     triangle = ""
+    meanings: Mapping[str, str] = {
+        "WGS": "Work-items of a group of the kernels beside the product, which is a problem of gemm_batched; on a processor it makes no "
+        "difference."
+    }
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """Stacks of the matrices of one problem."""

@@ -1,7 +1,8 @@
 """A test of drivers' compilers in child processes, run once for each driver: some end the process that compiles legal OpenCL C.
 
-PoCL 3.0 takes a processor of AVX-512 that is newer than it for one without, and then dies of 512-bit vectors, of the library's functions
-of them, or gives a program without kernels. ``python -m portatile.device.opencl.probe PLATFORM DEVICE NAME...`` is the child.
+PoCL 3.0 does not recognise processors that are newer than it, and takes one with AVX-512 for one without. Then it ends the process when it
+compiles 512-bit vectors or library functions of them, or gives a program without kernels.
+``python -m portatile.device.opencl.probe PLATFORM DEVICE NAME...`` is the child.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Finisher:
 def interval(samples: Sequence[float], confidence: float = _SHOWN) -> tuple[float, float]:
     """Two of the samples between which the distribution's median lies with this confidence; the outermost two of too few samples.
 
-    By order statistics, whatever the distribution: a sample is below the median with probability 1/2, so that the k-th
-    smallest of n lies above it with the probability that fewer than k of n fall below, a binomial one.
+    By order statistics, whatever the distribution: a sample lies below the median with probability 1/2. So the number of samples below it
+    is binomial, and the k-th smallest of n lies above it with the probability that fewer than k do.
     """
     ordered, n = sorted(samples), len(samples)
     tail, k = 0.0, 0
@@ -104,9 +104,9 @@ def leader(samples: Sequence[Sequence[float]]) -> int:
 def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Finisher]:
     """The finalists in the order of their places.
 
-    The winner is the fastest, or among those that do not differ from it and are at most 1 % slower in the median, the one of the least
-    cost. No other counts as faster than the winner. Behind it come those that do not differ from the fastest, then the others, each in
-    the order of the medians. The winner counts as equal to itself.
+    The winner is the one of the least cost among the fastest and those that do not differ from it and are at most 1 % slower in the median.
+    None counts as faster than the winner, and the winner as equal to itself. After it come those that do not differ from the fastest, then
+    the others, each in the order of the medians.
     """
     first = leader(samples)
     tied = [n == first or not apart(samples[n], samples[first]) for n in range(len(samples))]

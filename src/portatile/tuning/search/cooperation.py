@@ -1,7 +1,7 @@
 """Searches on devices of one kind at the same time: they try different configurations, and tell each other what is faster.
 
-The configurations to try first are divided among them, each draws with a seed of its own, and the fastest configuration of one device is
-also tried on the others. So they find it sooner together, and each has still measured its own winner.
+The configurations to try first are divided among them, and each draws with a seed of its own. The fastest configuration of one device is
+also tried on the others. So together they find it sooner, and each still measures its own winner.
 """
 
 from __future__ import annotations

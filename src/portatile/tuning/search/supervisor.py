@@ -156,8 +156,8 @@ class Supervisor:
     def drain(self, timeout: float) -> bool:
         """End the compile workers and wait up to ``timeout`` seconds for the timing worker; returns whether it is free then.
 
-        Its outcome can be collected. On a CPU, where a slow variant may run for many seconds and a new worker starts in one or two, a
-        worker that is still busy is ended, and its variant is lost.
+        Its outcome can be collected. On a CPU a worker that is still busy is ended, and its variant is lost: a slow variant may run for
+        many seconds there, and a new worker starts in one or two.
         """
         self._backlog.clear()
         for child in self._compilers:

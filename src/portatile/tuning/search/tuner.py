@@ -148,7 +148,7 @@ class _Run:
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
         start = partial(first_configs.start_search, self.strategy, self.request, self.planner, self.space, self.default, self.cooperation)
-        search, requested, self.outcomes.warm = in_background(start, self._attend)
+        search, requested, self.outcomes.warm = in_background(start, self._poll)
         reported: set[str] = set()
         try:
             while not self._spent():
@@ -175,7 +175,7 @@ class _Run:
             search.close()
             self._await_default()
 
-    def _attend(self) -> None:
+    def _poll(self) -> None:
         self.supervisor.poll()
         self._collect(0)
 
@@ -215,7 +215,7 @@ class _Run:
 
     def _known_or_rejected(self, config: Config, source: str, timed: Plan, screened: bool) -> bool:
         """Whether a configuration needs no evaluation: the store has its trial, or the model rejects it on paper. Keeps that trial."""
-        if self.request.resume and (known := self._remembered(config, source)) is not None:
+        if self.request.resume and (known := self._stored_trial(config, source)) is not None:
             self.outcomes.known += 1
             self._keep(known)
             return True
@@ -225,14 +225,16 @@ class _Run:
             return True
         return False
 
-    def _remembered(self, config: Config, source: str) -> Trial | None:
+    def _stored_trial(self, config: Config, source: str) -> Trial | None:
         """The newest trial in the store that replaces an evaluation of the configuration."""
         info = self.planner.info
         known = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source))
-        answers = (replace(trial, config=self.space.complete(trial.config)) for trial in reversed(known) if self._answers(trial))
+        answers = (
+            replace(trial, config=self.space.complete(trial.config)) for trial in reversed(known) if self._replaces_evaluation(trial)
+        )
         return next((trial for trial in answers if canonical(trial.config) == canonical(config)), None)
 
-    def _answers(self, trial: Trial) -> bool:
+    def _replaces_evaluation(self, trial: Trial) -> bool:
         """Whether a stored trial replaces an evaluation: measured in the same manner and, where energy is the objective, with power.
 
         A time that was refused as faster than the ceilings is measured again, because the ceilings may have been wrong.
@@ -338,7 +340,7 @@ class _Run:
             entering=self.spending.entering,
         )
         try:
-            self._prove([trial for trial in race.field() if not trial.fully_checked])
+            self._check_fully([trial for trial in race.field() if not trial.fully_checked])
             self.finalists = race.decide()
             self.unraced = race.unraced if self.request.timing.race > 0 else ""
         except KeyboardInterrupt:
@@ -349,7 +351,7 @@ class _Run:
             return stopped
         return stopped
 
-    def _prove(self, trials: Sequence[Trial]) -> None:
+    def _check_fully(self, trials: Sequence[Trial]) -> None:
         """Check fully, and time again, candidates that an earlier run checked only in part, if there is some time left."""
         for trial in trials if self.spending.seconds_left() > 0 else ():
             self.number += 1

@@ -39,16 +39,24 @@ class Convolution(Workload):
     ``bank`` ``single`` is one filter; ``analysis`` and ``synthesis`` are filter banks of two: outputs 2q and 2q + 1 take
     filter 0 and 1, both from position 2q + lower on. ``analysis`` stores the even outputs before the odd ones,
     ``synthesis`` reads psi so; there the longer side of ``grow`` and ``shrink`` is n + taps - 2.
-
-    Parameters: FORM ``staged`` (tile in local memory, windows that slide over it, a second tile transposed), ``direct``
-    (tile transposed as it is loaded, one output after another) or ``block`` (one work-item for each tile, vectors
-    transposed in registers: for CPUs). TI, TJ: outputs along i and j of a work-group. WGS: its work-items. WINDOW:
-    neighbouring outputs that an item sums at a time. VECTOR: elements of a load and a store. PADDING: elements after
-    each row of a transposed tile. LANES: 2 sums the products of even and odd taps apart, in one vector. UNROLL: taps
-    written out. OVERLAY: the second tile lies over the first. ORDER: the direction in which work-groups follow.
     """
 
     name = "convolution"
+    meanings: Mapping[str, str] = {
+        "FORM": "staged: a tile in local memory, windows that slide over it, and a second tile that transposes. direct: the tile is "
+        "transposed as it is loaded, and outputs are computed one after another. block: one work-item for each tile, which transposes "
+        "vectors in registers, for processors.",
+        "TI": "Outputs of a work-group along the filtered axis i.",
+        "TJ": "Lines of a work-group, along j.",
+        "WGS": "Work-items of a group.",
+        "WINDOW": "Neighbouring outputs that a work-item sums at a time.",
+        "VECTOR": "Elements of a load and a store.",
+        "PADDING": "Elements after each row of a transposed tile, so that columns spread over the banks.",
+        "LANES": "2 sums the products of even and odd taps apart, in one vector.",
+        "UNROLL": "Taps that are written out one after another.",
+        "OVERLAY": "The second tile lies over the first one.",
+        "ORDER": "The direction in which neighbouring work-groups follow each other: i or j.",
+    }
     sizes: Mapping[str, str] = {"n": "points along the filtered axis", "ndat": "lines that are filtered"}
     options: Mapping[str, tuple[Value, ...]] = {
         "boundary": BOUNDARIES,

@@ -36,15 +36,20 @@ class Convolution2d(Workload):
 
     psi is rows x lines x ndat, out ndat x length x width, both row-major: what two passes of ``convolution`` make of psi.
     ``boundary`` is the first axis's, ``across`` the second's, ``bank``, ``taps`` and ``lower`` belong to both; see there.
-
-    Parameters: T1, T2, TJ: outputs of a work-group along the first and second axis, and its lines. WINDOW: neighbouring
-    outputs that an item sums at a time along the first axis, by which the group steps, and TURN along the second. VECTOR: elements
-    of a store.
-    AHEAD: the next step's values are loaded before this one's are summed. OVERLAY: the transposed tile lies over the first.
-    RESIDENT: work-groups for which CUDA's compiler must leave registers; 0: as it likes.
     """
 
     name = "convolution2d"
+    meanings: Mapping[str, str] = {
+        "T1": "Outputs of a work-group along the first axis.",
+        "T2": "Outputs of a work-group along the second axis.",
+        "TJ": "Lines of a work-group.",
+        "WINDOW": "Neighbouring outputs that a work-item sums at a time along the first axis, by which the group steps.",
+        "TURN": "Neighbouring outputs that a work-item sums at a time along the second axis.",
+        "VECTOR": "Elements of a store.",
+        "AHEAD": "The next step's values are loaded before this one's are summed.",
+        "OVERLAY": "The transposed tile lies over the first one.",
+        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. 0: it decides.",
+    }
     sizes: Mapping[str, str] = {"n1": "points along the first axis", "n2": "points along the second", "ndat": "lines of either"}
     options: Mapping[str, tuple[Value, ...]] = {
         "boundary": BOUNDARIES,

@@ -34,19 +34,28 @@ class Coulomb(Workload):
     are added to y and z. A point on an atom has the potential that IEEE arithmetic gives:
     an infinity of the sign of its charge, NaN without a charge or where infinities meet. The bound holds at these coordinates and for
     distances from 2e-19 to 1e19, whose squares are normal numbers of float32.
-
-    Parameters: a work-group is WGX x WGY x SPLIT, SPLIT slices that share the atoms; a work-item computes PX vectors of VL
-    points (CPUs: as wide as a register) in each of PY rows. CHUNK atoms at a time are staged in local memory, 0: read
-    directly, -n: n at a time are a ``__constant`` argument of a launch of their own, which adds to the sums (through CUDA they are read
-    as any array that nobody writes, by way of the nearest cache). UNROLL: atoms at a time. RSQRT: ``rsqrt``, or on GPUs ``native``
-    (native_rsqrt) or ``approx`` (the device's instruction, denormals taken as zero); POLY of the PX PY vectors use a polynomial instead,
-    which leaves the special-function unit free for the others; it is right for distances from 1e-19 to 1e19. DEGREE: of the polynomial:
-    3 errs by 7e-7 of a term, 2 by 1.7e-5, and is for sums of so many atoms that their rounding may be twice as large. RESIDENT:
-    work-groups for which CUDA's compiler must leave registers; with 1 it may use more of them and spread the functions out, 0: it
-    decides.
     """
 
     name = "coulomb"
+    meanings: Mapping[str, str] = {
+        "WGX": "Work-items of a group along x.",
+        "WGY": "Work-items of a group along y.",
+        "SPLIT": "Slices of a group, which share the atoms and add their sums in the end.",
+        "PX": "Vectors of points along x that a work-item computes.",
+        "PY": "Rows of points that a work-item computes.",
+        "VL": "Points of a vector; on processors as many as a register holds.",
+        "CHUNK": "Atoms that are staged in local memory at a time. 0: atoms are read where they lie. -n: n atoms at a time are a "
+        "__constant argument of a launch of their own, which adds to the sums; CUDA reads them through the nearest cache.",
+        "UNROLL": "Atoms whose terms are written out one after another.",
+        "RSQRT": "The inverse root: rsqrt, or on GPUs native (native_rsqrt) or approx (the device's instruction, which takes denormals as "
+        "zero).",
+        "POLY": "How many of a work-item's PX PY vectors use a polynomial instead, which leaves the special-function unit free for the "
+        "others. It is right for distances from 1e-19 to 1e19.",
+        "DEGREE": "Degree of the polynomial: 3 errs by 7e-7 of a term. 2 errs by 1.7e-5, and is for sums of so many atoms that their "
+        "rounding may be twice as large.",
+        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. With 1 it may use more of them and "
+        "spread the functions out. 0: it decides.",
+    }
     sizes: Mapping[str, str] = {
         "atoms": "point charges",
         "nx": "grid points along x, which are neighbours in memory",

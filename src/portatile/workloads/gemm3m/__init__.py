@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
 
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
@@ -25,11 +26,12 @@ class Gemm3m(Product):
     imaginary part Z - X - Y (Higham, Stability of a method for multiplying complex matrices with three real matrix multiplications, 1992).
     The error of the real part is that of an ordinary product; relative to the sums of moduli that of the imaginary part may be three times
     as large. Sums of a real and an imaginary part beyond the largest number overflow. Operands and options are as for ``gemm``.
-
-    Parameters: WGS: work-group of the kernels that take operands apart and put C together.
     """
 
     name = "gemm3m"
+    meanings: Mapping[str, str] = {
+        "WGS": "Work-items of a group of the kernels that take operands apart and put C together.",
+    }
     dtypes = tuple(_PARTS)
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from portatile.dtypes import product
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
@@ -22,13 +24,15 @@ class GemmResidues(Product):
     infinities, NaN or a sum that may be no normal number, is computed again as k multiply-adds in float64. Scaling and undoing the scales
     rounds seven times. So the error is at most gamma_(k + 3) |A| |B|, for complex numbers sqrt(2) gamma_(k + 7), as a native product's.
     Infinities and NaN come out where they do natively. Sums of more than 16384 terms are added piece by piece.
-
-    Parameters: LANES: work-items along k of a group that converts to bytes, four steps each. ROWS: rows of that group; on GPUs it has fewer
-    rows and more work-items along k where an operand has k fast. WGS: the work-group that reconstructs sums. REDUCE: what the products of
-    bytes write: 0 sums of 32 bits, 1 their remainders, a byte each.
     """
 
     name = "gemm_residues"
+    meanings: Mapping[str, str] = {
+        "LANES": "Work-items along k of a group that converts to bytes, of four steps each.",
+        "ROWS": "Rows of such a group. On GPUs it has fewer rows and more work-items along k where an operand has k fast.",
+        "WGS": "Work-items of a group that reconstructs sums.",
+        "REDUCE": "What the products of bytes write: 0, sums of 32 bits; 1, their remainders, a byte each.",
+    }
     dtypes = ("float32", "float64", "complex64", "complex128")
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:

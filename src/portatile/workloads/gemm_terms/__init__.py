@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.space import ParameterSpace
 from portatile.workloads.gemm import plan as of_gemm
@@ -19,13 +21,16 @@ class GemmTerms(Product):
     units often, to be added to nearest, so that the error stays below the native product's where k is 256 or more. Rows and columns that
     two terms do not hold are found while they are split, and computed natively: those with infinities, NaN, or elements some 2^28 times
     smaller than the largest one. Overflow and denormals are as of the native product, but for sums that overflow only on their way.
-
-    Parameters: FORM: native, which is ``gemm``'s own product, or the form of the product of the terms: matrix, hopper. TILE: of C, rows x
-    columns. STAGES: tiles in local memory that take turns. SPLIT_K: groups that share the k of a tile. RASTER: rows of tiles that
-    neighbouring groups cover together.
     """
 
     name = "gemm_terms"
+    meanings: Mapping[str, str] = {
+        "FORM": "native, which is gemm's own product, or the form of the product of the terms: matrix or hopper.",
+        "TILE": "The tile of C of a work-group, rows x columns.",
+        "STAGES": "Tiles in local memory that take turns.",
+        "SPLIT_K": "Work-groups that share the k of a tile.",
+        "RASTER": "Rows of tiles that neighbouring groups cover together.",
+    }
     dtypes: tuple[str, ...] = ("float32",)
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:

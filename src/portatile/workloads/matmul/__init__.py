@@ -58,20 +58,28 @@ RUNGS: Mapping[int, Mapping[str, Value]] = {
 
 
 class Matmul(Workload):
-    """Matrix product by simple kernels: C (m x n) = A (m x k) B (k x n), all row-major.
-
-    Parameters: ALGORITHM ``sequential`` (one work-item), ``global`` (one element of C each, from global memory) or
-    ``local`` (BLOCK x BLOCK tiles in local memory). BLOCK: edge of the work-group (``global``) or of the tile of C
-    (``local``). ACCUMULATE: sum in C itself or in a register. UNROLL: of the innermost loop; 1 forbids unrolling, 0 leaves
-    the factor to the compiler (``local``: unrolls it whole). For ``local``: DEPTH, the tiles' extent along k (0: BLOCK);
-    WPT rows of C a work-item computes; VECTOR columns it computes, in one vector; TRANSPOSE A beforehand, so that both
-    operands are read along rows; PADDING elements after each row of A's tile; SHUFFLE: neighbouring work-items read an element of
-    A's tile each and hand it round. LDG: A and B are read from global memory through the read-only path; without it the compiler may
-    do so too, since pointers are declared restrict. PLAIN: they are not, and nothing goes through that path. These three are NVIDIA's.
-    CARVEOUT: per cent of the memory next to a multiprocessor that is local memory, the rest cache; -1: the driver decides. CUDA has that.
-    """
+    """Matrix product by simple kernels: C (m x n) = A (m x k) B (k x n), all row-major."""
 
     name = "matmul"
+    meanings: Mapping[str, str] = {
+        "ALGORITHM": "sequential: one work-item. global: one element of C for each work-item, from global memory. local: tiles of BLOCK x "
+        "BLOCK in local memory.",
+        "BLOCK": "Edge of the work-group (global) or of the tile of C (local).",
+        "ACCUMULATE": "Where a sum is kept: in C itself or in a register.",
+        "UNROLL": "Steps of the innermost loop that are unrolled. 1 forbids unrolling; 0 leaves it to the compiler (local: unrolls it "
+        "whole).",
+        "DEPTH": "Steps of k in a tile of local memory; 0: BLOCK.",
+        "WPT": "Rows of C that a work-item computes (local).",
+        "VECTOR": "Columns of C that a work-item computes in one vector (local).",
+        "TRANSPOSE": "A is transposed beforehand, so that both operands are read along rows (local).",
+        "PADDING": "Elements after each row of A's tile, so that columns spread over the banks (local).",
+        "SHUFFLE": "Neighbouring work-items read one element of A's tile each and hand it round within the warp (local, NVIDIA).",
+        "LDG": "A and B are read from global memory through the read-only path. Without it the compiler may do so too, because pointers "
+        "are declared restrict (NVIDIA).",
+        "PLAIN": "Pointers are not declared restrict, and nothing goes through the read-only path (NVIDIA).",
+        "CARVEOUT": "Per cent of the memory next to a multiprocessor that is local memory, the rest is cache; -1: the driver decides "
+        "(CUDA).",
+    }
     hint = "matmul is the teaching workload, which portatile.matmul does not use: that is `portatile tune gemm`, with the same sizes"
     sizes: Mapping[str, str] = {"m": "rows of A and C", "n": "columns of B and C", "k": "columns of A and rows of B"}
     operands = (Operand("a"), Operand("b"), Operand("c", "out"))

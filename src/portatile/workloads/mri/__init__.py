@@ -28,18 +28,23 @@ class Mri(Workload):
 
     The image has a row of real and a row of imaginary parts. ``kind`` q: w = |phi|^2, and d is empty; fhd: w = conj(phi) d.
     All inputs are vectors, stored as matrices of one column.
-
-    Parameters: a work-group is WGS x SPLIT, SPLIT slices that share the samples; a work-item computes PV vectors of VL
-    voxels (CPUs: as wide as a register). CHUNK samples at a time are staged in local memory; -n: n at a time are a
-    ``__constant`` argument of a launch of their own, which adds to the sums (through CUDA they are read as any array that nobody writes,
-    by way of the nearest cache). UNROLL: samples at a time.
-    TRIG: ``accurate`` (sinpi, cospi), ``native`` (native_sin, native_cos) or ``direct`` (native functions of the whole phase); POLY of
-    the PV vectors use polynomials instead, which leaves the special-function unit free for the others. But for ``direct`` every
-    phase is first reduced to half a turn, which is exact. RESIDENT: work-groups for which CUDA's compiler must leave registers;
-    with 1 it may use more of them and spread the functions out, 0: it decides.
     """
 
     name = "mri"
+    meanings: Mapping[str, str] = {
+        "WGS": "Work-items of a group in each slice.",
+        "SPLIT": "Slices of a group, which share the samples and add their sums in the end.",
+        "PV": "Vectors of voxels that a work-item computes.",
+        "VL": "Voxels of a vector; on processors as many as a register holds.",
+        "CHUNK": "Samples that are staged in local memory at a time. -n: n samples at a time are a __constant argument of a launch of "
+        "their own, which adds to the sums; CUDA reads them through the nearest cache.",
+        "UNROLL": "Samples whose terms are written out one after another.",
+        "TRIG": "Sine and cosine: accurate (sinpi, cospi), native (native_sin, native_cos) or direct (native functions of the whole "
+        "phase). All but direct first reduce each phase to half a turn, which is exact.",
+        "POLY": "How many of a work-item's PV vectors use polynomials instead, which leaves the special-function unit free for the others.",
+        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. With 1 it may use more of them and "
+        "spread the functions out. 0: it decides.",
+    }
     sizes: Mapping[str, str] = {"samples": "samples of k-space", "voxels": "voxels of the image"}
     options: Mapping[str, tuple[Value, ...]] = {"kind": ("q", "fhd")}
     dtypes = ("float32",)

@@ -35,13 +35,16 @@ class Peak(Workload):
     10 bits of the index change, read from local memory. ``product``: 128 chains are a tile, a matrix X of 16 rows of 8, and a step is
     V -> V + X Y, where Y are the first 8 rows of X; zeros fill the last tile. All maps but these two contract, so that rounding
     errors do not grow.
-
-    Parameters: WGS work-items of a group; VECTOR chains of one vector; ILP vectors of an item, so that the next is under way
-    while one waits; UNROLL rounds written out; MAD: how ``fma`` is spelled, or ``mma``: products by matrix units, where ILP are the
-    tiles of a warp.
     """
 
     name = "peak"
+    meanings: Mapping[str, str] = {
+        "WGS": "Work-items of a group.",
+        "VECTOR": "Chains of one vector.",
+        "ILP": "Vectors of a work-item, so that the next one is under way while one waits; with matrix units, tiles of a warp.",
+        "UNROLL": "Rounds that are written out one after another.",
+        "MAD": "How a multiply-add is spelled, or mma: products by matrix units.",
+    }
     sizes: Mapping[str, str] = {"n": "chains", "rounds": "steps of a chain"}
     options: Mapping[str, tuple[Value, ...]] = {"quantity": ("fma", "rsqrt", "cos", "exp2", "local", "sin", "product")}
     operands = (Operand("x"), Operand("out", "out"))

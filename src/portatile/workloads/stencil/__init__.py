@@ -36,13 +36,18 @@ class Stencil(Workload):
 
     psi and out are n1 x n2 x n3, stored as n1 x n2 rows of n3; filter has a row of ``taps`` for each of the last ``axes`` axes: with two,
     n1 is a number of planes. Beyond an axis's ends psi continues by ``boundary1`` to ``boundary3``: periodic, or zero.
-
-    Parameters: FORM: march (a group has an item for each column and walks down the rows, twice) or vectors (a group is one item that
-    sums explicit vectors, plane after plane). T1, T2: rows and columns of a work-group. WINDOW: neighbouring outputs, or vectors of
-    VECTOR of them, that an item sums at a time. RESIDENT: work-groups for which CUDA's compiler must leave registers; 0: as it likes.
     """
 
     name = "stencil"
+    meanings: Mapping[str, str] = {
+        "FORM": "march: a group has a work-item for each column and walks down the rows, twice. vectors: a group is one work-item that "
+        "sums explicit vectors, plane after plane.",
+        "T1": "Rows of a work-group.",
+        "T2": "Columns of a work-group.",
+        "WINDOW": "Neighbouring outputs, or vectors of VECTOR outputs, that a work-item sums at a time.",
+        "VECTOR": "Elements of a vector in the form vectors.",
+        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. 0: it decides.",
+    }
     sizes: Mapping[str, str] = {"n1": "points along the first axis", "n2": "points along the second", "n3": "points along the third"}
     options: Mapping[str, tuple[Value, ...]] = {
         "boundary1": _KEPT,

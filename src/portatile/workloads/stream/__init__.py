@@ -27,12 +27,16 @@ class Stream(Workload):
 
     Beside BabelStream's five: x[i] y[i] (product) and y[i] + s x[i]^2 (square). ``y`` is empty where the operation does not
     read it; ``s`` is the scalar ``scalar``.
-
-    Parameters: VECTOR elements of a load; WGS work-items of a group; PER_ITEM vectors of an item; ORDER: where an item's next
-    vector lies: ``item`` the next in memory, ``group`` WGS vectors on, ``grid`` as many vectors on as there are items.
     """
 
     name = "stream"
+    meanings: Mapping[str, str] = {
+        "VECTOR": "Elements of a load.",
+        "WGS": "Work-items of a group.",
+        "PER_ITEM": "Vectors of a work-item.",
+        "ORDER": "Where a work-item's next vector lies: item, the next in memory; group, WGS vectors on; grid, as many vectors on as "
+        "there are work-items.",
+    }
     sizes: Mapping[str, str] = {"n": "elements of an array"}
     options: Mapping[str, tuple[Value, ...]] = {"operation": ("triad", "copy", "mul", "add", "dot", "product", "square")}
     operands = (Operand("x"), Operand("y"), Operand("out", "out"))

@@ -22,11 +22,13 @@ class Symm(structured.OfElements):
     Only the triangle ``uplo`` of A is read. With ``mirror="C"`` A is Hermitian, with R the conjugate of what is stored of a Hermitian one.
     B is stored m x n, or n x m with ``trans_b="T"``; C and R are conjugates. beta = 0 does not read
     C, alpha = 0 neither A nor B. ``precision`` is that of the product.
-
-    Parameters: WGS: work-group of the kernel that expands A, of no account on a processor; the product is a problem of ``gemm``.
     """
 
     name = "symm"
+    meanings: Mapping[str, str] = {
+        "WGS": "Work-items of a group of the kernel that expands A; it makes no difference on a processor. The product is a problem of "
+        "gemm.",
+    }
     products = True
     sizes: Mapping[str, str] = {"m": "rows of C", "n": "columns of C"}
     options: Mapping[str, tuple[Value, ...]] = {

@@ -26,14 +26,16 @@ class Syr2k(Syrk):
     A and B are stored n x k, or k x n with ``trans="T"``, C and R are conjugates; two letters are for an A read one way and a B another.
     With ``mirror="C"`` C is Hermitian: alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C with a real beta.
     beta = 0 does not read C, alpha = 0 reads neither A nor B. ``precision`` is that of the products.
-
-    Parameters: NB: order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C: the other product is
-    its transpose. Off them both products are added to C. 0: one block, so that all of it is one product. JOIN: instead
-    the product of [A B] and [B A]^T, which leaves out the tiles of the other triangle, on a processor and, of float64 on matrix units,
-    without a copy of A and B. WGS: work-group of the other kernels.
     """
 
     name = "syr2k"
+    meanings: Mapping[str, str] = {
+        "JOIN": "One product, of [A B] and the transpose of [B A], which leaves out the tiles of the other triangle: on a processor and, "
+        "without a copy of A and B, for float64 on matrix units.",
+        "NB": "Order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C; the other product is its "
+        "transpose. Outside of these blocks both products are added to C. 0: one block, so that all of it is one product.",
+        "WGS": "Work-items of a group of the other kernels.",
+    }
     options: Mapping[str, tuple[Value, ...]] = {**Syrk.options, "trans": _TRANS}
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     pairs = (("a", "b"), ("b", "a"))

@@ -13,9 +13,6 @@ class Syr2kBatched(Batched, syr2k.Syr2k):
     """A stack of ``syr2k`` problems, ``batch`` of one shape; options are those of ``syr2k``.
 
     The operands are stacks, their matrices any number of elements apart; a stride of 0 along the batch shares one matrix that is read.
-
-    Parameters: WGS: work-group of the kernels beside the product, of no account on a processor. The product is a problem of
-    ``gemm_batched``.
     """
 
     name = "syr2k_batched"

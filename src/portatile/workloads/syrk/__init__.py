@@ -26,14 +26,15 @@ class Syrk(structured.OfElements):
     A is stored n x k, or k x n with ``trans="T"``; C and R are conjugates. With ``mirror="C"`` C is Hermitian: alpha op(A) op(A)^H + beta C
     with real factors, and a diagonal without imaginary parts. beta = 0 does not read C, alpha = 0 does not read A. ``precision`` is that of
     the products.
-
-    Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
-    kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. With products by
-    residues the triangle is halved, a square product and two triangles, down to blocks of less than twice NB, which are native; 0: all is.
-    WGS: work-group of the kernel that keeps a triangle.
     """
 
     name = "syrk"
+    meanings: Mapping[str, str] = {
+        "NB": "Order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is kept. 0, on processors "
+        "and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. With products by residues the triangle is "
+        "halved, into a square product and two triangles, down to blocks of less than twice NB, which are native; 0: all of it is.",
+        "WGS": "Work-items of a group of the kernel that keeps a triangle.",
+    }
     products = True
     triangle = "n"
     sizes: Mapping[str, str] = {"n": "order of C", "k": "terms of each sum"}

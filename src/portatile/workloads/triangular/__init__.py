@@ -38,15 +38,19 @@ class Triangular(structured.TriangularOperand):
     or NaN, as in BLAS. With ``apart`` X is C (m x n), and B is only read. ``precision`` is that of
     the products beside the diagonal; its blocks are solved natively, in an order that is the configuration's, so that results are not the
     same on every device.
-
-    Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
-    step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
-    for every triangle). NB: order of these blocks. IB: order of the blocks that substitution
-    inverts before they are joined to NB, or the unknowns that it keeps in registers. WGS: work-group; on a processor the
-    right-hand sides that a work-item substitutes in, in vectors. PANEL (inverses): columns that a work-group joins at a time.
     """
 
     name = "triangular"
+    meanings: Mapping[str, str] = {
+        "METHOD": "invert: blocks on the diagonal are inverted, all at once, and multiplied, which is fast. refine: then one step of "
+        "iterative refinement for each block. substitute: blocks are solved by substitution, as accurately as BLAS does for every "
+        "triangle.",
+        "NB": "Order of the blocks on the diagonal.",
+        "IB": "Order of the blocks that substitution inverts before they are joined to NB; with substitute, unknowns that are kept in "
+        "registers.",
+        "WGS": "Work-items of a group; on a processor the right-hand sides in which a work-item substitutes, in vectors.",
+        "PANEL": "Columns that a work-group joins at a time, where blocks are inverted.",
+    }
     aliases = ("trsm",)
     options: Mapping[str, tuple[Value, ...]] = {
         **structured.TriangularOperand.options,

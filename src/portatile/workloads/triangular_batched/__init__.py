@@ -26,14 +26,16 @@ class TriangularBatched(Batched, Triangular):
 
     A is batch x order x order, B batch x m x n, their matrices any number of elements apart; a stride of 0 along the batch shares one
     A. Options are those of ``triangular``.
-
-    Parameters: METHOD ``substitute`` or ``invert``, as of ``triangular``. NB: order of the blocks that one launch solves by substitution,
-    or that are inverted, products between them. IB: the unknowns that it keeps in registers, or the blocks that substitution inverts.
-    WGS: work-group; on a processor the right-hand sides that a work-item substitutes in. PANEL (inverses): columns that a group joins at
-    a time.
     """
 
     name = "triangular_batched"
+    meanings: Mapping[str, str] = {
+        "METHOD": "substitute or invert, as for triangular.",
+        "NB": "Order of the blocks that one launch solves by substitution, or that are inverted with products between them.",
+        "IB": "Unknowns that substitution keeps in registers; with invert, order of the blocks that substitution inverts.",
+        "WGS": "Work-items of a group; on a processor the right-hand sides in which a work-item substitutes.",
+        "PANEL": "Columns that a work-group joins at a time, where blocks are inverted.",
+    }
     aliases = ("trsm_batched",)
     options: Mapping[str, tuple[Value, ...]] = native(Triangular.options, apart=True)
     sizes: Mapping[str, str] = {"batch": "systems", "m": "rows of each B", "n": "columns of each B"}

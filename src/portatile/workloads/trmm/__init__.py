@@ -35,13 +35,15 @@ class Trmm(structured.TriangularOperand):
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
     read. alpha = 0 makes B zero whatever A and B hold. With ``apart`` the result is C (m x n), and B is only read. ``precision`` is that of
     the products.
-
-    Parameters: NB: rows (side L) or columns of B that one product computes, with the part of A that is not zero for them; inside a
-    block on the diagonal zeros are multiplied, so that an infinity in B may give NaN where BLAS does not. 0, on processors and NVIDIA's
-    GPUs: one product whose tiles are the blocks. WGS: work-group of the kernels that expand A and copy B.
     """
 
     name = "trmm"
+    meanings: Mapping[str, str] = {
+        "NB": "Rows (side L) or columns of B that one product computes, with the part of A that is not zero for them. Inside a block on "
+        "the diagonal zeros are multiplied, so that an infinity in B may give NaN where BLAS does not. 0, on processors and NVIDIA's "
+        "GPUs: one product, whose tiles are the blocks.",
+        "WGS": "Work-items of a group of the kernels that expand A and copy B.",
+    }
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order."""

@@ -15,9 +15,6 @@ class TrmmBatched(Batched, trmm.Trmm):
     """A stack of ``trmm`` problems, ``batch`` of one shape; options are those of ``trmm``.
 
     The operands are stacks, their matrices any number of elements apart; a stride of 0 along the batch shares one matrix that is read.
-
-    Parameters: WGS: work-group of the kernels beside the product, of no account on a processor. The product is a problem of
-    ``gemm_batched``.
     """
 
     name = "trmm_batched"

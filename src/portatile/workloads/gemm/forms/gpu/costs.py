@@ -23,16 +23,26 @@ SHIPPED = Path(__file__).parents[2] / "models"
 class Costs:
     """The constants of the time estimate for a device, a compiler and a precision.
 
-    Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
-    ``drain`` for each kilobyte of a tile that is stored while no other group multiplies, ``arrive`` until a tile's last group knows that it
-    is, ``gather`` until a cluster's groups have met. Megabytes a microsecond: ``packed``, ``added``, ``cached``, ``read``, ``stored``, and
-    of one group ``first`` of the stages before it multiplies, ``alone`` of sums that the last one of four warps adds, ``gathered`` of those
-    of a cluster. Factors of the multiply-adds: ``transposed``, ``kept``; of the time to store C: ``ragged``, where its rows are not
-    aligned. Multiply-adds: ``columns``, ``elements``, ``dots``, ``shifted`` for each element that is copied so, ``torn`` for each of rows
-    that begin in the middle of what memory reads together; ``held``: the part of that where elements go through registers. ``exchange``, in
-    1e-5 microseconds, for each of C in each part of a group. ``warps``: beside how many idle ones half the rate is reached. ``rates``: of
-    the tiles that ``tiles.tiles`` gives, a part of what the units can do: ``products`` in a microsecond on a multiprocessor, which follow
-    from its clock.
+    Microseconds:
+
+    - ``launch``: one launch. ``pack``, ``add``: a launch more that packs an operand, that adds the sums of a split k.
+    - ``fill``: until a round of groups multiplies. ``wait``: for a stage from memory.
+    - ``drain``: for each kilobyte of a tile that is stored while no other group multiplies.
+    - ``arrive``: until a tile's last group knows that it is the last. ``gather``: until a cluster's groups have met.
+    - ``exchange`` (1e-5 microseconds): for each element of C in each part of a group.
+
+    Megabytes a microsecond: ``packed``, ``added``, ``cached``, ``read`` and ``stored`` by the whole device. By one group: ``first``, of the
+    stages before it multiplies, ``alone``, of sums that the last one of four warps adds, ``gathered``, of those of a cluster.
+
+    Multiply-adds that take as long as one element more: ``columns``, ``elements``, ``dots`` and ``shifted`` for one that is copied in
+    that way (see ``variants``), ``torn`` for one of rows that begin in the middle of what memory reads together. ``held`` is the part
+    of this that remains where elements go through registers.
+
+    Factors: ``transposed`` and ``kept`` of the multiply-adds' time; ``ragged`` of the time to store C where its rows are not aligned.
+
+    - ``warps``: the number of resident warps with which half the rate is reached.
+    - ``products``: multiply-adds a microsecond that a multiprocessor's units can do, which follow from its clock. ``rates``: the part of
+      this that each of the tiles reaches which ``tiles.tiles`` gives.
     """
 
     launch: float
