@@ -29,9 +29,10 @@ from portatile.tuning.search import agreement, first_configs
 from portatile.tuning.search.background import in_background
 from portatile.tuning.search.cooperation import alone
 from portatile.tuning.search.first_configs import StartedSearch
-from portatile.tuning.search.outside import OUTSIDE
+from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Stopped, TuningRequest, TuningResult
+from portatile.tuning.search.stored_trials import replaces_evaluation
 from portatile.user_warnings import warn
 
 _WAIT = 0.2  # seconds between two looks at the fleet
@@ -138,11 +139,11 @@ class _Search:
         if not self.request.resume:
             return {}
         known = self.store.trials(Query(problem=self.request.problem, device=self.info, driver=self.info.driver))
-        answers = [trial for trial in known if trial.status not in ("skipped", *self.request.again) and OUTSIDE not in trial.conditions]
+        goal = Goal(self.request.objective, self.info)
         return {
             (canonical(self.space.complete(trial.config)), trial.source): replace(trial, config=self.space.complete(trial.config))
-            for trial in answers
-            if trial.cold == self.request.timing.cold
+            for trial in known
+            if replaces_evaluation(trial, self.request, goal, alone=False)
         }
 
     def _begin_default(self) -> None:

@@ -24,15 +24,15 @@ from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.search import deferred_checks, first_configs, objective, planner
 from portatile.tuning.search.background import in_background
-from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
+from portatile.tuning.search.concurrent_searches import ConcurrentSearches
 from portatile.tuning.search.cooperation import Participant, alone
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outcomes import Outcomes
-from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner, PreparedCases
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult
 from portatile.tuning.search.spending import Spending
+from portatile.tuning.search.stored_trials import replaces_evaluation
 from portatile.tuning.search.supervisor import Setup, Supervisor
 
 __all__ = ["Listener", "Progress", "Stopped", "TuningRequest", "TuningResult", "tune"]
@@ -228,25 +228,14 @@ class _Run:
     def _stored_trial(self, config: Config, source: str) -> Trial | None:
         """The newest trial in the store that replaces an evaluation of the configuration."""
         info = self.planner.info
-        known = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source))
-        answers = (
-            replace(trial, config=self.space.complete(trial.config)) for trial in reversed(known) if self._replaces_evaluation(trial)
-        )
-        return next((trial for trial in answers if canonical(trial.config) == canonical(config)), None)
-
-    def _replaces_evaluation(self, trial: Trial) -> bool:
-        """Whether a stored trial replaces an evaluation: measured in the same manner and, where energy is the objective, with power.
-
-        A time that was refused as faster than the ceilings is measured again, because the ceilings may have been wrong.
-        """
-        if (
-            trial.status in ("skipped", *self.request.again)
-            or trial.message.startswith(planner.IMPOSSIBLE)
-            or OUTSIDE in trial.conditions
-            or (OTHER_SEARCHES in trial.conditions and not self.concurrent.others())
-        ):
-            return False
-        return trial.cold == self.request.timing.cold and self.goal.answers(trial)
+        stored = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source))
+        alone = bool(stored) and not self.concurrent.others()
+        for trial in reversed(stored):
+            if replaces_evaluation(trial, self.request, self.goal, alone):
+                known = replace(trial, config=self.space.complete(trial.config))
+                if canonical(known.config) == canonical(config):
+                    return known
+        return None
 
     def _collect(self, timeout: float, eager: bool = False) -> None:
         for outcome in self.supervisor.collect(timeout, eager):
