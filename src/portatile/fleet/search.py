@@ -26,7 +26,7 @@ from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking
 from portatile.tuning.search import agreement, first_configs
-from portatile.tuning.search.background import in_background
+from portatile.tuning.search.beside import beside
 from portatile.tuning.search.cooperation import alone
 from portatile.tuning.search.first_configs import StartedSearch
 from portatile.tuning.search.objective import Goal
@@ -114,7 +114,7 @@ class _Search:
         try:
             strategy = self.request.strategy if callable(self.request.strategy) else strategies.get(self.request.strategy)
             start = partial(first_configs.start_search, strategy, self.request, self.planner, self.space, self.default, alone())
-            started = in_background(start, self._attend)
+            started = beside(start, self._attend)
             self._begin_default()
             stopped = self._explore(started)
             self._decide()

@@ -19,7 +19,7 @@ from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
 from portatile.tuning.search import agreement, tuner
 from portatile.tuning.search.cooperation import Cooperation, Participant, alone
-from portatile.tuning.search.planner import PreparedCases
+from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
 
@@ -82,7 +82,7 @@ def tune(
     interrupt = _Interrupt()
     for places in rounds(infos):
         if not interrupt.asked.is_set():
-            _search_at_once([searches[place] for place in places], open_store, interrupt, listen)
+            _together([searches[place] for place in places], open_store, interrupt, listen)
     results = [search.result for search in searches if search.result is not None]
     if not results:
         raise next((search.error for search in searches if search.error is not None), KeyboardInterrupt())
@@ -111,9 +111,7 @@ def _compare(results: Sequence[TuningResult]) -> None:
         warn(f"{name} does not run the default as others of its kind do ({times}): tune it by itself")
 
 
-def _search_at_once(
-    searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None
-) -> None:
+def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
     """Run some searches at once, to the end of the last."""
     first = searches[0].request
     for same in _of_one_kind(searches):
@@ -121,16 +119,16 @@ def _search_at_once(
         for place, search in enumerate(same):
             search.cooperation = shared.participant(place)
     workload = first.workload or workloads.get(first.problem.workload)
-    with PreparedCases(workload, first.problem, first.seed) as prepared:
-        _in_threads(searches, open_store, interrupt, listen, prepared)
+    with Prepared(workload, first.problem, first.seed) as prepared:
+        _threads(searches, open_store, interrupt, listen, prepared)
 
 
-def _in_threads(
+def _threads(
     searches: Sequence[_Search],
     open_store: Callable[[], ResultStore],
     interrupt: _Interrupt,
     listen: Listener | None,
-    prepared: PreparedCases,
+    prepared: Prepared,
 ) -> None:
     """A thread for each search."""
     lock = threading.Lock()

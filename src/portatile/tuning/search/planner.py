@@ -53,7 +53,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
     return problems, tuple(listed)
 
 
-class PreparedCases:
+class Prepared:
     """The cases of a problem and all known results, made once for all searches on it that run at the same time.
 
     A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
@@ -80,7 +80,7 @@ class PreparedCases:
                 self._made = cases(*self._asked, self.arena)
             return self._made[1]
 
-    def __enter__(self) -> PreparedCases:
+    def __enter__(self) -> Prepared:
         return self
 
     def __exit__(self, *exc: object) -> None:

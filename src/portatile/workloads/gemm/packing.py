@@ -9,7 +9,7 @@ from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.passing import ceil_div, factor, matrix, real, scalar
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import plain
-from portatile.workloads.gemm.shared_texts import shared_text
+from portatile.workloads.gemm.shared_texts import beside
 from portatile.workloads.gemm.storage import k_fast
 
 _SQUARE = 32  # rows and steps of k that a group moves
@@ -27,7 +27,7 @@ def both(problem: Problem, point: Point, depth: int, names: Mapping[str, str]) -
     sides = {"a": (problem.sizes["m"], point.rows), "b": (problem.sizes["n"], point.columns)}
     defines: dict[str, Value] = {f"{name.upper()}_WIDTH": width for name, (_, width) in sides.items()}
     facts = {f"{name.upper()}_FAST": k_fast(problem, name) for name in sides}
-    source = shared_text(point, "pack_both.cl", defines, real=real(problem), COMPLEX=False, **facts)
+    source = beside(point, "pack_both.cl", defines, real=real(problem), COMPLEX=False, **facts)
     args = [scalar(name, problem.sizes[name]) for name in "mnk"] + [scalar("depth", depth), factor(problem, "alpha")]
     for name in sides:
         args += [*matrix(names[name], "in", problem.layout[name]), Arg(f"{name}_panels", role="temporary")]

@@ -309,7 +309,7 @@ class _Steps:
         source = (
             load(self.point.FILE, "pack.cl", defines, **values)
             if self.point.PANELS
-            else shared_texts.shared_text(self.point, "pack.cl", defines, **values)
+            else shared_texts.beside(self.point, "pack.cl", defines, **values)
         )
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
@@ -348,7 +348,7 @@ class _Steps:
                 long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
                 long_scalar("lines_batch", self._step(name)),
             )
-        source = shared_texts.shared_text(self.point, "lines.cl", {}, **shared_texts.types(self.problem), **facts)
+        source = shared_texts.beside(self.point, "lines.cl", {}, **shared_texts.types(self.problem), **facts)
         squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
         return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
 
@@ -362,7 +362,7 @@ class _Steps:
             args += [scalar(label, value) for label, value in (("rows", rows), ("columns", columns), ("pitch", pitch))]
             args += [*matrix(self.names[name], "in", self.problem.layout[name]), Arg(f"{name}_aligned", role="temporary")]
         facts = {"itemsize": types.operand.itemsize, "NAMES": "".join(pitches)}
-        source = shared_texts.shared_text(self.point, "aligned.cl", {}, **shared_texts.types(self.problem), **facts)
+        source = shared_texts.beside(self.point, "aligned.cl", {}, **shared_texts.types(self.problem), **facts)
         most = [max(shapes[name][place] for name in pitches) for place in (0, 1)]
         size = (ceil_div(most[1], 64 * 16 // types.operand.itemsize) * 64, ceil_div(most[0], 16) * 4, len(pitches))
         return Launch(source, "gemm_aligned", size, (64, 4, 1), tuple(args))

@@ -6,7 +6,7 @@ from portatile.records import Arg, Launch, Problem
 from portatile.workloads.gemm import epilogue, reals
 from portatile.workloads.gemm.passing import ceil_div, factors, long_scalar, matrix, scalar
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.shared_texts import shared_text, types
+from portatile.workloads.gemm.shared_texts import beside, types
 from portatile.workloads.gemm.storage import Batch
 
 _INT_MAX = 2**31 - 1
@@ -31,7 +31,7 @@ def reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> L
         m, n = 1, m * n  # rows that lie one after the other are one row
     sharing = shares(parts) * (2 if parts > _MANY else 1)
     defines, ahead = {"ITEMS": _ITEMS, "SHARES": sharing}, min(max(ceil_div(parts, sharing), 1), _AHEAD)
-    source = shared_text(point, "reduce.cl", defines, **types(problem), BATCH=batch is not None, TERMS=point.TERMS, AHEAD=ahead)
+    source = beside(point, "reduce.cl", defines, **types(problem), BATCH=batch is not None, TERMS=point.TERMS, AHEAD=ahead)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *factors(problem),

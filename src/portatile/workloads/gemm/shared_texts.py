@@ -22,7 +22,7 @@ def types(problem: Problem) -> dict[str, Any]:
     return {"real": real(problem), **reals.spelled(problem)}
 
 
-def shared_text(point: Point, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
+def beside(point: Point, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
     """A text that forms share, for a launch before or after the product; built as that is, so it starts early where the product does."""
     early = EARLY_START in point.OPTIONS
     return replace(load(_FOLDER, name, defines, EARLY=early, **values), options=point.OPTIONS if early else ())

@@ -18,7 +18,7 @@ from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.sources import shifts
 from portatile.workloads.gemm.forms.gpu.triangle import count
-from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Floats, Ints, Kind, VariantColumns
+from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
 from portatile.workloads.gemm.reals import plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
@@ -86,7 +86,7 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
     )
 
 
-def microseconds(shape: Shape, v: VariantColumns, costs: Costs) -> Floats:
+def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     """The estimate for each variant."""
     units, itemsize = shape.units, shape.itemsize
     tiles = _tiles(shape, v)
@@ -137,7 +137,7 @@ def wanted(shape: Shape, rows: Ints, columns: Ints) -> Ints:
     return np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
 
 
-def _tiles(shape: Shape, v: VariantColumns) -> Ints:
+def _tiles(shape: Shape, v: Columns) -> Ints:
     """Tiles of full sums that take as long as all tiles. Where A or B is triangular, sums are half as long as k in the mean, and the
     multiprocessor whose tiles are the longest has half a tile more to do than that.
     """
@@ -150,13 +150,13 @@ def _steps(shape: Shape, chunk: Ints, parts: Ints) -> Ints:
     return np.where((parts == 1) & (np.asarray(shape.k) <= SHORT), _ceil(shape.k, 8) * 8, chunk)
 
 
-def _slower(v: VariantColumns, costs: Costs) -> Floats:
+def _slower(v: Columns, costs: Costs) -> Floats:
     """The factor of the multiply-adds by the ways of both operands."""
     by_way = np.array([{"kept": costs.kept, "transposed": costs.transposed}.get(name, 1.0) for name in WAYS])
     return np.asarray(by_way[v.ways_a] * by_way[v.ways_b])
 
 
-def _copies(shape: Shape, v: VariantColumns, costs: Costs) -> Floats:
+def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
     """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors of whole sectors."""
     by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements", "shifted") else 0.0 for name in WAYS])
     whole = np.array([costs.torn if name in ("free", "kept", "transposed") else 0.0 for name in WAYS])
@@ -166,7 +166,7 @@ def _copies(shape: Shape, v: VariantColumns, costs: Costs) -> Floats:
     return np.asarray(of_a * v.rows + of_b * v.columns)
 
 
-def _packing(shape: Shape, v: VariantColumns, costs: Costs) -> Floats:
+def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:
     """Microseconds of the launch that packs."""
     packed = WAYS.index("packed")
     moved = np.where(v.ways_a == packed, 2e-6 * shape.m * shape.k * shape.itemsize, 0.0)
@@ -174,7 +174,7 @@ def _packing(shape: Shape, v: VariantColumns, costs: Costs) -> Floats:
     return costs.pack * np.minimum(v.packs, 1) + moved / costs.packed
 
 
-def _uneven(shape: Shape, v: VariantColumns, count: Ints) -> Floats:
+def _uneven(shape: Shape, v: Columns, count: Ints) -> Floats:
     """The factor by which a triangle takes longer than ``count`` full sums: zeros in tiles on the diagonal; a last round whose groups may
     share few multiprocessors, since all groups of a round end together; and more copies for the same work where tiles are small.
     """

@@ -12,7 +12,7 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.estimate import Shape, kind_of, microseconds, shape_of, wanted
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.variants import SPLITS, Floats, Table, VariantColumns, table
+from portatile.workloads.gemm.forms.gpu.variants import SPLITS, Columns, Floats, Table, table
 
 _TILES = 10  # of which all variants are looked at
 _STEPS = 64  # of k for each group that shares it, at least
@@ -26,7 +26,7 @@ class Ranking:
     """Variants of a problem with their estimated microseconds."""
 
     table: Table
-    columns: VariantColumns
+    columns: Columns
     took: Floats
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ def _promises(shape: Shape, variants: Table, saved: Floats, costs: Costs) -> dic
     return dict(zip(first.place.tolist(), took.tolist(), strict=True))
 
 
-def _sensible(shape: Shape, variants: Table, v: VariantColumns) -> np.ndarray:
+def _sensible(shape: Shape, variants: Table, v: Columns) -> np.ndarray:
     """Which variants suit the sizes: k is split as far as there are multiprocessors for it, and each group has a part of it."""
     units, fast, whole = shape.units, variants.kind.fast[1], variants.kind.whole[1]
     count = wanted(shape, v.rows, v.columns)

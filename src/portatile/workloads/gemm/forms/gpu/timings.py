@@ -54,7 +54,7 @@ class TimedCase:
     name: str
     best: float
     shape: estimate.Shape
-    columns: variants.VariantColumns
+    columns: variants.Columns
     took: variants.Floats
 
     def estimated(self, costs: Costs) -> variants.Floats:
@@ -86,7 +86,7 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[TimedCase]:
     return found
 
 
-def joined(timed: Sequence[TimedCase]) -> tuple[estimate.Shape, variants.VariantColumns]:
+def joined(timed: Sequence[TimedCase]) -> tuple[estimate.Shape, variants.Columns]:
     """All rows of some problems of one element type, with the sizes of each."""
     counts = [len(case.took) for case in timed]
     columns: dict[str, Any] = {name: np.repeat([getattr(case.shape, name) for case in timed], counts) for name in estimate.COLUMNS}
@@ -129,7 +129,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
     return [found.point(int(best[one])) for one in chosen]
 
 
-def _alike(table: variants.Table, v: variants.VariantColumns) -> list[tuple[float, variants.Ints]]:
+def _alike(table: variants.Table, v: variants.Columns) -> list[tuple[float, variants.Ints]]:
     """Properties of candidates as numbers, with penalties: a candidate counts as slower for each earlier one with the same number."""
     shared = np.select([v.tail > 0, v.join, v.cluster > 1, v.split > 1], [4, 3, 2, 1], 0)
     staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP, one.SHIFT) for one in table.stagings]

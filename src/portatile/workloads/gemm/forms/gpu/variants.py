@@ -99,7 +99,7 @@ class Staging(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class VariantColumns:
+class Columns:
     """Variants: of each its tile's ``place``, its parameters, and how A and B come to local memory.
 
     ``ways``: places in WAYS; ``loose``: factors of the copies' cost; ``held``: whether they go through registers. ``groups`` of it are on a
@@ -131,11 +131,11 @@ class VariantColumns:
     def __len__(self) -> int:
         return len(self.place)
 
-    def take(self, which: Any) -> VariantColumns:
+    def take(self, which: Any) -> Columns:
         """Some of them, by an index or a mask."""
-        return VariantColumns(**{one.name: getattr(self, one.name)[which] for one in fields(self)})
+        return Columns(**{one.name: getattr(self, one.name)[which] for one in fields(self)})
 
-    def sharing(self, split: Ints) -> VariantColumns:
+    def sharing(self, split: Ints) -> Columns:
         """With so many groups to a tile's k, of which the last one adds up."""
         return replace(self, split=split, join=split > 1, cluster=np.ones_like(split))
 
@@ -152,15 +152,15 @@ class Table:
 
     kind: Kind
     stagings: tuple[Staging, ...]
-    columns: VariantColumns
+    columns: Columns
     starts: tuple[int, ...]
-    first: VariantColumns
+    first: Columns
 
-    def of_tiles(self, places: Sequence[int]) -> VariantColumns:
+    def of_tiles(self, places: Sequence[int]) -> Columns:
         """The variants of some tiles, in that order."""
         return self.columns.take(np.concatenate([np.arange(self.starts[place], self.starts[place + 1]) for place in places]))
 
-    def point(self, columns: VariantColumns, which: int) -> Gpu:
+    def point(self, columns: Columns, which: int) -> Gpu:
         """One of some variants as a point of the form."""
         staged = self.stagings[columns.staging[which]].of(self.kind.tiles[columns.place[which]].point)
         split, cluster, tail = (int(column[which]) for column in (columns.split, columns.cluster, columns.tail))
@@ -196,7 +196,7 @@ def table(kind: Kind) -> Table:
 _Numbers = tuple[Any, ...]
 
 
-def columns_of(kind: Kind, points: Sequence[tuple[int, Gpu, float]]) -> VariantColumns:
+def columns_of(kind: Kind, points: Sequence[tuple[int, Gpu, float]]) -> Columns:
     """Points as columns, each with its tile's place and the part of the waves that its tail saves."""
     numbers = []
     for place, point, saved in points:
@@ -205,7 +205,7 @@ def columns_of(kind: Kind, points: Sequence[tuple[int, Gpu, float]]) -> VariantC
 
 
 def _numbers(kind: Kind, place: int, point: Gpu, staging: Staging, number: int = 0, saved: float = 0.0) -> _Numbers:
-    """The numbers of a point with a staging, in the order of ``VariantColumns``."""
+    """The numbers of a point with a staging, in the order of ``Columns``."""
     (way_a, loose_a, held_a), (way_b, loose_b, held_b) = (_way(kind, point.MMA, staging, operand) for operand in (0, 1))
     return (
         *(place, number, point.rows, point.columns, point.KB, point.STAGES, point.items / 32, point.KG, kind.tiles[place].groups),
@@ -214,10 +214,10 @@ def _numbers(kind: Kind, place: int, point: Gpu, staging: Staging, number: int =
     )
 
 
-def _columns(numbers: Sequence[_Numbers]) -> VariantColumns:
-    kinds: list[Any] = [{"Ints": np.int64, "Floats": np.float64}.get(str(one.type), np.bool_) for one in fields(VariantColumns)]
+def _columns(numbers: Sequence[_Numbers]) -> Columns:
+    kinds: list[Any] = [{"Ints": np.int64, "Floats": np.float64}.get(str(one.type), np.bool_) for one in fields(Columns)]
     columns: list[Any] = [np.array([row[i] for row in numbers], kind) for i, kind in enumerate(kinds)]
-    return VariantColumns(*columns)
+    return Columns(*columns)
 
 
 def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, float, bool]:
@@ -303,6 +303,6 @@ def _unpacked(kind: Kind, point: Gpu, staging: Staging) -> Iterator[Staging]:
         yield staging._replace(KEEP=True)
 
 
-def joined(parts: Sequence[VariantColumns]) -> VariantColumns:
+def joined(parts: Sequence[Columns]) -> Columns:
     """Some columns, one below the other."""
-    return VariantColumns(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(VariantColumns)))
+    return Columns(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Columns)))

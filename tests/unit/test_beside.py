@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from portatile.tuning.search.background import in_background
+from portatile.tuning.search.beside import beside
 
 
 def test_something_goes_on_until_the_result_is_there() -> None:
@@ -18,7 +18,7 @@ def test_something_goes_on_until_the_result_is_there() -> None:
         if len(calls) == 3:
             enough.set()
 
-    assert in_background(lambda: enough.wait(10), meanwhile)
+    assert beside(lambda: enough.wait(10), meanwhile)
     assert set(calls) == {threading.main_thread()}
     assert len(calls) >= 3
 
@@ -26,7 +26,7 @@ def test_something_goes_on_until_the_result_is_there() -> None:
 def test_it_runs_in_the_context_of_its_caller() -> None:
     asked: ContextVar[int] = ContextVar("asked", default=0)
     asked.set(7)
-    assert in_background(asked.get, lambda: None) == 7
+    assert beside(asked.get, lambda: None) == 7
 
 
 def test_what_either_raises_is_raised() -> None:
@@ -37,6 +37,6 @@ def test_what_either_raises_is_raised() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(ValueError, match="the computation"):
-        in_background(fails, lambda: None)
+        beside(fails, lambda: None)
     with pytest.raises(KeyboardInterrupt):
-        in_background(lambda: threading.Event().wait(1), interrupts)
+        beside(lambda: threading.Event().wait(1), interrupts)
