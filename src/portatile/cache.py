@@ -137,7 +137,7 @@ def default() -> Cache:
 
 
 def _own(path: Path) -> bytes:
-    """The content of a plain file that belongs to this user and nobody else may write; nothing of any other. Raises OSError."""
+    """The content of a plain file that belongs to this user and no other user may write; nothing of any other. Raises OSError."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would keep one waiting
     descriptor = os.open(path, flags)
     try:

@@ -87,7 +87,7 @@ class Capabilities:
 
 
 def of_nvidia(architecture: str) -> Capabilities:
-    """The capabilities of a GPU of compute capability ``sm_90``, say, through every back end. From the tables of the CUDA programming
+    """The capabilities of a GPU of a compute capability such as ``sm_90``, through every back end. From the tables of the CUDA programming
     guide.
     """
     plain = architecture.rstrip("af")

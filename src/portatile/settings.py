@@ -218,9 +218,9 @@ def _usable(named: str, inside: Iterable[str] = ()) -> bool:
 
 
 def _shelter() -> Path:
-    """A temporary folder that nobody else may write to, the same for each process of a user.
+    """A temporary folder that no other user may write to, the same for each process of a user.
 
-    The first of a few names that nobody else has taken; where all of them are, one that goes when this process ends.
+    The first of a few names that no other user has taken; where all of them are, one that goes when this process ends.
     """
     parent = tempfile.gettempdir()
     if full(Path(parent)) and Path(_IN_MEMORY).is_dir() and not full(Path(_IN_MEMORY)):

@@ -1,4 +1,4 @@
-"""Make a model of the device at hand, by which shapes that nobody tuned get their configurations. It is used from then on."""
+"""Make a model of the device at hand, which then chooses the configurations of untuned shapes. It is used from then on."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _forget(managed: int) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """The destructor of capsules: one that nobody consumed still owns its tensor."""
+    """The destructor of capsules: one that was not consumed still owns its tensor."""
     if _is_valid(capsule, _NAME):
         _forget(_get_pointer(capsule, _NAME))
 

@@ -13,7 +13,7 @@ _WORD = re.compile(r"\w+|\S")
 def restored(log: str, text: str, file: str) -> str:
     """A compiler's log in which each excerpt of ``file``, or of headers that its text contains, is the line that the user wrote.
 
-    The caret is moved to the same word. It is left out where the user's line does not have that word, which came from a macro, say.
+    The caret is moved to the same word. It is left out where the user's line does not have that word, which then came from a macro.
     """
     lines: list[str] = []
     known, own = _lines(text, file), None

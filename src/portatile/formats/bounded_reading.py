@@ -94,7 +94,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _piece(descriptor: int, path: Path, started: bool) -> bytes:
-    """The next bytes of a pipe; none at its end. A pipe that nobody has written to yet has not ended."""
+    """The next bytes of a pipe; none at its end. A pipe that has not been written to yet has not ended."""
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends:
         if select.select([descriptor], [], [], max(ends - time.monotonic(), 0))[0]:

@@ -110,12 +110,12 @@ class Group:
 
     @cached_property
     def flops(self) -> float:
-        """Floating-point operations of one run; 0 where there are none or nobody knows."""
+        """Floating-point operations of one run; 0 where there are none or they are unknown."""
         return self.workload.flops(self.problem) if self.workload is not None else self._stored(FLOPS)
 
     @cached_property
     def traffic(self) -> float:
-        """The fewest bytes that one run must move; 0 where nobody knows."""
+        """The fewest bytes that one run must move; 0 where unknown."""
         return self.workload.traffic(self.problem) if self.workload is not None else self._stored(TRAFFIC)
 
     def _stored(self, quantity: str) -> float:

@@ -70,7 +70,7 @@ def report(
     ``store`` is another file than the user's result store; ``workload`` and ``device`` (a part of an id, name or platform) choose among
     the trials; ``kernels`` are your own (``portatile.Kernel``), whose text and Gflop/s are then shown too. A store without trials
     gives a page that says so. Raises UsageError for a store that is not there or a file that cannot be written, UnknownNameError
-    for a workload that nobody knows.
+    for an unknown workload.
 
     Examples:
         >>> import pathlib, tempfile, portatile

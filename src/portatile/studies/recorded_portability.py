@@ -114,7 +114,7 @@ def _row(recording: Recording, of: str, winner: str, config: Config) -> Portabil
 
 
 def _gflops(recording: Recording, seconds: float) -> float | None:
-    """None for kernels that are no workload here: nobody knows their flops."""
+    """None for kernels that are no workload here, whose flops are unknown."""
     task = recording.problem
     if task.workload not in workloads.names():
         return None

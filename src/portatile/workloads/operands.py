@@ -13,7 +13,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Layout, Problem
 from portatile.workload import Expected, Operands, Workload, packed_layout
 
-_NO_RESULT = 85  # of integers that nobody writes
+_NO_RESULT = 85  # of integers that no kernel writes
 
 
 def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[Any]:

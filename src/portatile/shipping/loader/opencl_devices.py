@@ -1,4 +1,4 @@
-"""Devices of exported folders through pyopencl, and where the libraries are that nobody registered."""
+"""Devices of exported folders through pyopencl, and where libraries are that are not registered."""
 
 from __future__ import annotations
 

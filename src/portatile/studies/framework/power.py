@@ -43,7 +43,7 @@ class StatedPower:
 
 
 def under_load(run: Callable[[], object], seconds: float, device: DeviceInfo | None, stated: Sequence[StatedPower] = ()) -> Power | None:
-    """The mean power while ``run``, which waits for its work, is repeated for ``seconds``; None where nobody knows.
+    """The mean power while ``run``, which waits for its work, is repeated for ``seconds``; None where it is unknown.
 
     ``device`` is None for the host's own processor. A processor's figure is of all its packages, whatever else ran on them.
     """

@@ -23,7 +23,7 @@ LEAST_ROUNDS = 3
 """With fewer rounds nothing is decided."""
 _SHOWN, _DECIDED = 0.95, 0.99  # confidence of the interval that is shown, and of the one that decides whether two finalists differ
 _SAME = 0.01  # a relative difference that does not matter
-_NOISE = 0.05  # the largest scatter that counts as noise: if the winner scatters by more, nobody is shown to be equal
+_NOISE = 0.05  # the largest scatter that counts as noise: if the winner scatters by more, none is shown to be equal
 
 
 @dataclass(frozen=True)

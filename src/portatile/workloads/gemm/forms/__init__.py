@@ -21,7 +21,7 @@ from portatile.records import canonical as spelled
 from portatile.workloads.gemm.parameters import FormParameter, declaration
 from portatile.workloads.gemm.point import Point
 
-UNKNOWN_LOSS = 1.25  # the default's time over the best one's on shapes that nobody measured, where nothing is known of it
+UNKNOWN_LOSS = 1.25  # the default's time over the best one's on shapes that were not measured, where nothing is known of it
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Form:
 
     ``default`` gives its best point for a problem on a device, of so many in a batch, or None where it is not for them; forms are asked
     by their ``rank``, the least first. ``facts``: what rules of its parameters read beside the facts of problem and device.
-    ``loss``: the default's time over the best one's on shapes that nobody measured. ``contenders``: at most so many more points that may
+    ``loss``: the default's time over the best one's on shapes that were not measured. ``contenders``: at most so many more points that may
     be as fast as the default.
     """
 
@@ -95,7 +95,7 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> list[Config]
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:
-    """The default's time over the best one's on shapes that nobody measured, as far as a form knows."""
+    """The default's time over the best one's on shapes that were not measured, as far as a form knows."""
     return min(form.loss(form.point.view(problem), device) for form in ranked())
 
 
