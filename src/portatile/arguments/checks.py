@@ -56,7 +56,7 @@ def check_factors(factors: tuple[complex, ...], dtype: str) -> None:
             )
 
 
-def alive(buffer: Buffer, name: str) -> None:
+def check_alive(buffer: Buffer, name: str) -> None:
     """Raise ArgumentError for a Buffer whose memory is gone."""
     if not buffer.memory.alive:
         raise ArgumentError(f"{name} is a Buffer whose memory was given back, by release(), by `with` or with its device; make it anew")
@@ -133,7 +133,7 @@ def check_single(array: Any, name: str) -> None:
         raise ArgumentError(f"{name} has dtype {array.dtype}; it must be float32: {advice}")
 
 
-def writable(array: Any, name: str) -> None:
+def check_writable(array: Any, name: str) -> None:
     """Raise ArgumentError when an output cannot be written."""
     if isinstance(array, np.ndarray) and not array.flags.writeable:
         raise ArgumentError(f"{name} is read-only; pass an array that may be written")

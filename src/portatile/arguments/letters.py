@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from portatile.arguments.checks import FACTORS, check_options
-from portatile.arguments.matrices import Matrix, alike, matrix
+from portatile.arguments.matrices import Matrix, check_alike, matrix
 from portatile.errors import ArgumentError
 
 Trans = Literal["N", "T", "C"]
@@ -34,7 +34,7 @@ def factors(a: Any, b: Any, trans_a: str, trans_b: str) -> tuple[Matrix, Matrix]
     (m, k), (k_b, n) = stored_a.shape, stored_b.shape
     if k != k_b:
         raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
-    alike(stored_a, stored_b)
+    check_alike(stored_a, stored_b)
     return stored_a, stored_b
 
 

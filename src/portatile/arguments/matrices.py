@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.arguments.checks import ALL, DTYPES, NAMES, alive, check_dtype, remedy
+from portatile.arguments.checks import ALL, DTYPES, NAMES, check_alive, check_dtype, remedy
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.copies import address
 from portatile.device.dlpack import packed
@@ -144,7 +144,7 @@ def _alignment(array: NDArray[Any]) -> int:
 
 
 def _device_matrix(buffer: Buffer, name: str, types: tuple[str, ...]) -> Matrix:
-    alive(buffer, name)
+    check_alive(buffer, name)
     return Matrix(buffer, *_device_form(buffer.shape, buffer.strides, buffer.dtype, buffer.offset, name, types), alignment(buffer))
 
 
@@ -232,7 +232,7 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
     )
 
 
-def alike(a: Matrix, b: Matrix) -> None:
+def check_alike(a: Matrix, b: Matrix) -> None:
     """Raise ArgumentError where the operands a and b differ in dtype."""
     if a.array.dtype != b.array.dtype:
         raise ArgumentError(f"a is {a.array.dtype} and b is {b.array.dtype}; {_to_one_type(a.array.dtype, b.array.dtype)}")

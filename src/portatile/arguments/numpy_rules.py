@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portatile.arguments import axes, matrices, stacks
-from portatile.arguments.checks import writable
+from portatile.arguments.checks import check_writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.dtypes import ELEMENTS, RESULTS, name_of
@@ -183,7 +183,7 @@ def _lies_well(library: Converter, array: Any) -> bool:
 
 def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[Any, Any], dtype: np.dtype[Any]) -> None:
     """Raise ArgumentError for an output that cannot be written, has another shape, or to whose dtype nothing is cast silently."""
-    writable(out, "out")
+    check_writable(out, "out")
     refuse_masks(out, "out")
     have, shape = tuple(out.shape), shapes.given
     if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from portatile import dtypes
-from portatile.arguments.checks import ALL, NAMES, writable
+from portatile.arguments.checks import ALL, NAMES, check_writable
 from portatile.arguments.matrices import Array, Matrix, matrix
 from portatile.device.base import Memory, Queue
 from portatile.device.buffer import Buffer
@@ -86,7 +86,7 @@ def receiving(
     array = (new(model, shape) if dtype == factor_dtype else new(model, shape, dtype)) if out is None else out
     stored = output(array, shape, dtype)
     for name, factor in factors.items():
-        apart(stored, factor, name)
+        check_apart(stored, factor, name)
     if beta == 0 or c is array:
         return Result(array, stored, None)
     return Result(array, stored, copying(fitting(c, shape, dtype, "c"), stored, "c"))
@@ -131,7 +131,7 @@ def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None)
 
 def output(out: Any, shape: tuple[int, int], kind: np.dtype[Any]) -> Matrix:
     """An output as a matrix; raises ArgumentError where it cannot be written or does not fit."""
-    writable(out, "out")
+    check_writable(out, "out")
     return fitting(out, shape, kind, "out")
 
 
@@ -144,7 +144,7 @@ def fitting(array: Any, shape: tuple[int, int], kind: np.dtype[Any], name: str) 
     return stored
 
 
-def apart(out: Matrix, other: Matrix, name: str) -> None:
+def check_apart(out: Matrix, other: Matrix, name: str) -> None:
     """Raise ArgumentError when an output shares memory with another operand."""
     if overlap(out, other):
         raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.arguments import matrices, outputs
-from portatile.arguments.checks import ALL, FACTORS, alive, check_dtype, check_options, writable
+from portatile.arguments.checks import ALL, FACTORS, check_alive, check_dtype, check_options, check_writable
 from portatile.arguments.letters import conjugate
 from portatile.arguments.matrices import Array, Matrix
 from portatile.arguments.outputs import Begin, result_type
@@ -86,7 +86,7 @@ def products(call: StackedGemm[Array]) -> Products[Array]:
     kind = result_type(stack_a.dtype, call.kind, call.out, c if beta != 0 else None)
     result = outputs.new(call.a, shape, None if kind == stack_a.dtype else kind) if call.out is None else call.out
     target = _whole(result, shape, kind, "out")
-    writable(result, "out")
+    check_writable(result, "out")
     if 0 in shape:
         return Products(result, None, [])
     if overlaps_itself(target):
@@ -113,7 +113,7 @@ def stack_of(array: Any, name: str, types: tuple[str, ...] = FACTORS) -> _Stack:
         stack: _Stack = array
     elif isinstance(array, Buffer) or is_cuda_array(array):
         stack = Buffer.wrap(array)
-        alive(stack, name)
+        check_alive(stack, name)
     else:
         raise matrices.unknown(array, name)
     if stack.ndim < 2:
@@ -255,8 +255,8 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
 def _product(views: tuple[_Stack, ...], trans: tuple[str, str]) -> StackProduct:
     a, b, c = (matrices.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
     a, b = conjugate(a, trans[0]), conjugate(b, trans[1])
-    outputs.apart(c, a, "a")
-    outputs.apart(c, b, "b")
+    outputs.check_apart(c, a, "a")
+    outputs.check_apart(c, b, "b")
     return StackProduct(a, b, c)
 
 

@@ -40,13 +40,13 @@ def address(array: NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def contiguous(array: NDArray[Any]) -> None:
+def check_contiguous(array: NDArray[Any]) -> None:
     """Raise ArgumentError for a host array that is not C-contiguous."""
     if not array.flags.c_contiguous:
         raise ArgumentError(f"an array of shape {array.shape} and strides {array.strides} is not C-contiguous: copy it first")
 
 
-def fits(memory: Memory, offset: int, nbytes: int) -> None:
+def check_fits(memory: Memory, offset: int, nbytes: int) -> None:
     """Raise ArgumentError for bytes outside of ``memory``, for a part of an image, and for released memory."""
     if not memory.alive:
         raise ArgumentError("this memory has been released")

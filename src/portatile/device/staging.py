@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Device, Memory, Queue
-from portatile.device.copies import contiguous, fits
+from portatile.device.copies import check_contiguous, check_fits
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.device.side_by_side import side_by_side, threads
@@ -86,8 +86,8 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
     if _crosses(queue.device, array) or not pays(queue.device, array):
         queue.upload(target, array, offset, blocking)
         return
-    contiguous(array)
-    fits(target, offset, array.nbytes)
+    check_contiguous(array)
+    check_fits(target, offset, array.nbytes)
     staging, raw = _staging(queue.device), array.reshape(-1).view(np.uint8)
 
     def send(low: int, high: int) -> None:
@@ -113,8 +113,8 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
     if _crosses(queue.device, array, back=True) or not pays(queue.device, array):
         queue.download(array, source, offset)
         return
-    contiguous(array)
-    fits(source, offset, array.nbytes)
+    check_contiguous(array)
+    check_fits(source, offset, array.nbytes)
     staging, raw = _staging(queue.device), array.reshape(-1).view(np.uint8)
 
     def fetch(low: int, high: int) -> None:

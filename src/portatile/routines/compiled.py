@@ -174,7 +174,7 @@ class Compiled:
             array = Buffer.wrap(array)
         if array.strides != strides or array.shape != shape or array.dtype != self._kinds[name]:
             self._refuse(name, array)
-        checks.alive(array, name)
+        checks.check_alive(array, name)
         memory = array.memory
         if memory.device is not self.device:
             raise ArgumentError(f"{name} lies on {memory.device.info.id}; this was compiled for {self.device.info.id}")
@@ -188,7 +188,7 @@ class Compiled:
             raise ArgumentError(
                 f"{name} has shape {tuple(array.shape)} and dtype {array.dtype}; this was compiled for shape {shape} and {kind}"
             )
-        checks.writable(array, name)
+        checks.check_writable(array, name)
         raise ArgumentError(
             f"{name} is not C-contiguous and aligned; pass numpy.ascontiguousarray({name}), or use the routine, which takes views"
         )

@@ -45,7 +45,7 @@ def filter_volume(
     check_volume(psi, out)
     if out is None:
         return _filtered(psi, separable_filter, device, None, between)
-    checks.writable(out, "out")
+    checks.check_writable(out, "out")
     refuse_masks(out, "out")
     volume = separable_filter.volume(psi)
     if volume is not None and (out.shape != volume.made or out.dtype != psi.dtype):

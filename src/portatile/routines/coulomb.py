@@ -85,8 +85,8 @@ def _plan(call: Call) -> Planned:
     checks.check_single(target.array, "out")
     if target.transposed:
         raise ArgumentError("out is column-major; it must be row-major")
-    checks.writable(rows, "out")
-    outputs.apart(target, stored, "atoms")
+    checks.check_writable(rows, "out")
+    outputs.check_apart(target, stored, "atoms")
     scalars = {**dict(zip(_SCALARS, call.factors, strict=True)), **_FIRST}
     operands = stored, target.read_if(False)
     return Planned(rows, [Request("coulomb", (stored.rows, nx, ny, nz), (), operands, rows, call.device, scalars)])

@@ -154,7 +154,7 @@ def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], dtype
     along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _along(vector, name, (m, n), steps) for name, vector in alone.items()}
     vectors = {name: _row(vector, name, dtype) for name, vector in alone.items()} | blocks
     for name, vector in vectors.items():
-        outputs.apart(c, vector, name)
+        outputs.check_apart(c, vector, name)
     return _Product(a, b, c, vectors, along, bool(blocks))
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import COMPLEX, writable
+from portatile.arguments.checks import COMPLEX, check_writable
 from portatile.arguments.matrices import Matrix
 from portatile.device.buffer import Buffer
 from portatile.device.copies import address
@@ -50,7 +50,7 @@ def checked(call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, An
     target = stacks.stack_of(result, "out", COMPLEX)
     if target.shape != shape_of_stack:
         raise ArgumentError(f"out has shape {target.shape}; it must have shape {shape_of_stack}")
-    writable(result, "out")
+    check_writable(result, "out")
     if prod(shape_of_stack):
         _check_apart(target, given)
     return Stacks(given, batch, result, target)
@@ -81,7 +81,7 @@ def parts(checked_stacks: Stacks, order: int, most: int, read: tuple[str, ...], 
         return None
     for part in even_parts:
         for name, stored in zip(read, part, strict=False):
-            outputs.apart(part[-1], stored, name)
+            outputs.check_apart(part[-1], stored, name)
     return even_parts
 
 

@@ -261,7 +261,7 @@ def _check_symm(call: Call, a: Matrix, b: Matrix) -> None:
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
     check_factors(call.factors, name_of(b.array.dtype))
     check_square(a, side, b.shape)
-    matrices.alike(a, b)
+    matrices.check_alike(a, b)
 
 
 def _symm(call: Call, operands: tuple[Matrix, ...], result: Any, begin: Begin | None) -> Request:
@@ -347,7 +347,7 @@ def _factors(workload: str, call: Call, factors: Mapping[str, Matrix]) -> dict[s
             if type(value) is complex:
                 raise ArgumentError(f"{name}={value!r} is no real number; a Hermitian update takes a real one, {workload} any")
     for name, matrix in stored.items():
-        matrices.alike(first, matrix)
+        matrices.check_alike(first, matrix)
         if matrix.shape != first.shape:
             raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {first.shape}; {workload} needs two of one shape")
     return stored

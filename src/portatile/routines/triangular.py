@@ -9,7 +9,7 @@ from portatile.arguments import outputs, stacks
 from portatile.arguments.checks import COMPLEX, Precision, SolvePrecision, check_factors, check_options, complex_factor
 from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
-from portatile.arguments.matrices import Array, Matrix, alike, check_square, matrix
+from portatile.arguments.matrices import Array, Matrix, check_alike, check_square, matrix
 from portatile.arguments.outputs import Begin
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
@@ -166,13 +166,13 @@ def _check(call: Call, a: Matrix, b: Matrix) -> None:
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     check_factors(call.factors, name_of(b.array.dtype))
     check_square(a, side, b.shape)
-    alike(a, b)
+    check_alike(a, b)
 
 
 def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin: Begin | None, source: Matrix | None = None) -> Request:
     """The request for a matrix ``b``, or a stack of them, over which the solution or product is written, or which is that of ``source``."""
     (alpha,), (side, uplo, trans, diag, asked) = call.factors, call.options
-    outputs.apart(b, a, "a")
+    outputs.check_apart(b, a, "a")
     m, n = b.shape
     transpose, conjugated = trans != "N", trans == "C" and b.array.dtype.kind == "c"
     if a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Image, Memory, Queue, Ready, ReadyLaunch, VendorBlas
-from portatile.device.copies import address, contiguous
+from portatile.device.copies import address, check_contiguous
 from portatile.device.cuda.compiler import CudaTarget, is_whole
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
@@ -122,7 +122,7 @@ class CudaDevice(CudaContext):
     locks_pages = True
 
     def lock(self, array: NDArray[Any]) -> PageLock | None:
-        contiguous(array)
+        check_contiguous(array)
         try:
             return CudaPageLock(self, address(array), array.nbytes) if array.nbytes else None
         except PortatileError:

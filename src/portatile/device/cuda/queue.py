@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Memory, Queue
-from portatile.device.copies import address, check_fill, contiguous, fits
+from portatile.device.copies import address, check_contiguous, check_fill, check_fits
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, relaxed, running
 from portatile.device.cuda.event import CudaEvent
@@ -85,14 +85,14 @@ class CudaQueue(Queue):
         return CudaEvent(self.device, self.stream, self.profiling, start) if self.tells or wait else None
 
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        contiguous(array)
-        fits(target, offset, array.nbytes)
+        check_contiguous(array)
+        check_fits(target, offset, array.nbytes)
         return self._transfer(target, array, offset, blocking, wait, to_device=True)
 
     def send(self, target: Memory, array: NDArray[Any]) -> None:
         assert type(target) is CudaMemory
-        contiguous(array)
-        fits(target, 0, array.nbytes)
+        check_contiguous(array)
+        check_fits(target, 0, array.nbytes)
         with self.device.current():
             self.enter()
             if array.nbytes:
@@ -100,15 +100,15 @@ class CudaQueue(Queue):
             self.leave()
 
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        contiguous(array)
-        fits(source, offset, array.nbytes)
+        check_contiguous(array)
+        check_fits(source, offset, array.nbytes)
         return self._transfer(source, array, offset, blocking, wait, to_device=False)
 
     def copy(
         self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
     ) -> Event:
-        fits(target, target_offset, nbytes)
-        fits(source, source_offset, nbytes)
+        check_fits(target, target_offset, nbytes)
+        check_fits(source, source_offset, nbytes)
         assert isinstance(target, CudaMemory)
         assert isinstance(source, CudaMemory)
         with self.device.current():
@@ -127,8 +127,8 @@ class CudaQueue(Queue):
         assert isinstance(source, CudaMemory)
         if not rows.number or not rows.nbytes:
             return
-        fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)
-        fits(source, rows.source_offset, (rows.number - 1) * rows.source_step + rows.nbytes)
+        check_fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)
+        check_fits(source, rows.source_offset, (rows.number - 1) * rows.source_step + rows.nbytes)
         copy, kind = driver.CUDA_MEMCPY2D(), driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
         copy.WidthInBytes, copy.Height = rows.nbytes, rows.number
         copy.srcMemoryType, copy.srcDevice, copy.srcPitch = kind, _address(source) + rows.source_offset, rows.source_step
@@ -141,8 +141,8 @@ class CudaQueue(Queue):
     def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
         if not isinstance(source, CudaMemory) or not isinstance(target, CudaMemory):
             return False
-        fits(target, target_offset, nbytes)
-        fits(source, source_offset, nbytes)
+        check_fits(target, target_offset, nbytes)
+        check_fits(source, source_offset, nbytes)
         source.device.open_to(self.device)
         with self.device.current():
             self.enter()
@@ -160,7 +160,7 @@ class CudaQueue(Queue):
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
         assert isinstance(target, CudaMemory)
         nbytes = target.nbytes - offset if nbytes is None else nbytes
-        fits(target, offset, nbytes)
+        check_fits(target, offset, nbytes)
         check_fill(pattern, offset, nbytes)
         if isinstance(target, CudaImage):
             raise ArgumentError("fill takes buffers, not images")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Image, Memory, Queue
-from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.copies import check_contiguous, check_fill, check_fits
 from portatile.device.event import Event
 from portatile.device.exit_gate import inside
 from portatile.device.module import Kernel
@@ -79,16 +79,16 @@ class ClQueue(Queue):
         return ClEvent(event, self.profiling) if self._events or wait else None
 
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        contiguous(array)
-        fits(target, offset, array.nbytes)
+        check_contiguous(array)
+        check_fits(target, offset, array.nbytes)
         if array.nbytes == 0 or self._is_own(target, array):
             return self.marker()
         place, options = _place(target, offset, "dst_offset")
         return self._copy(place, array, wait, blocking, **options)
 
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        contiguous(array)
-        fits(source, offset, array.nbytes)
+        check_contiguous(array)
+        check_fits(source, offset, array.nbytes)
         if array.nbytes == 0:
             return self.marker()
         if self._is_own(source, array):
@@ -99,8 +99,8 @@ class ClQueue(Queue):
     def copy(
         self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
     ) -> Event:
-        fits(target, target_offset, nbytes)
-        fits(source, source_offset, nbytes)
+        check_fits(target, target_offset, nbytes)
+        check_fits(source, source_offset, nbytes)
         if nbytes == 0:
             return self.marker()
         place, options = _place(target, target_offset, "dst_offset")
@@ -111,8 +111,8 @@ class ClQueue(Queue):
     def copy_rows(self, target: Memory, source: Memory, rows: CopiedRows) -> None:
         if not rows.number or not rows.nbytes:
             return
-        fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)
-        fits(source, rows.source_offset, (rows.number - 1) * rows.source_step + rows.nbytes)
+        check_fits(target, rows.target_offset, (rows.number - 1) * rows.target_step + rows.nbytes)
+        check_fits(source, rows.source_offset, (rows.number - 1) * rows.source_step + rows.nbytes)
         ends = (rows.target_offset, rows.target_step), (rows.source_offset, rows.source_step)
         if min(rows.target_step, rows.source_step) < rows.nbytes:
             super().copy_rows(target, source, rows)
@@ -129,7 +129,7 @@ class ClQueue(Queue):
 
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
         nbytes = target.nbytes - offset if nbytes is None else nbytes
-        fits(target, offset, nbytes)
+        check_fits(target, offset, nbytes)
         check_fill(pattern, offset, nbytes)
         if isinstance(target, Image):
             raise ArgumentError("fill takes buffers, not images")
