@@ -36,16 +36,16 @@ class StackedGemm(NamedTuple, Generic[Array]):
     kind: Any = None
 
 
-class StackProduct(NamedTuple):
+class Product(NamedTuple):
     """One product of matrices, or of stacks that lie evenly: ``c`` receives that of ``a`` and ``b``."""
 
     a: Matrix
     b: Matrix
     c: Matrix
 
-    def row_major(self) -> StackProduct:
+    def row_major(self) -> Product:
         """The same product with a row-major ``c``: of a column-major one, C^T = op(b)^T op(a)^T."""
-        return StackProduct(self.b.flipped(), self.a.flipped(), self.c.flipped()) if self.c.transposed else self
+        return Product(self.b.flipped(), self.a.flipped(), self.c.flipped()) if self.c.transposed else self
 
 
 class Products(NamedTuple, Generic[Array]):
@@ -53,7 +53,7 @@ class Products(NamedTuple, Generic[Array]):
 
     result: Array
     begin: Begin | None
-    products: list[StackProduct]
+    products: list[Product]
 
 
 def stacked(array: Any) -> bool:
@@ -98,11 +98,11 @@ def products(call: StackedGemm[Array]) -> Products[Array]:
     return Products(result, begin, listed)
 
 
-def merged(product: StackProduct) -> StackProduct:
+def merged(product: Product) -> Product:
     """Stacks of ``a`` whose rows go on evenly from matrix to matrix, all times one ``b``, as one matrix times that."""
     a, b, c = product
     if c.number > 1 and b.step == 0 and not a.transposed and all(each.step == each.rows * each.stride for each in (a, c)):
-        return StackProduct(_tall(a), b._replace(array=b.array[0], number=1), _tall(c))
+        return Product(_tall(a), b._replace(array=b.array[0], number=1), _tall(c))
     return product
 
 
@@ -252,12 +252,12 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
     return max(fitting)[1] if fitting else None
 
 
-def _product(views: tuple[_Stack, ...], trans: tuple[str, str]) -> StackProduct:
+def _product(views: tuple[_Stack, ...], trans: tuple[str, str]) -> Product:
     a, b, c = (matrices.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
     a, b = conjugate(a, trans[0]), conjugate(b, trans[1])
     outputs.check_apart(c, a, "a")
     outputs.check_apart(c, b, "b")
-    return StackProduct(a, b, c)
+    return Product(a, b, c)
 
 
 def _tall(stack: Matrix) -> Matrix:

@@ -12,7 +12,7 @@ from portatile.arguments import checks, letters, numpy_rules, outputs, stacks
 from portatile.arguments.checks import Precision
 from portatile.arguments.letters import letter
 from portatile.arguments.matrices import Array
-from portatile.arguments.stacks import StackProduct
+from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
@@ -112,10 +112,10 @@ def _one_product(call: Call, dtype: str | None) -> stacks.Products[Any]:
     kind = outputs.result_type(stored_a.array.dtype, dtype, call.out, c if beta != 0 else None)
     shape = stored_a.shape[0], stored_b.shape[1]
     result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-    return stacks.Products(result, begin, [StackProduct(stored_a, stored_b, stored_c)])
+    return stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
 
 
-def _request(call: Call, product: StackProduct, result: Any, begin: outputs.Begin | None, precision: str) -> Request:
+def _request(call: Call, product: Product, result: Any, begin: outputs.Begin | None, precision: str) -> Request:
     """The request for one launch: a product, or several that lie evenly in memory. Raises ArgumentError for factors of another type."""
     alpha, beta = call.factors
     dtype = dtypes.product_name(name_of(product.a.array.dtype), name_of(product.c.array.dtype))
