@@ -3,11 +3,10 @@
 import numpy as np
 
 import portatile
-from portatile.device.buffer import Buffer
 
 device = portatile.get_device()
 host = np.random.default_rng(5).random((120, 120)) / 60
-power = step = Buffer.from_numpy(host, device)
+power = step = portatile.Buffer.from_numpy(host, device)
 for _ in range(3):
     power = portatile.matmul(power, step)
 assert np.allclose(power.numpy(), np.linalg.matrix_power(host, 4), rtol=1e-10)

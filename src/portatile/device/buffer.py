@@ -36,7 +36,7 @@ class Buffer:
 
     Examples:
         >>> import numpy as np
-        >>> from portatile.device.buffer import Buffer
+        >>> from portatile import Buffer
         >>> a = Buffer.from_numpy(np.arange(6.0).reshape(2, 3))
         >>> a[:, 1:].numpy()
         array([[1., 2.],
