@@ -113,7 +113,7 @@ def _plan_together(workload: str, call: Call, checked_stacks: Stacks) -> Planned
     """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
     if call.options[-1]:  # in another precision each matrix goes alone
         return None
-    apart = _together_apart(workload, call, checked_stacks)
+    apart = _plan_together_out_of_place(workload, call, checked_stacks)
     if apart is not None:
         return apart
     b, copied = checked_stacks.given["b"], checked_stacks.result is not call.arrays[1]
@@ -128,13 +128,13 @@ def _plan_together(workload: str, call: Call, checked_stacks: Stacks) -> Planned
     return Planned(checked_stacks.result, requests)
 
 
-def _together_apart(workload: str, call: Call, checked_stacks: Stacks) -> Planned | None:
-    """The same where kernels read B and write the result, both on a GPU; None where they do not."""
+def _plan_together_out_of_place(workload: str, call: Call, checked_stacks: Stacks) -> Planned | None:
+    """As ``_plan_together`` where kernels read B and write the result to other memory of the same GPU; None where they cannot."""
     target = checked_stacks.target
     if not isinstance(target, Buffer) or not target.device.info.nvidia or stacked.in_one_place(checked_stacks.given["b"], target):
         return None
     parts = stacked.parts(checked_stacks, checked_stacks.given["a"].shape[-1], _SMALL[workload], ("a", "b"))
-    if parts is None or not all(_beside(b, c) for _, b, c in parts):
+    if parts is None or not all(_out_of_place(b, c) for _, b, c in parts):
         return None
     for a, b, _ in parts:
         _check(call, a, b)
@@ -149,19 +149,19 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
     _check(call, stored_a, source)
     result = made if made is not None else outputs.new(b, source.shape) if out is None else out
     stored_b = outputs.output(result, source.shape, source.array.dtype)
-    if result is not b and _beside(source, stored_b):
+    if result is not b and _out_of_place(source, stored_b):
         return Planned(result, [_request(workload, call, stored_a, stored_b, result, None, source)])
     begin = None if result is b else outputs.copying(source, stored_b, "b")
     return Planned(result, [_request(workload, call, stored_a, stored_b, result, begin)])
 
 
-def _beside(b: Matrix, c: Matrix) -> bool:
-    """Whether kernels read ``b`` and write ``c``, which then need not begin as a copy of it: both lie on a device, in the same order."""
+def _out_of_place(b: Matrix, c: Matrix) -> bool:
+    """Whether kernels may read ``b`` and write ``c``: both lie on a device, in the same order, and apart. Else ``b`` is copied to ``c``."""
     return b.on_device and c.on_device and b.transposed == c.transposed and not outputs.overlap(b, c)
 
 
 def _check(call: Call, a: Matrix, b: Matrix) -> None:
-    """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
+    """Raise ArgumentError for unknown options, and for matrices that do not fit each other."""
     side, uplo, trans, diag, _ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     check_factors(call.factors, name_of(b.array.dtype))

@@ -1,4 +1,4 @@
-"""What all ways to solve triangular systems share: halves of the unknowns by turns and products between them, of one system or of many."""
+"""Recursive substitution, which all methods for triangular systems share: halves of the unknowns, and a product between them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def forward(problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class SystemBatch:
-    """``count`` systems of one shape in one launch; from one to the next, A, B and the result lie ``a``, ``b`` and ``c`` elements on (A 0:
-    shared).
+    """``count`` systems of one shape in one launch. ``a``, ``b`` and ``c`` are the elements from one A, B and result to the next; 0 for a
+    shared A.
     """
 
     count: int
@@ -54,13 +54,13 @@ class BlockPlace(NamedTuple):
 
 
 class Recursion(ABC):
-    """Solve half of the unknowns, take what they explain off the other half in one product, solve that half.
+    """Solve half of the unknowns, subtract their contribution from the other half's right-hand sides in one product, solve that half.
 
     The products are larger than those of a loop over blocks, for the same number of launches.
     """
 
     solution = ""  # the operand or temporary that holds what is solved
-    rest = ""  # that of the right-hand sides, from which products take what is known
+    rest = ""  # that of the right-hand sides, from which products subtract what is known
 
     def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatch | None = None) -> None:
         self.problem, self.config, self.device, self.batch = problem, config, device, batch
@@ -105,7 +105,7 @@ class Recursion(ABC):
         self.multiply(*self.factors(known, rest), (-1.0, "alpha" if first else 1.0))
 
     def factors(self, known: Block, rest: Block) -> tuple[Sizes, Operands, tuple[str, str]]:
-        """Sizes, operands and transpositions of the product that takes off ``rest`` what ``known`` unknowns explain."""
+        """Sizes, operands and transpositions of the product that subtracts the contribution of the ``known`` unknowns from ``rest``."""
         row, column = (rest, known) if self.left == (self.trans in "NR") else (known, rest)
         between = blocks.part(self.problem.layout["a"], row.start, column.start)
         solved = (self.solution, self.part(self.solution_layout(), known))
