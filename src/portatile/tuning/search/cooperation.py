@@ -19,47 +19,30 @@ from portatile.records import Config
 
 
 class Cooperation:
-    """The state that such searches share. Safe to use from several threads."""
+    """The state that ``count`` such searches share. Participants hold the ``lock`` while they use it."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._lock = threading.RLock()
-        self._made: dict[str, Any] = {}
-        self._best: list[tuple[float, Config | None]] = [(math.inf, None)] * count
+        self.lock = threading.RLock()
+        self.made: dict[str, Any] = {}  # what one search made for all, by name
+        self.best: list[tuple[float, Config | None]] = [(math.inf, None)] * count  # of each search
 
     def participant(self, place: int) -> Participant:
         """The participant of search ``place``."""
         return Participant(self, place)
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """The result of ``make``, which the first search calls; the others wait for it."""
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            return self._made[name]
 
-    def tell(self, place: int, config: Config, score: float) -> None:
-        """Record the best configuration so far of search ``place``."""
-        with self._lock:
-            self._best[place] = score, config
-
-    def better(self, place: int) -> list[Config]:
-        """The best configurations of other searches that beat the best of search ``place``."""
-        with self._lock:
-            return [config for score, config in self._best if config is not None and score < self._best[place][0]]
-
-
-@dataclass
+@dataclass(frozen=True)
 class Participant:
-    """One search's view of the state that such searches share."""
+    """One search's view of the state that such searches share. Safe to use from several threads."""
 
-    whole: Cooperation
+    shared: Cooperation
     place: int
 
     @property
     def count(self) -> int:
         """The number of searches."""
-        return self.whole.count
+        return self.shared.count
 
     def rng(self, seed: int) -> np.random.Generator:
         """The random generator of this search; the first search has the one that it would have alone."""
@@ -70,17 +53,21 @@ class Participant:
         return dict(islice(configs.items(), self.place, None, self.count))
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """See ``Cooperation.once``."""
-        return self.whole.once(name, make)
+        """The result of ``make``, which the first search calls; the others wait for it."""
+        with self.shared.lock:
+            if name not in self.shared.made:
+                self.shared.made[name] = make()
+            return self.shared.made[name]
 
     def tell(self, config: Config, score: float) -> None:
         """Tell the others the best configuration here."""
-        if self.count > 1:
-            self.whole.tell(self.place, config, score)
+        with self.shared.lock:
+            self.shared.best[self.place] = score, config
 
     def news(self) -> list[Config]:
         """The best configurations of other searches that beat the best here, whether they were tried here or not."""
-        return self.whole.better(self.place) if self.count > 1 else []
+        with self.shared.lock:
+            return [config for score, config in self.shared.best if config is not None and score < self.shared.best[self.place][0]]
 
 
 def alone() -> Participant:
