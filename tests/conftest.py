@@ -70,9 +70,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _undrawn(item: pytest.Item) -> bool:
-    """Of tests marked ``drawn(share)``, a share runs."""
+    """Of tests marked ``drawn(share)``, a share runs; on a machine with a GPU all, or ``beside_a_gpu`` of them."""
     marker = item.get_closest_marker("drawn")
-    return marker is not None and not seeds.drawn(marker.args[0], item.nodeid)
+    if marker is None:
+        return False
+    if seeds.on_gpu_machine() and "beside_a_gpu" in marker.kwargs:
+        return not seeds.drawn(marker.kwargs["beside_a_gpu"], item.nodeid, beside_a_gpu=True)
+    return not seeds.drawn(marker.args[0], item.nodeid)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
