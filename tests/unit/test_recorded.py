@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +34,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDrive
         yield result
     device.generation += 1  # so that nobody asks the real driver to free what is dropped
     perform.forget()
+    gc.collect()
 
 
 def places(*arrays: Any) -> dict[bytes, str]:
