@@ -27,7 +27,8 @@ class Held:
         self._seen.add(register)
         if register not in self._bits:
             kind = self._numbers.get(register)
-            self.lines.append(f"{name} = r[{register!r}]" if kind is None else f"{name} = expressions.bits_{kind}({self._number(register)})")
+            value = f"r[{register!r}]" if kind is None else f"expressions.bits_{kind}({self._number(register)})"
+            self.lines.append(f"{name} = {value}")
             self._bits.add(register)
         return name
 

@@ -76,8 +76,8 @@ def cut(terms: Sequence[float]) -> float:
     return math.fsum(math.trunc(term / unit) * unit for term in terms)
 
 
-def multiply(shape: str, kind: str, c_kind: str, fragments: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]) -> list[list[int]]:
-    """D of each lane of a warp, of its registers of A, B and C; ``kind`` is that of A and B, ``c_kind`` of C and D."""
+def multiply(shape: str, kind: str, c_kind: str, fragments: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
+    """D of each lane of a warp, of ``fragments``: its registers of A, B and C. ``kind`` is that of A and B, ``c_kind`` of C and D."""
     of_rows, of_columns = _holders(shape, kind)
     a, b, c = (
         elements([register for fragment in fragments for register in fragment[operand]], one)
@@ -90,7 +90,8 @@ def multiply(shape: str, kind: str, c_kind: str, fragments: Sequence[tuple[Seque
         values = [int(start + sums[row][column]) & 0xFFFFFFFF for start, (row, column) in zip(c, places, strict=True)]
     else:
         add = cut if kind in EIGHT_BITS else math.fsum
-        values = _bits([add([start, *map(mul, rows[row], columns[column])]) for start, (row, column) in zip(c, places, strict=True)], c_kind)
+        sums_of = zip(c, places, strict=True)
+        values = _bits([add([start, *map(mul, rows[row], columns[column])]) for start, (row, column) in sums_of], c_kind)
     each = len(values) // _WARP
     return [values[first : first + each] for first in range(0, len(values), each)]
 
