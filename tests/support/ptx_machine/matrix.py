@@ -10,7 +10,7 @@ from operator import itemgetter, mul
 
 import numpy as np
 
-from support.ptx_machine.values import from_float, signed, to_float
+from support.ptx_machine.values import from_float, to_float
 
 Place = tuple[int, int]
 _WARP = 32
@@ -46,11 +46,10 @@ def elements(registers: Sequence[int], kind: str) -> list[float]:
     if kind in ("f32", "tf32"):  # of tf32 the low 13 bits are not read
         read = 0xFFFFE000 if kind == "tf32" else 0xFFFFFFFF
         return list(struct.unpack(f"<{len(registers)}f", struct.pack(f"<{len(registers)}I", *(r & read for r in registers))))
-    if kind == "s32":
-        return [signed(r, 32) for r in registers]
-    if kind in ("s8", *EIGHT_BITS):
-        parts = [r >> shift & 0xFF for r in registers for shift in (0, 8, 16, 24)]
-        return [signed(part, 8) if kind == "s8" else eight_bits(part, kind) for part in parts]
+    if kind in ("s8", "s32", *EIGHT_BITS):
+        count, item = (len(registers), "i") if kind == "s32" else (4 * len(registers), "b" if kind == "s8" else "B")
+        parts = struct.unpack(f"<{count}{item}", struct.pack(f"<{len(registers)}I", *(r & 0xFFFFFFFF for r in registers)))
+        return [eight_bits(part, kind) for part in parts] if kind in EIGHT_BITS else list(parts)
     halves = [part for r in registers for part in (r & 0xFFFF, r >> 16 & 0xFFFF)]
     return [to_float(h, "f16") if kind == "f16" else to_float(h << 16, "f32") for h in halves]
 
