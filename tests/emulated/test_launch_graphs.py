@@ -236,14 +236,3 @@ def test_a_launch_that_fails_says_which(gpu: Device, pairs: list[list[Memory]], 
     ready, queue = chain(gpu), gpu.default_queue()
     with pytest.raises(LaunchError, match="kernel 'put'"):
         run(ready, queue, pairs[0], 1.0)
-
-
-def test_launches_that_take_images_are_not_repeated(gpu: Device) -> None:
-    """An image is more than an address, so each run examines its arguments."""
-    text = "kernel void show(read_only image2d_t from, global float *x) { x[0] = read_imagef(from, (int2)(0)).x; }"
-    text += "kernel void put(global float *x) { x[get_global_id(0)] = 1; }"
-    module, one = gpu.load(program.build(Source("show.cl", text), gpu.target, None)), (1, 1, 1)
-    slots: dict[str, list[Any]] = {"show": [Slot(0, Memory), Slot(1, Memory)], "put": [Slot(0, Memory)]}
-    made = {name: gpu.repeat([ReadyLaunch(module.kernel(name), one, one, args)]) for name, args in slots.items()}
-    assert made["show"] is None
-    assert made["put"] is not None

@@ -157,13 +157,9 @@ class RepeatedLaunches(Repeat):
 
 
 def repeated(device: CudaContext, launches: Sequence[ReadyLaunch]) -> RepeatedLaunches | None:
-    """Launches that run again; None where they take more than memory, tensor maps and real numbers.
-
-    An image is memory too, which a kernel takes by more than its address.
-    """
+    """Launches that run again; None where they take more than memory, tensor maps and real numbers."""
     kinds = [arg.kind for launch in launches for arg in launch.args if isinstance(arg, Slot)]
-    images = any(parameter.kind == "image" for launch in launches for parameter in launch.kernel.entry.parameters)
-    if not images and all(isinstance(kind, TensorMap) or kind is Memory or issubclass(kind, np.floating) for kind in kinds):
+    if all(isinstance(kind, TensorMap) or kind is Memory or issubclass(kind, np.floating) for kind in kinds):
         return RepeatedLaunches(device, launches)
     return None
 
