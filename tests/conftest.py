@@ -17,7 +17,7 @@ from support import seeds
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of NumPy, which is not loaded yet: beside other processes its threads wait busily
 os.environ.setdefault("PORTATILE_CEILINGS", "off")  # else each search of a test with a data directory of its own would measure them
 os.environ.setdefault("PORTATILE_TIME_UNTUNED", "off")  # else each product of a test on a GPU would be timed in several configurations
-
+gc.set_threshold(20_000, 20, 10)  # by default new objects are searched for garbage thirty times as often
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background; tests interrupt children of theirs
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -70,9 +70,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _undrawn(item: pytest.Item) -> bool:
-    """Of tests marked ``drawn(share)``, a share runs."""
+    """Of tests marked ``drawn(share)``, a share runs; on a machine with a GPU all, or ``beside_a_gpu`` of them."""
     marker = item.get_closest_marker("drawn")
-    return marker is not None and not seeds.drawn(marker.args[0], item.nodeid)
+    if marker is None:
+        return False
+    if seeds.on_gpu_machine() and "beside_a_gpu" in marker.kwargs:
+        return not seeds.drawn(marker.kwargs["beside_a_gpu"], item.nodeid, beside_a_gpu=True)
+    return not seeds.drawn(marker.args[0], item.nodeid)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -13,7 +13,7 @@ import attack
 from attack import ATTACKS, AttackError, Place, calls, drive, problems
 from support.seeds import new_seed
 
-SECONDS = {"files": 6.0, "stores": 5.0, "problems": 5.0}  # others: one attempt each
+SECONDS = {"files": 4.0, "stores": 3.0, "problems": 3.0}  # others: one attempt each
 
 pytestmark = pytest.mark.unoptimised
 

@@ -61,7 +61,10 @@ MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where a kind of device is missing, one case of a test says so for all; of ``thinned`` cases a share runs."""
+    """Where a kind of device is missing, one case of a test says so for all; of ``thinned`` cases a share runs.
+
+    On a machine with a GPU, whose processor has several drivers perhaps, each test runs on one of these, on another for each run seed.
+    """
     said: set[tuple[Path, str]] = set()
 
     def left_out(item: pytest.Item) -> bool:
@@ -69,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if asked is None or "device" not in asked.params:
             return False
         if asked.params["device"] not in MISSING:
-            return _thinned(item, asked.params)
+            return _on_another_driver(item, asked.params["device"]) or _thinned(item, asked.params)
         test = (item.path, item.nodeid.partition("[")[0])
         repeated = test in said
         said.add(test)
@@ -78,12 +81,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seeds.leave_out(config, items, left_out)
 
 
-def _thinned(item: pytest.Item, params: dict[str, object]) -> bool:
-    """Whether a case marked ``thinned(share)`` is not drawn, on a device where compiling takes long."""
-    marker, found = item.get_closest_marker("thinned"), FOUND.get(str(params["device"]))
-    if marker is None or found is None or len(params) == 1 or not found.target.defers:
+def _on_another_driver(item: pytest.Item, device: str) -> bool:
+    """Whether ``device`` is the processor, for which this test's cases are run through another driver."""
+    drivers = sorted(name for name, found in FOUND.items() if found.info.kind == "cpu")
+    if seeds.DRAWS or not seeds.on_gpu_machine() or device not in drivers:
         return False
-    return not seeds.drawn(marker.args[0], item.nodeid, beside_a_gpu=True)
+    return drivers[seeds.hashed(seeds.run_seed(), item.nodeid.partition("[")[0]) % len(drivers)] != device
+
+
+def _thinned(item: pytest.Item, params: dict[str, object]) -> bool:
+    """Whether a case marked ``thinned(share)`` is not drawn, on a device where compiling takes long; beside a GPU ``drawn(share)`` too."""
+    found = FOUND.get(str(params["device"]))
+    if found is None or len(params) == 1 or not found.target.defers:
+        return False
+    markers = (item.get_closest_marker(name) for name in ("thinned", "drawn"))
+    return any(marker is not None and not seeds.drawn(marker.args[0], item.nodeid, beside_a_gpu=True) for marker in markers)
 
 
 @pytest.fixture(autouse=True)

@@ -290,7 +290,7 @@ def test_the_first_ceilings_are_measured_in_a_process_of_their_own(device: Devic
     assert result is not None, said
     assert result.brief
     assert result.copy
-    assert result.fp32
+    assert result.fp32 or result.disturbed  # beside other programs a measurement of arithmetic may contradict itself, and is refused
     assert "copies" in said[0]
 
 

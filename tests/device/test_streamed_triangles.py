@@ -64,15 +64,17 @@ def test_syrk(joining: Device, uplo: str, trans: str, slots: int, place: int, mo
     """Orders and terms that no tile divides, and such as all divide; padded rows; NaN where beta = 0 or a triangle is not to be read."""
     rng = np.random.default_rng(new_seed(f"{uplo}{trans}{slots}{place}"))
     syrk = workloads.get("syrk")
-    long = place == 1 and slots == SLOTS[0] and joining.info.kind == "cpu"  # a text of many pieces: PoCL's compiler takes ten seconds
+    # A text of many pieces takes PoCL's compiler ten seconds and more.
+    processor = joining.info.kind == "cpu"
+    looped = place > 1 or (slots == SLOTS[0] and processor)
     both = [{"n": int(rng.integers(65, 130)), "k": int(rng.integers(70, 200))}, {"n": 64, "k": 128}]
-    for sizes in both if joining.info.kind == "gpu" else [both[int(rng.integers(2))]]:  # each has a text of its own to compile
+    for sizes in [both[int(rng.integers(2)) if looped else 1]] if processor else both:  # each has a text of its own to compile
         bare = syrk.problem(sizes, "float32", {"uplo": uplo, "trans": trans})
         pad = int(rng.integers(3))
         layout = {name: operands.padded(shape, pad, pad) for name, shape in syrk.shapes(bare).items()}
         problem = syrk.problem(sizes, "float32", bare.options, layout)
         with monkeypatch.context() as patched:
-            config = streaming(patched, joining, "syrk", problem, TILED[place], slots, looped=place > 1 or long)
+            config = streaming(patched, joining, "syrk", problem, TILED[place], slots, looped=looped)
             verdict = check(joining, syrk, problem, config, rng)
         assert verdict.ok, f"{problem}: {verdict.message}"
 

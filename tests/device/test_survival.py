@@ -30,6 +30,8 @@ from support.faulty import FARTHER, Faulty
 pytestmark = pytest.mark.usefixtures("own_directories")
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
+LEAST = 3 if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) <= 4 else 10
+"""Seconds of the shortest deadline: beside many other tests a compiler may take nine."""
 
 # A tuner in a process of its own: prints a line for each trial, and the end of the run.
 TUNER = """
@@ -96,7 +98,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         "exhaustive",
         workload=workload,
         timing=QUICK,
-        limits=PhaseLimits(least=3),
+        limits=PhaseLimits(least=LEAST),
         model=False,  # it would keep two of them from being run
     )
     with ResultStore(tmp_path / "results.sqlite") as store:
@@ -164,7 +166,7 @@ def test_gpu_faults(device: Device, fault: str) -> None:
         pytest.skip("for GPUs; test_every_fault_is_a_trial is the CPU's")
     workload = Faulty((fault, "none"), (32, 64), default="none")
     problem = workload.problem({"n": 1003})
-    limits = PhaseLimits(least=3, launch=20)
+    limits = PhaseLimits(least=LEAST, launch=20)
     with ResultStore(None) as store:
         result = tune(
             TuningRequest(problem, device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK, limits=limits),

@@ -110,8 +110,11 @@ def _end(server: socket.socket, started: subprocess.Popen[bytes]) -> None:
 
 def serve(server: socket.socket) -> None:
     """Fork whenever asked, and tell how each fork ended, until the other side closes; the forks end with this process."""
-    import pyopencl  # noqa: F401 - what every worker of a search imports
+    import pyopencl.characterize  # what every worker of a search on a processor imports; no driver is opened
+    import pyopencl.invoker  # noqa: F401
 
+    from portatile.device.opencl import survey  # noqa: F401
+    from portatile.dialect import options  # noqa: F401
     from portatile.tuning.worker import __main__ as worker
 
     woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

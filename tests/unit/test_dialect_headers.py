@@ -59,3 +59,18 @@ def test_a_missing_header_is_named_where_it_is_included() -> None:
     text = "/* of\n   two lines */\n\n#include NAME(absent.h)\n#include NAME(later.h)\nint x;\n"
     with pytest.raises(CompileError, match=r"f\.cl:4: #include 'absent\.h'"):
         dialect.translate(dialect.gather(text, "f.cl", (), {"NAME(x)": "#x"}), file="f.cl", defines={"NAME(x)": "#x"})
+
+
+@pytest.mark.parametrize("header", ["cuda_relational.h", "cuda_integer.h", "cuda_math.h"])
+def test_every_function_of_a_header_asks_for_it(header: str) -> None:
+    """Texts get the prelude's headers whose names they have: none of their functions may be missing from the pattern."""
+    text = (Path(dialect.__file__).parent / "preludes" / header).read_text()
+    text = re.sub(r"^#define .*(?:\n.*(?<=\\))*", "", text.replace("\\\n", " "), flags=re.MULTILINE)
+    names = set(re.findall(r"\b(?:EACH_\w+|SAME_\d|FLOAT_\d|RELATION_\d|UPSAMPLE|DISTANCE)\((\w+)", text))
+    names |= {part + name for name in re.findall(r"\bNATIVE_\w+\((\w+)", text) for part in ("native_", "half_")}
+    names |= set(re.findall(r"INLINE [\w<>, ]+[ >*](\w+)\(", text))
+    inner = {"root", "portatile_smooth", "T", "short", "ushort", "int", "uint", "long", "ulong"}
+    assert len(names) > 10
+    for name in sorted(names - inner):
+        translation = dialect.translate(f"kernel void k(global float *x) {{ x[0] = {name}(x[1]); }}")
+        assert f'"portatile/{header}"' in translation.text, name

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from portatile.capabilities import of_nvidia, with_warp_groups
 from portatile.device.amdgcn import compiler as amd
 from portatile.device.base import Memory, Slot
 from portatile.device.cuda import compiler, packed
+from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda.info import capabilities
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, DeviceNotFoundError
@@ -284,10 +289,26 @@ def test_one_operand_is_copied_to_aligned_rows_where_groups_cannot_share() -> No
         assert steps == ["gemm_aligned"] * (expected == "b") + ["gemm"]
 
 
-def test_packed_launches_make_tensor_maps_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    form = TensorMap(2, 8, 8, 16, 64, 8)
-    monkeypatch.setattr(packed, "encoded", lambda address, form: bytes([address]) * packed.SIZE)
-    assert list(packed._writing([Slot(1, Memory), Slot(0, form)])((7, 9))) == [9, bytes([7]) * 128]
+def test_tensor_maps_of_addresses_are_made_in_the_devices_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which a thread that launches for the first time does not have."""
+    form, entered = TensorMap(2, 8, 8, 16, 64, 8), list[bool]()
+
+    @contextmanager
+    def current() -> Iterator[None]:
+        entered.append(True)
+        yield
+        entered.pop()
+
+    def encoded(address: int, form: TensorMap) -> bytes:
+        assert entered
+        return bytes([address]) * packed.SIZE
+
+    for module in (packed, cuda_device):
+        monkeypatch.setattr(module, "encoded", encoded)
+    device: Any = SimpleNamespace(current=current)
+    assert list(packed._writing(device, [Slot(1, Memory), Slot(0, form)])((7, 9))) == [9, bytes([7]) * 128]
+    memory: Any = SimpleNamespace(handle=5)
+    assert cuda_device.CudaDevice.tensor_map(device, memory, form).tobytes() == bytes([5]) * 128
 
 
 def test_large_products_have_clusters() -> None:

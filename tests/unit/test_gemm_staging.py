@@ -7,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from portatile import program
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.forms.generic.point import tile
 from support.checking import check
-from support.compiling import Interpreted
 from support.gemm import CPU, GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
@@ -37,9 +35,9 @@ def test_images_over_buffers_are_right_without_a_gpu(dtype: str) -> None:
         point = presets.staged(presets.blocked(dtype), "view", "view")
         case = problem(1024, 1024, 1024, dtype, {"trans_a": trans_a})
         source = launches(WORKLOAD.plan(case, point.config(), replace(GPU, architecture=architecture)))[-1].source
-        resources = program.build(source, cuda_compiler.CudaTarget(architecture), None).resources["gemm"]
-        assert (resources.spill_stores, resources.spill_loads) == (0, 0)
-        text = program.build(source, Interpreted(architecture), None).data.decode()
+        target = cuda_compiler.CudaTarget(architecture)
+        binary, text = target.compile_with_ptx(*target.lower(source))
+        assert (binary.resources["gemm"].spill_stores, binary.resources["gemm"].spill_loads) == (0, 0)
         assert "tex.1d.v4." in text
         assert "ld.global" not in text.replace("ld.global.nc", "") or "tex.2d" not in text
 

@@ -39,6 +39,20 @@ def test_a_stopped_process_is_seen() -> None:
     assert not outside.stopped(2**22 + 1)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says it")
+def test_a_process_at_its_end_is_seen() -> None:
+    """Killed, but not yet waited for, as while its driver frees what it had."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert not outside.ending(process.pid)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert outside.ending(process.pid)
+    finally:
+        process.communicate()
+    assert not outside.ending(process.pid)
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_a_deadline_that_passed_while_the_parent_stood_still_is_moved(late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock of the test's own, which goes on while the parent waits; where it is not late the worker is ended."""

@@ -24,7 +24,19 @@ from portatile.records import Entry
 
 _PRELUDES = Path(__file__).parent / "preludes"
 PRELUDE = "portatile/"
-_HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
+_HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_common.h")
+# Headers that only texts with a call of such a name in them pay for: a third of the time that NVRTC takes for a short kernel.
+_OF_CALLS = {
+    "cuda_relational.h": re.compile(
+        r"is(?:equal|notequal|greater|greaterequal|less|lessequal|lessgreater|ordered|unordered|nan|inf|finite|normal)|signbit|any|all|bitselect"
+    ),
+    "cuda_integer.h": re.compile(r"(?:mul|mad)_hi|(?:add|sub|mad)_sat|(?:mul|mad)24|abs|abs_diff|r?hadd|c[lt]z|popcount|rotate|upsample"),
+    "cuda_math.h": re.compile(
+        r"a?(?:sin|cos|tan)(?:h|pi)?|atan2(?:pi)?|sincos|exp(?:2|10|m1)?|log(?:2|10|1p|b)?|pow[nr]?|r?sqrt|cbrt|rootn|hypot|erfc?|[lt]gamma"
+        r"|lgamma_r|ceil|floor|rint|round|trunc|fract|modf|fmod|remainder|remquo|frexp|ldexp|ilogb|nan|nextafter|copysign|fabs|fdim|f(?:min|max)"
+        r"|m(?:in|ax)mag|(?:native|half)_\w+|degrees|radians|sign|mix|(?:smooth)?step|dot|cross|(?:fast_)?(?:length|distance|normalize)"
+    ),
+}
 # Headers that only texts with such a name in them pay for.
 _ON_DEMAND = {
     "cuda_half.h": re.compile(r"half(?:2|3|4|8|16)?|v(?:load|store)a?_half\w*|(?:convert|as)_half\w*"),
@@ -38,7 +50,12 @@ _ON_DEMAND = {
     "cuda_printf.h": re.compile(r"printf"),
     "cuda_builtins.h": re.compile(r"__builtin_(?!astype|expect|assume|unreachable|bit_cast|offsetof)\w+"),
 }
-
+_NEED = {
+    "cuda_math.h": ("cuda_relational.h",),
+    "cuda_half.h": ("cuda_math.h", "cuda_relational.h"),
+    "cuda_image.h": ("cuda_math.h", "cuda_relational.h"),
+}
+"""Headers that use what is in others."""
 
 _STANDARD = re.compile(r"-cl-std=CL(\d)\.(\d)")
 _UNCONTRACTED = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b", re.MULTILINE)
@@ -66,6 +83,16 @@ def _prelude(headers: tuple[str, ...]) -> str:
     text = "\n".join(f'#line 1 "{PRELUDE}{name}"\n{(_PRELUDES / name).read_text()}' for name in headers)
     macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE)))
     return text + "".join(f"#undef {name}\n" for name in macros)
+
+
+def _asked(tokens: Tokens) -> tuple[str, ...]:
+    """The headers that a text needs, by the names in it, in their order."""
+    names = {token.text for token in tokens if token.kind == "name"}
+    called = {token.text for place, token in enumerate(tokens) if token.kind == "name" and tokens.text_at(place + 1) == "("}
+    asked = {header for header, pattern in _OF_CALLS.items() if any(map(pattern.fullmatch, called))}
+    asked |= {header for header, pattern in _ON_DEMAND.items() if any(map(pattern.fullmatch, names))}
+    asked.update(*(_NEED.get(header, ()) for header in asked))
+    return (*_HEADERS, *(header for header in (*_OF_CALLS, *_ON_DEMAND) if header in asked))
 
 
 def _refuse(tokens: Tokens, places: Places) -> None:
@@ -118,8 +145,6 @@ def translate(
     hoist(tokens)
     accessors = "".join(map(accessor, ambiguous))
     opening = f"namespace ocl {{ namespace prog {{ namespace {{ {accessors}\n#line 1 {quoted(file)}\n"
-    words = {token.text for token in tokens if token.kind == "name"}
-    headers = (*_HEADERS, *(name for name, pattern in _ON_DEMAND.items() if any(map(pattern.fullmatch, words))))
     # NVRTC contracts in the whole text or nowhere in it.
     fused = ("-fmad=false",) if _UNCONTRACTED.search(plain) else ()
-    return Translation(f"{_prelude(headers)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries), fused)
+    return Translation(f"{_prelude(_asked(tokens))}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries), fused)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from types import CodeType
 from typing import Any
 
 from support.ptx_machine import expressions, steps
+from support.ptx_machine.held import Held
 from support.ptx_machine.instructions import compute
 from support.ptx_machine.thread import GLOBAL_BASE, SHARED_WINDOW, Thread
 from support.ptx_machine.values import bits_of
@@ -52,33 +54,65 @@ class Blocks:
         return found
 
     def _block(self, start: int) -> tuple[Block, int]:
+        end = next(at for at in range(start + 1, len(self.statements) + 1) if at in self._leaders or at == len(self.statements))
         known: dict[str, Any] = {"expressions": expressions, "outside": _outside}
-        lines, at = [], start
-        while True:
-            lines += self._lines(self.statements[at], at, known)
-            at += 1
-            if at in self._leaders or at >= len(self.statements):
-                break
-        text = "def block(t, r, y):\n" + "".join(f"    {line}\n" for line in lines) + f"    return {at}\n"
+        held = Held({})
+        for at in range(start, end):
+            if at == end - 1 and self.statements[at].name in _ENDS:
+                self._end(self.statements[at], at, held, known)
+            else:
+                self._line(self.statements[at], at, held, known)
+        self._leave(held, set())
+        text = "def block(t, r, y):\n" + "".join(f"    {line}\n" for line in held.lines) + f"    return {end}\n"
         exec(_compiled(text), known)
-        return known["block"], at
+        return known["block"], end
 
-    def _lines(self, statement: Statement, at: int, known: dict[str, Any]) -> list[str]:
+    def _line(self, statement: Statement, at: int, held: Held, known: dict[str, Any]) -> None:
+        """An instruction that others follow."""
         name, _, rest = statement.text.partition(" ")
         parts, operands = name.split("."), steps.split(rest)
-        if parts[0] == "bra":
-            lines = [f"return {self.labels[operands[0]]}"]
-        elif parts[0] in _ENDS:
+        if statement.predicate is not None:
+            registers = {*_registers(statement)}
+            held.write_back(registers)
+            condition = held.bits(statement.predicate)
+            within = Held(held.places)
+            self._line(replace(statement, predicate=None), at, within, known)
+            within.write_back(registers)
+            held.lines += [f"if {'' if statement.expected else 'not '}{condition}:", *(f"    {line}" for line in within.lines)]
+            held.forget(registers)
+        elif not (_memory(parts, operands, at, held, known) or _assignment(parts, operands, at, held, known)):
+            registers = {*_registers(statement)}
+            held.write_back(registers)
+            known[f"s{at}"] = self._step(statement.text)
+            held.lines.append(f"s{at}(t, y)")
+            held.forget(registers)
+
+    def _end(self, statement: Statement, at: int, held: Held, known: dict[str, Any]) -> None:
+        """An instruction that jumps or waits: what other blocks and it read is written back before."""
+        condition = held.bits(statement.predicate) if statement.predicate is not None else None
+        if statement.name == "bra":
+            self._leave(held, set())
+            lines = [f"return {self.labels[statement.text.partition(' ')[2].strip()]}"]
+        else:
+            self._leave(held, {*_registers(statement)})
             known[f"s{at}"] = self._step(statement.text)
             lines = [f"found = s{at}(t, y)", f"if found is not None: return found, {at + 1}"]
-        else:
-            lines = _memory(parts, operands, at, known) or _assignment(parts, operands, at, known)
-            if not lines:
-                known[f"s{at}"] = self._step(statement.text)
-                lines = [f"s{at}(t, y)"]
-        if statement.predicate is None:
-            return lines
-        return [f"if {'' if statement.expected else 'not '}r[{statement.predicate!r}]:", *(f"    {line}" for line in lines)]
+        if condition is not None:
+            lines = [f"if {'' if statement.expected else 'not '}{condition}:", *(f"    {line}" for line in lines)]
+        held.lines += lines
+
+    def _leave(self, held: Held, read: set[str]) -> None:
+        """Nothing but registers of this block alone, and not ``read`` by what ends it, stays in its variables."""
+        held.write_back({name for name in held.changed() if name in read or name not in held.own or name in self._shared})
+
+    @cached_property
+    def _shared(self) -> set[str]:
+        """Registers of which more than one block reads or writes."""
+        block, first, shared = 0, dict[str, int](), set[str]()
+        for at, statement in enumerate(self.statements):
+            block = at if at in self._leaders else block
+            shared.update(name for name in _registers(statement) if first.setdefault(name, block) != block)
+        return shared
 
 
 _NO_VALUES = ["mapa", "isspacep", "cvta", "ld", "st", "atom", "red", "tex", "cp", "membar", "fence", "prefetch", "griddepcontrol"]
@@ -91,14 +125,19 @@ def _compiled(text: str) -> CodeType:
     return compile(text, "<ptx>", "exec")
 
 
-def _operand(operand: str, bits: int = 64) -> str | None:
-    """An operand as an expression; None for a vector."""
+def _registers(statement: Statement) -> list[str]:
+    """The registers that an instruction and its predicate name."""
+    return [*re.findall(r"%[\w.]+", statement.text), *([statement.predicate] if statement.predicate else [])]
+
+
+def _operand(operand: str, held: Held, bits: int = 64) -> str | None:
+    """The bits of an operand as an expression; None for a vector."""
     if operand.startswith("{"):
         return None
     if operand.startswith("%"):
-        return f"r[{operand!r}]"
+        return held.bits(operand)
     if operand.startswith("!"):
-        return f"(1 - r[{operand[1:]!r}])"
+        return f"(1 - {held.bits(operand[1:])})"
     if re.match(r"0[fFdD][0-9a-fA-F]{8}", operand):
         return str(int(operand[2:], 16))
     if re.match(r"-?\d", operand):
@@ -107,56 +146,101 @@ def _operand(operand: str, bits: int = 64) -> str | None:
     return "32" if operand == "WARP_SZ" else f"y[{operand!r}]"
 
 
-def _assignment(parts: list[str], operands: list[str], at: int, known: dict[str, Any]) -> list[str]:
-    """What an arithmetic instruction does; nothing for others."""
-    if operands[0].startswith("{") or parts[0] in _NO_VALUES:
-        return []
-    bits = bits_of(parts[-1]) if parts[-1] != "pred" else 1
-    given = [_operand(operand, bits) for operand in operands[1:]]
-    if any(one is None for one in given):
-        return []
+def _number(operand: str, held: Held, kind: str) -> str:
+    """The number that an operand's bits mean, as an expression."""
+    if operand.startswith("%"):
+        return held.number(operand, kind)
+    value = {"f32": expressions.float_f32, "f64": expressions.float_f64}[kind](int(str(_operand(operand, held))))
+    return f"({value!r})" if math.isfinite(value) else f"expressions.float_{kind}({_operand(operand, held)})"
+
+
+def _assignment(parts: list[str], operands: list[str], at: int, held: Held, known: dict[str, Any]) -> bool:
+    """Whether it is an arithmetic instruction; what that does is added to ``held``."""
+    if parts[0] in _NO_VALUES or any(operand.startswith("{") for operand in operands):
+        return False
     target = operands[0].split("|")[0]
-    text = expressions.expression(parts, [one for one in given if one is not None])
-    if text is None:
-        function = compute(parts)
-        if function is None:
-            return []
+    if expressions.of_numbers(parts):
+        kind = parts[-1]
+        text = expressions.floating(parts, [_number(operand, held, kind) for operand in operands[1:]])
+        held.set_number(target, kind, text)
+        return True
+    if parts[0] == "mov" and (alone := held.is_number(operands[1])):
+        held.set_number(target, alone, held.number(operands[1], alone))
+        return True
+    bits = bits_of(parts[-1]) if parts[-1] != "pred" else 1
+    text, function = None, None
+    plain = expressions.expression(parts, operands[1:])
+    if plain is None and (function := compute(parts)) is None:
+        return False
+    given = [str(_operand(operand, held, bits)) for operand in operands[1:]]
+    if plain is None:
         known[f"f{at}"] = function
-        text = f"f{at}({', '.join(one for one in given if one is not None)})"
-    return [f"r[{target!r}] = {text}"]
+        text = f"f{at}({', '.join(given)})"
+    else:
+        text = expressions.expression(parts, given)
+    held.set_bits(target, str(text))
+    return True
 
 
-def _memory(parts: list[str], operands: list[str], at: int, known: dict[str, Any]) -> list[str]:
-    """Loads and stores of global and shared memory, whose numbers are not extended by their sign; nothing for others."""
+def _memory(parts: list[str], operands: list[str], at: int, held: Held, known: dict[str, Any]) -> bool:
+    """Whether it moves numbers as they are from or to global, shared or parameter memory; what that does is added to ``held``."""
+    if parts[0] == "cp":
+        return _copy(parts, operands, held)
     if parts[0] not in ("ld", "st"):
-        return []
+        return False
     space, size = steps.space_of(parts), bits_of(parts[-1]) // 8
-    place, held = (operands[1], operands[0]) if parts[0] == "ld" else (operands[0], operands[1])
-    match = re.fullmatch(r"\[(%\w+)(?:\s*([+-])\s*(-?\w+))?\]", place)
-    if (
-        space not in ("global", "shared")
-        or match is None
-        or size not in _FORMATS
-        or (parts[-1][0] == "s" and size < 8 and parts[0] == "ld")
-    ):
-        return []
-    names = steps.split(held[1:-1]) if held.startswith("{") else [held]
-    whole = size * len(names)
-    known[f"p{at}"] = packed = struct.Struct(f"<{len(names)}{_FORMATS[size]}")
+    if size not in _FORMATS or (parts[-1][0] == "s" and size < 8 and parts[0] == "ld"):
+        return False
+    place, moved = (operands[1], operands[0]) if parts[0] == "ld" else (operands[0], operands[1])
+    names = steps.split(moved[1:-1]) if moved.startswith("{") else [moved]
+    packed = struct.Struct(f"<{len(names)}{_FORMATS[size]}")
     known |= {f"u{at}": packed.unpack_from, f"w{at}": packed.pack_into}
-    offset = int(match[3] or "0", 0) * (-1 if match[2] == "-" else 1)
-    base = GLOBAL_BASE if space == "global" else 0
-    lines = [f"at = r[{match[1]!r}] + {offset - base}", f"memory = {'t.machine.memory.bytes' if space == 'global' else 't.block.shared'}"]
-    if space == "shared":
-        lines.append(f"if at >= {SHARED_WINDOW}: memory, at = t.machine.access(t, 'shared', at)")
-    lines.append(f"if at % {whole} or not 0 <= at <= len(memory) - {whole}: outside({'.'.join(parts)!r}, at, len(memory))")
+    if space == "param" and parts[0] == "ld" and not place.startswith("[%"):
+        name, offset = steps.parameter_of(place)
+        held.set_all(names, f"u{at}(t.parameters[{name!r}], {offset})")
+        return True
+    values = [] if parts[0] == "ld" else [f"{_operand(name, held, 8 * size)} & {(1 << 8 * size) - 1}" for name in names]
+    if not _locate(place, space, size * len(names), ".".join(parts), held):
+        return False
     if parts[0] == "ld":
-        targets = ", ".join(f"r[{name!r}]" for name in names)
-        return [*lines, f"{targets}, = u{at}(memory, at)"]
-    values = [_operand(name, 8 * size) for name in names]
-    if any(value is None for value in values):
-        return []
-    return [*lines, f"w{at}(memory, at, {', '.join(f'{value} & {(1 << 8 * size) - 1}' for value in values)})"]
+        held.set_all(names, f"u{at}(memory, at)")
+    else:
+        held.lines.append(f"w{at}(memory, at, {', '.join(values)})")
+    return True
+
+
+def _copy(parts: list[str], operands: list[str], held: Held) -> bool:
+    """Whether it copies some bytes from global to shared memory: done at once, with zeros in place of what is not copied."""
+    if parts[2] not in ("ca", "cg"):
+        return False
+    size, name = int(operands[2]), ".".join(parts)
+    count = _operand(operands[3], held) if len(operands) > 3 else str(size)
+    held.bits(operands[1].strip("[]").partition("+")[0].strip())  # before the condition, within which nothing new is held
+    held.lines.append(f"count = {count}")
+    before, held.lines = held.lines, []
+    if not _locate(operands[1], "global", size, name, held, "count"):
+        held.lines = before
+        return False
+    held.lines = [*before, "data = b''", "if count:", *(f"    {line}" for line in held.lines), "    data = bytes(memory[at:at + count])"]
+    if not _locate(operands[0], "shared", size, name, held):
+        return False
+    held.lines.append(f"memory[at:at + {size}] = data.ljust({size}, b'\\0')")
+    return True
+
+
+def _locate(place: str, space: str, aligned: int, name: str, held: Held, nbytes: str = "") -> bool:
+    """Whether an operand is an address in global or shared memory: ``memory`` and ``at`` are set to where so many bytes lie."""
+    match = re.fullmatch(r"\[(%\w+)(?:\s*([+-])\s*(-?\w+))?\]", place)
+    if space not in ("global", "shared") or match is None:
+        return False
+    offset = int(match[3] or "0", 0) * (-1 if match[2] == "-" else 1)
+    if space == "global":
+        held.lines += [f"at = {held.bits(match[1])} + {offset - GLOBAL_BASE}", "memory = t.machine.memory.bytes"]
+    else:
+        held.lines += [f"at = {held.bits(match[1])} + {offset}", "memory = t.block.shared"]
+        held.lines.append(f"if at >= {SHARED_WINDOW}: memory, at = t.machine.access(t, 'shared', at)")
+    held.lines.append(f"if at % {aligned} or not 0 <= at <= len(memory) - {nbytes or aligned}: outside({name!r}, at, len(memory))")
+    return True
 
 
 def _outside(name: str, offset: int, length: int) -> None:

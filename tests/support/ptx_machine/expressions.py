@@ -25,8 +25,6 @@ def expression(parts: Sequence[str], given: Sequence[str]) -> str | None:
         return given[0]
     if name == "selp":
         return f"({given[0]} if {given[2]} else {given[1]})"
-    if kind in ("f32", "f64"):
-        return _floating(parts, given)
     if name == "cvt":
         source, target = parts[-1], parts[-2]
         plain = source[0] in "us" and target[0] in "us" and len(parts) == 3
@@ -79,17 +77,21 @@ def _comparison(parts: Sequence[str], given: Sequence[str]) -> str | None:
     return f"(1 if {number(given[0], parts[2])} {_RELATIONS[parts[1]]} {number(given[1], parts[2])} else 0)"
 
 
-def _floating(parts: Sequence[str], given: Sequence[str]) -> str | None:
-    """Sums and products to nearest, without saturation and with denormals."""
+def of_numbers(parts: Sequence[str]) -> bool:
+    """Whether an instruction is a sum or product to nearest, without saturation and with denormals."""
     name, kind = parts[0], parts[-1]
-    if any(part not in ("rn", "f32", "f64") for part in parts[1:]):
-        return None
-    values = [f"expressions.float_{kind}({value})" for value in given]
-    if name in ("add", "sub", "mul"):
-        return f"expressions.bits_{kind}({values[0]} {_OPERATORS[name]} {values[1]})"
-    if name == "fma" and kind in FUSED:
-        return f"expressions.bits_{kind}(expressions.fused_{kind}({', '.join(values)}))"
-    return None
+    if kind not in ("f32", "f64") or any(part not in ("rn", "f32", "f64") for part in parts[1:]):
+        return False
+    return name in ("add", "sub", "mul") or (name == "fma" and kind in FUSED)
+
+
+def floating(parts: Sequence[str], numbers: Sequence[str]) -> str:
+    """An instruction ``of_numbers``, of numbers and not of their bits."""
+    name, kind = parts[0], parts[-1]
+    if name == "fma":
+        return f"expressions.fused_{kind}({', '.join(numbers)})"
+    result = f"{numbers[0]} {_OPERATORS[name]} {numbers[1]}"
+    return f"expressions.single({result})" if kind == "f32" else result
 
 
 _I, _F, _Q, _D = (struct.Struct(f"<{letter}") for letter in "IfQd")
@@ -106,6 +108,14 @@ def float_f32(value: int) -> float:
 def float_f64(value: int) -> float:
     """``values.to_float`` of float64."""
     return _from_d(_to_q(value & 0xFFFFFFFFFFFFFFFF))[0]  # type: ignore[no-any-return]
+
+
+def single(value: float) -> float:
+    """A number rounded to float32."""
+    try:
+        return _from_f(_to_f(value))[0]  # type: ignore[no-any-return]
+    except OverflowError:
+        return ctypes.c_float(value).value
 
 
 def bits_f32(value: float) -> int:

@@ -101,13 +101,14 @@ class Machine:
     ) -> None:
         """Run the blocks of a cluster, mostly one: each waits for its own barriers, all of them for those of the cluster."""
         running: dict[int, Generator[str, None, None]] = {}
+        given = {name: data for (name, _, _), data in zip(function.parameters, args, strict=True)}
         count = size[0] * size[1] * size[2]
         apart = -(-count // WARP) * WARP
         for place, block in enumerate(blocks):
             for linear in range(count):
                 tid = (linear % size[0], linear // size[0] % size[1], linear // (size[0] * size[1]))
                 thread = Thread(self, block, tid, linear)
-                thread.parameters = {name: bytearray(data) for (name, _, _), data in zip(function.parameters, args, strict=True)}
+                thread.parameters = dict(given)
                 running[place * apart + linear] = self._run(function, thread, symbols)
         waiting: dict[int, str] = {}
         while running:

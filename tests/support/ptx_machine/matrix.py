@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
-from operator import mul
+from functools import cache
+from operator import itemgetter, mul
 
 import numpy as np
 
-from support.ptx_machine.values import from_float, signed, to_float
+from support.ptx_machine.values import from_float, to_float
 
 Place = tuple[int, int]
 _WARP = 32
@@ -43,15 +43,13 @@ def elements(registers: Sequence[int], kind: str) -> list[float]:
     """The numbers in a lane's registers of one operand."""
     if kind == "f64":
         return list(struct.unpack(f"<{len(registers)}d", struct.pack(f"<{len(registers)}Q", *registers)))
-    if kind == "f32":
-        return [to_float(r, "f32") for r in registers]
-    if kind == "tf32":  # the low 13 bits are not read
-        return [to_float(r & ~0x1FFF, "f32") for r in registers]
-    if kind == "s32":
-        return [signed(r, 32) for r in registers]
-    if kind in ("s8", *EIGHT_BITS):
-        parts = [r >> shift & 0xFF for r in registers for shift in (0, 8, 16, 24)]
-        return [signed(part, 8) if kind == "s8" else eight_bits(part, kind) for part in parts]
+    if kind in ("f32", "tf32"):  # of tf32 the low 13 bits are not read
+        read = 0xFFFFE000 if kind == "tf32" else 0xFFFFFFFF
+        return list(struct.unpack(f"<{len(registers)}f", struct.pack(f"<{len(registers)}I", *(r & read for r in registers))))
+    if kind in ("s8", "s32", *EIGHT_BITS):
+        count, item = (len(registers), "i") if kind == "s32" else (4 * len(registers), "b" if kind == "s8" else "B")
+        parts = struct.unpack(f"<{count}{item}", struct.pack(f"<{len(registers)}I", *(r & 0xFFFFFFFF for r in registers)))
+        return [eight_bits(part, kind) for part in parts] if kind in EIGHT_BITS else list(parts)
     halves = [part for r in registers for part in (r & 0xFFFF, r >> 16 & 0xFFFF)]
     return [to_float(h, "f16") if kind == "f16" else to_float(h << 16, "f32") for h in halves]
 
@@ -77,52 +75,52 @@ def cut(terms: Sequence[float]) -> float:
     return math.fsum(math.trunc(term / unit) * unit for term in terms)
 
 
-class Factors:
-    """Rows of A and columns of B that the lanes of a warp hold together: ``fragments`` has the registers of both of each lane."""
+def multiply(shape: str, kind: str, c_kind: str, fragments: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
+    """D of each lane of a warp, of ``fragments``: its registers of A, B and C. ``kind`` is that of A and B, ``c_kind`` of C and D."""
+    of_rows, of_columns = _holders(shape, kind)
+    a, b, c = (
+        elements([register for fragment in fragments for register in fragment[operand]], one)
+        for operand, one in enumerate((kind, kind, c_kind))
+    )
+    rows, columns = [take(a) for take in of_rows], [take(b) for take in of_columns]
+    places = _places(shape, kind, len(c))
+    if c_kind == "s32":
+        sums = (np.array(rows, np.int64) @ np.array(columns, np.int64).T).tolist()
+        values = [int(start + sums[row][column]) & 0xFFFFFFFF for start, (row, column) in zip(c, places, strict=True)]
+    else:
+        add = cut if kind in EIGHT_BITS else math.fsum
+        sums_of = zip(c, places, strict=True)
+        values = _bits([add([start, *map(mul, rows[row], columns[column])]) for start, (row, column) in sums_of], c_kind)
+    each = len(values) // _WARP
+    return [values[first : first + each] for first in range(0, len(values), each)]
 
-    def __init__(self, shape: str, kind: str, fragments: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
-        self.shape, self.kind = shape, kind
-        self.rows, self.columns = (
-            [[held[lane][number] for lane, number in line] for line in lines]
-            for lines, held in (
-                (lines, [elements(fragment[operand], kind) for fragment in fragments])
-                for operand, lines in enumerate(_holders(shape, kind))
-            )
-        )
 
-    @cached_property
-    def sums(self) -> list[list[int]]:
-        """The products of integers, row by row of C."""
-        found: list[list[int]] = (np.array(self.rows, np.int64) @ np.array(self.columns, np.int64).T).tolist()
-        return found
-
-    def multiply(self, kind: str, lane: int, c: Sequence[int]) -> list[int]:
-        """D of one lane, of ``c``, its registers of C; ``kind`` is that of both."""
-        places = _places(self.shape, self.kind, lane, len(c))
-        if kind == "s32":
-            return [
-                int(start + self.sums[row][column]) & 0xFFFFFFFF for start, (row, column) in zip(elements(c, kind), places, strict=True)
-            ]
-        add = cut if self.kind in EIGHT_BITS else math.fsum
-        return [
-            from_float(add([start, *map(mul, self.rows[row], self.columns[column])]), kind)
-            for start, (row, column) in zip(elements(c, kind), places, strict=True)
-        ]
+def _bits(numbers: Sequence[float], kind: str) -> list[int]:
+    """Bit patterns of numbers, most of which are finite."""
+    number, pattern = {"f32": "fI", "f64": "dQ"}[kind]
+    try:
+        found = struct.unpack(f"<{len(numbers)}{pattern}", struct.pack(f"<{len(numbers)}{number}", *numbers))
+    except OverflowError:  # of float32
+        return [from_float(one, kind) for one in numbers]
+    return [bits if one == one else from_float(one, kind) for one, bits in zip(numbers, found, strict=True)]
 
 
 @cache
-def _places(shape: str, kind: str, lane: int, count: int) -> list[Place]:
-    """Row and column of the elements of C that a lane holds."""
+def _places(shape: str, kind: str, count: int) -> list[Place]:
+    """Row and column of the ``count`` elements of C, lane by lane."""
     place = layout(shape, kind)[3]
-    return [place(lane, i) for i in range(count)]
+    return [place(lane, i) for lane in range(_WARP) for i in range(count // _WARP)]
 
 
 @cache
-def _holders(shape: str, kind: str) -> tuple[list[list[Place]], list[list[Place]]]:
-    """Row by row of A and column by column of B, the lane and the element number of each of its k elements."""
+def _holders(shape: str, kind: str) -> tuple[list[itemgetter[list[float]]], list[itemgetter[list[float]]]]:
+    """What takes each row of A and each column of B from their elements, lane by lane."""
     depth, place_a, place_b, _ = layout(shape, kind)
     rows = int(shape[1 : shape.index("n")])
     of_a, of_b = rows * depth // _WARP, 8 * depth // _WARP
-    a = {place_a(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_a)}
-    b = {place_b(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_b)}
-    return [[a[row, k] for k in range(depth)] for row in range(rows)], [[b[k, column] for k in range(depth)] for column in range(8)]
+    a = {place_a(lane, i): lane * of_a + i for lane in range(_WARP) for i in range(of_a)}
+    b = {place_b(lane, i): lane * of_b + i for lane in range(_WARP) for i in range(of_b)}
+    return (
+        [itemgetter(*(a[row, k] for k in range(depth))) for row in range(rows)],
+        [itemgetter(*(b[k, column] for k in range(depth))) for column in range(8)],
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from support.ptx_machine.instructions import compute
-from support.ptx_machine.matrix import Factors
-from support.ptx_machine.thread import UNDEFINED, WARP, WINDOW, Thread, UnsupportedInstructionError
+from support.ptx_machine.matrix import multiply
+from support.ptx_machine.thread import UNDEFINED, WARP, WINDOW, Registers, Thread, UnsupportedInstructionError
 from support.ptx_machine.values import bits_of, from_float, signed, to_float
 
 
@@ -41,6 +42,15 @@ def reader_of(operand: str, bits: int = 64) -> Callable[[Thread, dict[str, int]]
     if operand == "WARP_SZ":
         return lambda thread, symbols: WARP
     return lambda thread, symbols: symbols[operand]
+
+
+def registers_of(names: Sequence[str]) -> Callable[[Registers], tuple[int, ...]]:
+    """A function that gives the bit patterns of registers."""
+    if not all(name.startswith("%") for name in names):
+        raise UnsupportedInstructionError(f"numbers in place of registers: {names}")
+    if len(names) == 1:
+        return lambda registers: (registers[names[0]],)
+    return itemgetter(*names)
 
 
 def _write(thread: Thread, register: str, value: int) -> None:
@@ -89,7 +99,8 @@ def _vector(parts: list[str], operand: str) -> tuple[int, list[str]]:
     return bits_of(parts[-1]) // 8, split(operand[1:-1]) if operand.startswith("{") else [operand]
 
 
-def _parameter_of(operand: str) -> tuple[str, int]:
+def parameter_of(operand: str) -> tuple[str, int]:
+    """The name and the offset of an operand in parameter memory."""
     name, _, offset = operand[1:-1].partition("+")
     return name.strip(), int(offset or "0", 0)
 
@@ -99,7 +110,7 @@ def load_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[s
     extend = parts[-1][0] == "s"
     space = space_of(parts)
     if space == "param" and not operands[1].startswith("[%"):
-        name, offset = _parameter_of(operands[1])
+        name, offset = parameter_of(operands[1])
 
         def locate(thread: Thread, symbols: dict[str, int]) -> tuple[bytearray, int]:
             return thread.parameters[name], offset
@@ -128,7 +139,7 @@ def store_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[
     space = space_of(parts)
     mask = (1 << (8 * size)) - 1
     if space == "param":
-        name, offset = _parameter_of(operands[0])
+        name, offset = parameter_of(operands[0])
 
         def run_parameter(thread: Thread, symbols: dict[str, int]) -> None:
             memory = thread.parameters.setdefault(name, bytearray(16))
@@ -271,22 +282,20 @@ def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
     target_kind, a_kind, b_kind, c_kind = parts[-4:]
     if a_kind != b_kind or target_kind != c_kind or c_kind not in ("f32", "f64", "s32"):
         raise UnsupportedInstructionError(".".join(parts))
-    targets, a, b, c = ([one.strip() for one in split(o.strip("{}"))] for o in operands)
-    a_read, b_read, c_read = ([reader_of(o) for o in part] for part in (a, b, c))
+    targets, *given = ([one.strip() for one in split(operand.strip("{}"))] for operand in operands)
+    read = [registers_of(names) for names in given]
 
     def run(thread: Thread, symbols: dict[str, int]) -> str:
         thread.turn += 1
         turn, base = thread.turn, thread.linear - thread.lane
-        fragments = tuple(r(thread, symbols) for r in a_read), tuple(r(thread, symbols) for r in b_read)
-        thread.block.exchange[thread.linear, turn] = fragments
-        start = [r(thread, symbols) for r in c_read]
+        thread.block.exchange[thread.linear, turn] = [one(thread.registers) for one in read]
 
         def resume(thread: Thread) -> None:
-            factors = thread.block.factors.get((base, turn))
-            if factors is None:  # the first lane of the warp to come here
-                everyone = [thread.block.exchange[base + lane, turn] for lane in range(WARP)]
-                factors = thread.block.factors[base, turn] = Factors(shape, a_kind, everyone)
-            thread.registers.update(zip(targets, factors.multiply(c_kind, thread.lane, start), strict=True))
+            products = thread.block.products.get((base, turn))
+            if products is None:  # the first lane of the warp to come here
+                everyone = [thread.block.exchange.pop((base + lane, turn)) for lane in range(WARP)]
+                products = thread.block.products[base, turn] = multiply(shape, a_kind, c_kind, everyone)
+            thread.registers.update(zip(targets, products[thread.lane], strict=True))
 
         thread.resume = resume
         return "shuffle"

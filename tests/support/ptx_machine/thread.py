@@ -88,7 +88,7 @@ class Thread:
         self.lane = linear % WARP
         self.registers = Registers({f"%tid.{a}": n for a, n in zip("xyz", tid, strict=True)} | block.special)
         self.registers["%laneid"] = self.lane
-        self.parameters: dict[str, bytearray] = {}
+        self.parameters: dict[str, bytes | bytearray] = {}
         self.local = bytearray()
         self.turn = 0
         self.resume: Callable[[Thread], None] | None = None
@@ -100,7 +100,7 @@ class Block:
     def __init__(self, special: dict[str, int], shared: bytearray, cluster: Sequence[Block] = ()) -> None:
         self.special, self.shared, self.cluster = special, shared, cluster
         self.exchange: dict[tuple[int, int], Any] = {}
-        self.factors: dict[tuple[int, int], Any] = {}
-        """What the lanes of a warp, by its first, multiply together."""
+        self.products: dict[tuple[int, int], list[list[int]]] = {}
+        """What the lanes of a warp, by its first, have multiplied together."""
         self.barriers: dict[int, Any] = {}
         """Barriers that count arrivals and bytes, by their addresses."""

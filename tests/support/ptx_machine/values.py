@@ -82,7 +82,7 @@ def round_exact(value: Fraction, kind: str, mode: str) -> float:
 def _fused() -> dict[str, Callable[[float, float, float], float]]:
     """The C library's fused multiply-adds, many times as fast as fractions, where there is one."""
     try:
-        library = ctypes.CDLL(ctypes.util.find_library("m"))
+        library = ctypes.PyDLL(ctypes.util.find_library("m"))  # which calls without releasing the interpreter's lock
         found = {"f64": library.fma, "f32": library.fmaf}
     except (AttributeError, OSError):
         return {}

@@ -48,7 +48,8 @@ class CudaDevice(CudaContext):
         return 2 * 1e3 * kilohertz * bits / 8
 
     def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
-        return np.void(encoded(int(memory.handle), form))
+        with self.current():
+            return np.void(encoded(int(memory.handle), form))
 
     def load(self, binary: Binary) -> Module:
         if binary.kind not in ("cubin", "ptx"):

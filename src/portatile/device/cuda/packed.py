@@ -228,7 +228,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
     launching = kernel.start(grid, dynamic)
     address = ctypes.addressof(pointers)
-    return _Packed((write, _writing(slots), launching, address), pointers, GraphNode(kernel, grid, dynamic, address))
+    return _Packed((write, _writing(device, slots), launching, address), pointers, GraphNode(kernel, grid, dynamic, address))
 
 
 def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:
@@ -250,7 +250,7 @@ def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
     return CudaMemory(device, 0, 0, owner="nobody") if arg.kind is Memory else arg.kind(0)
 
 
-def _writing(slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]]:
+def _writing(device: CudaContext, slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]]:
     """A function that gives what stands in these slots: values, and of tensor maps the bytes, made anew where the address is another one
     than in the last run. Not safe between threads.
     """
@@ -265,7 +265,8 @@ def _writing(slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]
         for at, form in maps:
             known = last.get(at)
             if known is None or known[0] != given[at]:
-                known = last[at] = given[at], encoded(int(given[at]), form)
+                with device.current():  # in a thread of the caller's perhaps, which has launched nothing yet
+                    known = last[at] = given[at], encoded(int(given[at]), form)
             given[at] = known[1]
         return given
 

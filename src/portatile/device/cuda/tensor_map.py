@@ -17,7 +17,10 @@ _LOCK = threading.Lock()
 
 @lru_cache(maxsize=256)
 def encoded(address: int, form: TensorMap) -> bytes:
-    """The map of the matrix in the buffer at ``address``; raises DeviceError for one that the engine does not take."""
+    """The map of the matrix in the buffer at ``address``; raises DeviceError for one that the engine does not take.
+
+    The driver gives a map another address only where a context is current.
+    """
     with _LOCK:
         if (made := _MADE.get(form)) is None:
             if len(_MADE) == 256:

@@ -1,27 +1,5 @@
-/* The arithmetic functions of OpenCL C in CUDA C++: math, integer, common, geometric and relational functions.
-   Scalar functions first; vectors apply them to each component. A scalar beside a vector widens, as OpenCL C has it. */
+/* The mathematical and geometric functions of OpenCL C in CUDA C++, and those that interpolate. */
 namespace ocl {
-#define EACH_1(f) template <class T, int N> INLINE auto f(vec<T, N> a) { return lanes<N>::each([](T e) { return f(e); }, a); }
-#define EACH_2(f) template <class T, int N> INLINE auto f(vec<T, N> a, same_t<vec<T, N>> b) { \
-  return lanes<N>::each([](T e, T g) { return f(e, g); }, a, b); } \
-  template <scalar S, class T, int N> INLINE auto f(S a, vec<T, N> b) { return f(vec<T, N>(a), b); }
-#define EACH_3(f) template <class T, int N> INLINE auto f(vec<T, N> a, same_t<vec<T, N>> b, same_t<vec<T, N>> c) { \
-  return lanes<N>::each([](T e, T g, T h) { return f(e, g, h); }, a, b, c); } \
-  template <scalar S, class T, int N> INLINE auto f(S a, vec<T, N> b, same_t<vec<T, N>> c) { return f(vec<T, N>(a), b, c); } \
-  template <scalar S, scalar U, class T, int N> INLINE auto f(S a, U b, vec<T, N> c) { return f(vec<T, N>(a), vec<T, N>(b), c); }
-// The second argument may be of another type, or a scalar for all components: ldexp, pown, rootn, rotate.
-#define EACH_INT(f) template <class T, int N> INLINE auto f(vec<T, N> a, vec<int, N> b) { \
-  return lanes<N>::each([](T e, int g) { return f(e, g); }, a, b); } \
-  template <class T, int N> INLINE auto f(vec<T, N> a, int b) { return f(a, vec<int, N>(b)); }
-
-#define FLOAT_1(f, single, wide) INLINE float f(float a) { return single; } INLINE double f(double a) { return wide; } EACH_1(f)
-#define FLOAT_2(f, single, wide) \
-  INLINE float f(float a, float b) { return single; } INLINE double f(double a, double b) { return wide; } EACH_2(f)
-#define FLOAT_3(f, single, wide) INLINE float f(float a, float b, float c) { return single; } \
-  INLINE double f(double a, double b, double c) { return wide; } EACH_3(f)
-#define SAME_1(name) FLOAT_1(name, ::name##f(a), ::name(a))
-#define SAME_2(name) FLOAT_2(name, ::name##f(a, b), ::name(a, b))
-
 SAME_1(acos) SAME_1(acosh) SAME_1(asin) SAME_1(asinh) SAME_1(atan) SAME_1(atanh) SAME_1(cbrt) SAME_1(ceil) SAME_1(cos) SAME_1(cosh)
 SAME_1(cospi) SAME_1(erf) SAME_1(erfc) SAME_1(exp) SAME_1(exp2) SAME_1(exp10) SAME_1(expm1) SAME_1(fabs) SAME_1(floor) SAME_1(lgamma)
 SAME_1(log) SAME_1(log2) SAME_1(log10) SAME_1(log1p) SAME_1(logb) SAME_1(rint) SAME_1(round) SAME_1(rsqrt) SAME_1(sin) SAME_1(sinh)
@@ -38,8 +16,6 @@ FLOAT_2(maxmag, ::fabsf(a) > ::fabsf(b) ? a : ::fabsf(b) > ::fabsf(a) ? b : ::fm
         ::fabs(a) > ::fabs(b) ? a : ::fabs(b) > ::fabs(a) ? b : ::fmax(a, b))
 FLOAT_2(minmag, ::fabsf(a) < ::fabsf(b) ? a : ::fabsf(b) < ::fabsf(a) ? b : ::fminf(a, b),
         ::fabs(a) < ::fabs(b) ? a : ::fabs(b) < ::fabs(a) ? b : ::fmin(a, b))
-FLOAT_3(fma, ::fmaf(a, b, c), ::fma(a, b, c))
-FLOAT_3(mad, ::fmaf(a, b, c), ::fma(a, b, c))
 
 INLINE int ilogb(float a) { return ::ilogbf(a); }
 INLINE int ilogb(double a) { return ::ilogb(a); }
@@ -102,142 +78,6 @@ NATIVE_2(divide, __fdividef(a, b)) NATIVE_2(powr, __powf(a, b))
   INLINE float half_##name(float a) { return ::name##f(a); } EACH_1(half_##name)
 NATIVE_ONLY(sin, __sinf(a)) NATIVE_ONLY(cos, __cosf(a)) NATIVE_ONLY(tan, __tanf(a))
 
-// Relational functions: 1 for scalars, -1 in vectors (whose operators already give -1).
-#define RELATION_2(f, test) \
-  INLINE int f(float a, float b) { return test; } INLINE int f(double a, double b) { return test; } \
-  template <class T, int N> INLINE vec<int_of<T>, N> f(vec<T, N> a, same_t<vec<T, N>> b) { \
-    typedef int_of<T> I; return lanes<N>::each([](T e, T g) { return I(-f(e, g)); }, a, b); } \
-  template <scalar S, class T, int N> INLINE auto f(S a, vec<T, N> b) { return f(vec<T, N>(a), b); }
-#define RELATION_1(f, test) template <floating T> INLINE int f(T a) { return test; } \
-  template <class T, int N> INLINE vec<int_of<T>, N> f(vec<T, N> a) { \
-    typedef int_of<T> I; return lanes<N>::each([](T e) { return I(-f(e)); }, a); }
-RELATION_2(isequal, a == b) RELATION_2(isnotequal, a != b) RELATION_2(isgreater, a > b) RELATION_2(isgreaterequal, a >= b)
-RELATION_2(isless, a < b) RELATION_2(islessequal, a <= b) RELATION_2(islessgreater, a < b || a > b)
-RELATION_2(isordered, a == a && b == b) RELATION_2(isunordered, a != a || b != b)
-RELATION_1(isnan, a != a)
-INLINE int isfinite(float a) { return (__float_as_uint(a) & 0x7f800000u) != 0x7f800000u; }
-INLINE int isfinite(double a) { return (__double2hiint(a) & 0x7ff00000) != 0x7ff00000; }
-INLINE int isinf(float a) { return (__float_as_uint(a) << 1) == 0xff000000u; }
-INLINE int isinf(double a) { return (ulong(__double_as_longlong(a)) << 1) == 0xffe0000000000000ul; }
-INLINE int isnormal(float a) { uint e = __float_as_uint(a) & 0x7f800000u; return e != 0 && e != 0x7f800000u; }
-INLINE int isnormal(double a) { int e = __double2hiint(a) & 0x7ff00000; return e != 0 && e != 0x7ff00000; }
-INLINE int signbit(float a) { return __float_as_uint(a) >> 31; }
-INLINE int signbit(double a) { return uint(__double2hiint(a)) >> 31; }
-#define EACH_TEST(f) template <class T, int N> INLINE vec<int_of<T>, N> f(vec<T, N> a) { \
-  typedef int_of<T> I; return lanes<N>::each([](T e) { return I(-f(e)); }, a); }
-EACH_TEST(isfinite) EACH_TEST(isinf) EACH_TEST(isnormal) EACH_TEST(signbit)
-template <integer T> INLINE int any(T a) { return a < 0; }
-template <integer T> INLINE int all(T a) { return a < 0; }
-template <class T, int N> INLINE int any(vec<T, N> a) { int r = 0; for (int i = 0; i < N; i++) r |= a[i] < 0; return r; }
-template <class T, int N> INLINE int all(vec<T, N> a) { int r = 1; for (int i = 0; i < N; i++) r &= a[i] < 0; return r; }
-template <scalar T> INLINE T bitselect(T a, same_t<T> b, same_t<T> c) {
-  typedef uint_of<T> U;
-  U x = __builtin_bit_cast(U, a), y = __builtin_bit_cast(U, b), z = __builtin_bit_cast(U, c);
-  return __builtin_bit_cast(T, U((x & U(~z)) | (y & z)));
-}
-EACH_3(bitselect)
-template <scalar T, integer C> INLINE T select(T a, same_t<T> b, C c) { return c ? b : a; }
-template <class T, int N, class C> INLINE vec<T, N> select(vec<T, N> a, same_t<vec<T, N>> b, vec<C, N> c) {
-  return lanes<N>::each([](T e, T g, C h) { return h < 0 || (C(-1) > C(0) && h >> (sizeof(C) * 8 - 1)) ? g : e; }, a, b, c);
-}
-template <scalar S, class T, int N, class C> INLINE vec<T, N> select(S a, vec<T, N> b, vec<C, N> c) { return select(vec<T, N>(a), b, c); }
-
-// Integer functions.
-template <integer T> INLINE T mul_hi(T a, same_t<T> b) {
-  if constexpr (equal<T, long>) return __mul64hi(a, b);
-  else if constexpr (equal<T, ulong>) return __umul64hi(a, b);
-  else if constexpr (T(-1) < T(0)) return T((long(a) * long(b)) >> (sizeof(T) * 8));
-  else return T((ulong(a) * ulong(b)) >> (sizeof(T) * 8));
-}
-EACH_2(mul_hi)
-template <integer T> INLINE T mad_hi(T a, same_t<T> b, same_t<T> c) { return T(mul_hi(a, b) + c); }
-EACH_3(mad_hi)
-template <integer T> INLINE uint_of<T> abs(T a) { typedef uint_of<T> U; return a < 0 ? U(U(0) - U(a)) : U(a); }
-EACH_1(abs)
-template <integer T> INLINE uint_of<T> abs_diff(T a, same_t<T> b) { typedef uint_of<T> U; return a > b ? U(U(a) - U(b)) : U(U(b) - U(a)); }
-EACH_2(abs_diff)
-template <integer T> INLINE T add_sat(T a, same_t<T> b) {
-  T s = T(uint_of<T>(a) + uint_of<T>(b));
-  if constexpr (T(-1) < T(0)) return b < 0 ? (s > a ? limits<T>::lowest() : s) : (s < a ? limits<T>::highest() : s);
-  else return s < a ? limits<T>::highest() : s;
-}
-EACH_2(add_sat)
-template <integer T> INLINE T sub_sat(T a, same_t<T> b) {
-  T s = T(uint_of<T>(a) - uint_of<T>(b));
-  if constexpr (T(-1) < T(0)) return b < 0 ? (s < a ? limits<T>::highest() : s) : (s > a ? limits<T>::lowest() : s);
-  else return s > a ? T(0) : s;
-}
-EACH_2(sub_sat)
-template <integer T> INLINE T hadd(T a, same_t<T> b) { return T((a & b) + ((a ^ b) >> 1)); }
-EACH_2(hadd)
-template <integer T> INLINE T rhadd(T a, same_t<T> b) { return T((a | b) - ((a ^ b) >> 1)); }
-EACH_2(rhadd)
-template <integer T> INLINE T clz(T a) {
-  if constexpr (sizeof(T) == 8) return T(__clzll(a)); else return T(__clz(int(uint(uint_of<T>(a)))) - int(32 - sizeof(T) * 8));
-}
-EACH_1(clz)
-template <integer T> INLINE T ctz(T a) {
-  if (a == 0) return T(sizeof(T) * 8);
-  if constexpr (sizeof(T) == 8) return T(__ffsll((long long)a) - 1); else return T(__ffs(int(a)) - 1);
-}
-EACH_1(ctz)
-template <integer T> INLINE T popcount(T a) { return T(__popcll(ulong(uint_of<T>(a)))); }
-EACH_1(popcount)
-INLINE int abs(bool a) { return a; }  // of comparisons, which are ints in C
-INLINE int clz(bool a) { return clz(int(a)); }
-INLINE int ctz(bool a) { return ctz(int(a)); }
-INLINE int popcount(bool a) { return a; }
-template <integer T> INLINE T rotate(T a, same_t<T> b) {
-  typedef uint_of<T> U;
-  constexpr int bits = sizeof(T) * 8;
-  int n = int(b & T(bits - 1));
-  if constexpr (sizeof(T) == 4) return T(__funnelshift_l(uint(a), uint(a), n));
-  else return T(U(U(a) << n) | U(U(a) >> ((bits - n) & (bits - 1))));
-}
-EACH_2(rotate)
-template <integer T> INLINE T mad_sat(T a, same_t<T> b, same_t<T> c) {
-  if constexpr (sizeof(T) < 8) {
-    if constexpr (T(-1) < T(0)) {
-      long r = long(a) * b + c;
-      return r < limits<T>::lowest() ? limits<T>::lowest() : r > limits<T>::highest() ? limits<T>::highest() : T(r);
-    } else {
-      ulong r = ulong(a) * b + c;
-      return r > limits<T>::highest() ? limits<T>::highest() : T(r);
-    }
-  } else {
-    T low = T(ulong(a) * ulong(b)), high = mul_hi(a, b), sum = T(ulong(low) + ulong(c));
-    if constexpr (T(-1) < T(0)) {  // the exact sum in 128 bits
-      high += T(c < 0 ? -1 : 0) + T(ulong(sum) < ulong(low) ? 1 : 0);
-      return high == (sum >> 63) ? sum : high < 0 ? limits<T>::lowest() : limits<T>::highest();
-    } else return high || sum < low ? limits<T>::highest() : sum;
-  }
-}
-EACH_3(mad_sat)
-INLINE int mul24(int a, int b) { return __mul24(a, b); }
-INLINE uint mul24(uint a, uint b) { return __umul24(a, b); }
-EACH_2(mul24)
-INLINE int mad24(int a, int b, int c) { return __mul24(a, b) + c; }
-INLINE uint mad24(uint a, uint b, uint c) { return __umul24(a, b) + c; }
-EACH_3(mad24)
-#define UPSAMPLE(T, H, L) INLINE T upsample(H high, L low) { return T((uint_of<T>(uint_of<H>(high)) << (sizeof(L) * 8)) | low); } \
-  template <int N> INLINE vec<T, N> upsample(vec<H, N> high, vec<L, N> low) { \
-    return lanes<N>::each([](H h, L l) { return upsample(h, l); }, high, low); }
-UPSAMPLE(short, char, uchar) UPSAMPLE(ushort, uchar, uchar) UPSAMPLE(int, short, ushort) UPSAMPLE(uint, ushort, ushort)
-UPSAMPLE(long, int, uint) UPSAMPLE(ulong, uint, uint)
-
-// Common functions; min, max and clamp belong to integers too. Operands of two types take their common type.
-template <class A, class B> using common = typename plain<decltype(true ? A() : B())>::type;
-INLINE float max(float a, float b) { return ::fmaxf(a, b); }
-INLINE double max(double a, double b) { return ::fmax(a, b); }
-INLINE float min(float a, float b) { return ::fminf(a, b); }
-INLINE double min(double a, double b) { return ::fmin(a, b); }
-template <integer A, integer B> INLINE common<A, B> max(A a, B b) { typedef common<A, B> T; return T(a) < T(b) ? T(b) : T(a); }
-template <integer A, integer B> INLINE common<A, B> min(A a, B b) { typedef common<A, B> T; return T(b) < T(a) ? T(b) : T(a); }
-EACH_2(max) EACH_2(min)
-template <scalar T> INLINE T clamp(T a, same_t<T> low, same_t<T> high) { return min(max(a, low), high); }
-template <class T, int N> INLINE vec<T, N> clamp(vec<T, N> a, same_t<vec<T, N>> low, same_t<vec<T, N>> high) {
-  return min(max(a, low), high);
-}
 FLOAT_1(degrees, a * 57.295779513082320876798f, a * 57.295779513082320876798)
 FLOAT_1(radians, a * 0.017453292519943295769f, a * 0.017453292519943295769)
 FLOAT_1(sign, a != a ? 0.0f : a > 0 ? 1.0f : a < 0 ? -1.0f : a, a != a ? 0.0 : a > 0 ? 1.0 : a < 0 ? -1.0 : a)

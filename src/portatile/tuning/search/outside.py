@@ -14,6 +14,7 @@ OUTSIDE = "ended_from_outside"
 _FOREIGN = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGPWR")  # which no kernel raises in its own process
 _SIGNALS = frozenset(int(getattr(signal, name)) for name in _FOREIGN if hasattr(signal, name))
 _COMPILER_KILLED = re.compile(r"unable to execute command: (?:Killed|Terminated)")  # Clang's driver, which links the kernels of PoCL
+_FLAGS, _EXITING = 6, 0x4  # of Linux: the place of a process's flags behind its name, and the one that is set when it begins to end
 _LATE = 1.0  # seconds: a process that runs does not wake later than this
 
 
@@ -29,6 +30,15 @@ def stopped(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] in ("T", "t")
     except (OSError, IndexError):
+        return False
+
+
+def ending(pid: int) -> bool:
+    """Whether a child that has not been waited for is at its end: its driver may take seconds to free what it had on a device."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return int(fields[_FLAGS]) & _EXITING != 0
+    except (OSError, IndexError, ValueError):
         return False
 
 

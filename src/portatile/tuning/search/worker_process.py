@@ -19,8 +19,10 @@ from portatile.errors import ArgumentError
 from portatile.records import Launch, Source
 from portatile.tuning import protocol
 from portatile.tuning.protocol import Frames, Open, Phase, Reply, Request
+from portatile.tuning.search import outside
 
 _LOG_TAIL = 2000
+_TAKING_DOWN = 30.0  # seconds that a process at its end may take; how it ended is not known before
 _WARNINGS = re.compile(r"^\d+ warnings? generated\.$", re.MULTILINE)  # how Clang ends its list of them
 
 
@@ -117,6 +119,9 @@ class WorkerProcess:
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self.code = self.process.wait(grace)
+        if code is None and grace > 0 and outside.ending(self.process.pid):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self.code = self.process.wait(_TAKING_DOWN)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
