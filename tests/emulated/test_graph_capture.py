@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import cache, device, program, wavelets
+from portatile import Buffer, cache, device, program, wavelets
 from portatile.arguments import described
 from portatile.device.base import Device
 from portatile.device.cuda import graph_memory
@@ -210,6 +211,42 @@ def test_objects_are_released_while_somebody_captures(idle: EmulatedDriver, stre
         queue.release()
         del pinned
     assert found, "the capture was made invalid"
+
+
+def products(gpu: Device, size: int) -> None:
+    """Of host arrays and of Buffers, for the first time and again; with memory of their own, which goes back."""
+    a, b = np.ones((2, size, size), np.float32)
+    for _ in range(3):
+        portatile.matmul(a, b, device=gpu.info.id)
+        there = Buffer.from_numpy(a, gpu), Buffer.from_numpy(b, gpu)
+        portatile.trsm(*there, out=there[1]).numpy()
+    gpu.allocate(1 << 20).release()
+    gpu.recycled.clear()  # type: ignore[attr-defined]
+    gpu.default_queue().upload(there[0].memory, a, blocking=False)
+    gpu.finish()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["the same thread", "another thread"])
+def test_other_work_goes_on_while_somebody_captures(gpu: Device, idle: EmulatedDriver, stream: Any, elsewhere: bool) -> None:
+    size = 9 if elsewhere else 11
+    with captured(stream) as found, ThreadPoolExecutor(1) as pool:
+        if elsewhere:
+            pool.submit(products, gpu, size).result()
+        else:
+            products(gpu, size)
+    assert found, "the capture was made invalid"
+
+
+@pytest.mark.parametrize("tensor", [KNOWN], indirect=True)
+def test_a_capture_that_was_broken_off_is_said_to_be(idle: EmulatedDriver, tensor: type, stream: Any) -> None:
+    given = on_device(tensor, CASES["analysis3d"])
+    wavelets.analysis3d(*given)
+    with captured(stream) as found:
+        cuda.cuCtxSynchronize()
+        with pytest.raises(UsageError, match="was broken off before this call"):
+            wavelets.analysis3d(*given)
+    assert not found
+    wavelets.analysis3d(*given)
 
 
 @pytest.mark.parametrize("tensor", [KNOWN], indirect=True)
