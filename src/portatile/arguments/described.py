@@ -33,11 +33,11 @@ class Guard(NamedTuple):
 
     check: Callable[..., bool]
     locate: Callable[[Any], int]
-    count: int
+    number: int
 
     def places(self, arrays: Sequence[Any]) -> list[int] | None:
         """The addresses of such arrays; None for others."""
-        if len(arrays) != self.count or not self.check(*arrays):
+        if len(arrays) != self.number or not self.check(*arrays):
             return None
         places = list(map(self.locate, arrays))
         for place in places:
@@ -276,7 +276,7 @@ class Cupy(Library):
     def current_stream(self, array: Any) -> Callable[[], int]:
         current = self._stream
         if self._alone:
-            return lambda: current().ptr  # type: ignore[no-any-return]
+            return lambda: current().ptr
         place = array.device
 
         def there() -> int:
