@@ -223,7 +223,7 @@ def products(gpu: Device, size: int) -> None:
     gpu.allocate(1 << 20).release()
     gpu.recycled.clear()  # type: ignore[attr-defined]
     gpu.default_queue().upload(there[0].memory, a, blocking=False)
-    gpu.finish()
+    gpu.finish()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["the same thread", "another thread"])
