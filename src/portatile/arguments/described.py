@@ -47,7 +47,7 @@ class Guard(NamedTuple):
 
 
 class Library(ABC):
-    """A library's arrays. Instances are stateless; ``kind`` is the exact type that all arrays of a call have."""
+    """A library's arrays. Instances are stateless; ``kind`` is the exact type that the first of a call has."""
 
     on_host = False
     guards = False  # whether ``guard`` may give something
@@ -159,23 +159,26 @@ BUFFERS = Buffers(Buffer)
 
 
 class Torch(Library):
-    """PyTorch's tensors."""
+    """PyTorch's tensors, and parameters of its modules."""
 
     streams = True
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)
-        bindings, self._gradients = sys.modules["torch"]._C, sys.modules["torch"].is_grad_enabled
+        torch: Any = sys.modules["torch"]
+        plain: Any = getattr(torch, "Tensor", kind)
+        self._kinds = {plain, getattr(getattr(torch, "nn", None), "Parameter", kind)}
+        bindings, self._gradients = torch._C, torch.is_grad_enabled
         self._stream = getattr(bindings, "_cuda_getCurrentRawStream", None)
         self._guards = getattr(getattr(getattr(bindings, "_dynamo", None), "guards", None), "TensorGuards", None)
         self.guards = self._guards is not None
-        self.locate = kind.data_ptr  # type: ignore[attr-defined]
+        self.locate = plain.data_ptr
 
     def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
-        kind: Any = self.kind
+        kinds = self._kinds
         places: list[int] = []
         for array in arrays:
-            if type(array) is not kind:
+            if type(array) not in kinds:
                 return None
             if array.is_conj() or array.is_neg() or (array.requires_grad and self._gradients()):
                 return None
@@ -304,7 +307,7 @@ def _library(kind: type) -> Library | None:
         return Numpy(kind)
     if kind is Buffer:
         return Buffers(kind)
-    if name == ("torch", "Tensor"):
+    if name in (("torch", "Tensor"), ("torch", "Parameter")):
         return Torch(kind)
     if name == ("cupy", "ndarray"):
         return Cupy(kind)

@@ -64,7 +64,7 @@ def strided(array: Any) -> Strided:
 
     Raises ArgumentError for any other array, and for tensors whose memory does not hold what they say, or whose gradients would be lost.
     """
-    if type(array).__module__.startswith("torch"):
+    if hasattr(array, "is_conj"):  # PyTorch's tensors
         if resolved(array) is not array:
             raise ArgumentError("a tensor that is conjugated or negated lazily; pass tensor.resolve_conj().resolve_neg()")
         array = without_gradients(array)
