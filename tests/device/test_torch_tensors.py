@@ -75,6 +75,8 @@ def test_parameters_where_no_gradient_is_recorded(device: Device, drawn: Callabl
             with torch.no_grad() if turn % 2 else torch.inference_mode():
                 assert portatile.matmul(x, given, out=out, device=device.info.id) is out
                 close(out, x @ given)
+                assert portatile.gemm(x, weight, trans_b="T", out=out, device=device.info.id) is out
+                close(out, x @ weight.T)
     with torch.no_grad():
         close(portatile.matmul(weight, x.T, device=device.info.id), weight @ x.T)
     with pytest.raises(ArgumentError, match="requires gradients"):
