@@ -6,13 +6,15 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 import portatile
-from portatile import Buffer, cache, program
+from portatile import Buffer, program
+from portatile.cache import default as default_cache
 from portatile import device as devices
 from portatile.images import ImageForm
 from portatile.records import Source
@@ -35,7 +37,7 @@ class Dropped:
     def __init__(self, number: int) -> None:
         gpu = devices.get("cuda:0")
         source = Source("one.cl", TEXT.replace("NUMBER", str(number)))
-        module = gpu.load(program.build(source, gpu.target, cache.default()))
+        module = gpu.load(program.build(source, gpu.target, default_cache()))
         queue, memory = gpu.queue(), gpu.allocate(4096)
         queue.launch(module.kernel("one"), (64, 1, 1), (64, 1, 1), [memory, np.float32(1)])
         self.kept = [module, queue, memory, gpu.pinned(1000), gpu.pinned(1 << 23), queue.marker(), Buffer.empty((300, 300), "float64", gpu)]
@@ -106,6 +108,23 @@ def on_buffers(number: int) -> None:
     np.testing.assert_allclose(portatile.trsm(there[0], there[1]).shape, (64, 64))
 
 
+@cache
+def tensors() -> tuple[Any, Any, list[Any]]:
+    """Operands, outputs and streams for two threads, which PyTorch allocates before anything is captured."""
+    made = torch.ones(2, 256, 256, device="cuda"), torch.zeros(2, 256, 256, device="cuda"), [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    return made
+
+
+def on_tensors(number: int) -> None:
+    """PyTorch's tensors on a stream of the thread's own, in new shapes and in old ones."""
+    (a, b), outs, streams = tensors()
+    rows, columns = 20 + number % 64, 1 + number % 200
+    with torch.cuda.stream(streams[number % 2]):
+        portatile.matmul(a[:rows], b[:, :columns], out=outs[number % 2][:rows, :columns])
+        portatile.trsm(a[:rows, :rows], outs[number % 2][:rows], out=outs[number % 2][:rows])
+
+
 def on_kernels(number: int) -> None:
     """A kernel of the user's, compiled and loaded."""
     Dropped(1000 + number)
@@ -140,7 +159,7 @@ def beside(work: Callable[[int], None], threads: int = 2) -> Iterator[None]:
         raise failed[0]
 
 
-@pytest.mark.parametrize("work", [on_host, on_buffers, on_kernels])
+@pytest.mark.parametrize("work", [on_host, on_buffers, on_tensors, on_kernels])
 @pytest.mark.parametrize("name", ["matmul", "matmul, a new result", "trsm", "syr2k", "analysis3d", "mri_fhd"])
 def test_other_threads_compute_amid_captures(name: str, work: Callable[[int], None]) -> None:
     work(0)
