@@ -14,8 +14,8 @@ import pytest
 
 import portatile
 from portatile import Buffer, program
-from portatile.cache import default as default_cache
 from portatile import device as devices
+from portatile.cache import default as default_cache
 from portatile.images import ImageForm
 from portatile.records import Source
 from support import capture_cases
@@ -122,7 +122,8 @@ def on_tensors(number: int) -> None:
     rows, columns = 20 + number % 64, 1 + number % 200
     with torch.cuda.stream(streams[number % 2]):
         portatile.matmul(a[:rows], b[:, :columns], out=outs[number % 2][:rows, :columns])
-        portatile.trsm(a[:rows, :rows], outs[number % 2][:rows], out=outs[number % 2][:rows])
+        right = outs[number % 2][:rows]
+        portatile.trsm(a[:rows, :rows], right, out=right)
 
 
 def on_kernels(number: int) -> None:
