@@ -62,7 +62,7 @@ class LinearTextures:
         return len(self._rows)
 
     def take(self, pointer: int, form: ImageForm) -> LinearTexture:
-        """The texture of an image over the memory at ``pointer``, for one more user. Within ``relaxed()``.
+        """The texture of an image over the memory at ``pointer``, for one more user; to be called within ``relaxed()``.
 
         Raises LaunchError for memory that does not begin at a multiple of the pixel's size.
         """
