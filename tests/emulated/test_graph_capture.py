@@ -21,6 +21,7 @@ from portatile.device.cuda import graph_memory
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
 from portatile.errors import UsageError
+from portatile.images import ImageForm
 from portatile.records import Source
 from portatile.runtime import perform
 from support import capture_cases, fake_cuda
@@ -226,14 +227,25 @@ def products(gpu: Device, size: int) -> None:
     gpu.finish()  # type: ignore[attr-defined]
 
 
+def textures(gpu: Device, size: int) -> None:
+    """More images over rows of memory than are kept, and one of rows."""
+    memory = gpu.allocate(1 << 16)
+    for pixels in range(300):
+        gpu.image_over(memory, ImageForm("image1d_buffer_t", (size + pixels, 4))).release()
+    gpu.image(64, size, 4, "float32").release()
+
+
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["the same thread", "another thread"])
-def test_other_work_goes_on_while_somebody_captures(gpu: Device, idle: EmulatedDriver, stream: Any, elsewhere: bool) -> None:
+@pytest.mark.parametrize("work", [products, textures])
+def test_other_work_goes_on_while_somebody_captures(
+    gpu: Device, idle: EmulatedDriver, stream: Any, work: Callable[[Device, int], None], elsewhere: bool
+) -> None:
     size = 9 if elsewhere else 11
     with captured(stream) as found, ThreadPoolExecutor(1) as pool:
         if elsewhere:
-            pool.submit(products, gpu, size).result()
+            pool.submit(work, gpu, size).result()
         else:
-            products(gpu, size)
+            work(gpu, size)
     assert found, "the capture was made invalid"
 
 

@@ -214,6 +214,12 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
     return OK;
 }
 
+EXPORT CUresult cuTexObjectCreate(unsigned long long *texture, const void *resource, const void *sampling, const void *view) {
+    static unsigned long long last;
+    NEED_CONTEXT; NOT_WHILE_CAPTURED; *texture = ++last; return OK;
+}
+EXPORT CUresult cuTexObjectDestroy(unsigned long long texture) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return OK; }
+
 EXPORT CUresult cuDevicePrimaryCtxRetain(void **context, int device) { retained++; *context = &context_objects[device]; return OK; }
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int device) { return retained-- > 0 ? OK : INVALID_CONTEXT; }
 EXPORT CUresult cuCtxGetCurrent(void **context) { *context = current; return OK; }
