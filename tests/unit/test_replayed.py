@@ -30,6 +30,7 @@ def compiled() -> Product:
 
 PRODUCTS: dict[str, Callable[[], Product]] = {
     "matmul": lambda: lambda a, b, out: portatile.matmul(a, b, out=out),
+    "gemm": lambda: lambda a, b, out: portatile.gemm(a, b, trans_a="T", alpha=float("2.5"), out=out),
     "compiled": compiled,
 }
 

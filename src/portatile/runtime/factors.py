@@ -1,7 +1,8 @@
-"""The factors of recorded calls, such as alpha: which ones a repetition takes, and the type of its result."""
+"""The factors of recorded calls, such as alpha: which ones a repetition takes, which are the same, and the type of its result."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,13 @@ def types_of(request: Request, factors: tuple[Any, ...]) -> Types:
     kinds = kinds_of(factors)
     fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
     return None if first == last else last, lambda given: kinds_of(given) == kinds and fits(given)
+
+
+def like(factors: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], bool]:
+    """What tells whether other factors are these to the bit, as real numbers; it raises ``struct.error`` for complex ones."""
+    pack = struct.Struct(f"{len(factors)}d").pack
+    bits = pack(*factors)
+    return lambda given: pack(*given) == bits
 
 
 def _moderate(factors: tuple[Any, ...]) -> bool:

@@ -21,7 +21,7 @@ from portatile.device.foreign_arrays import resolved
 from portatile.device.strides import span
 from portatile.runtime import host_blas, memory_limit, numpy_products
 from portatile.runtime.engine import Bound, Engine
-from portatile.runtime.factors import Types, types_of
+from portatile.runtime.factors import Types, like, types_of
 from portatile.runtime.host_blas import faster
 from portatile.runtime.host_calls import Forms, HostCall, HostRoutine
 from portatile.runtime.host_race import Again
@@ -248,6 +248,7 @@ class _Recorded:
         self._plain = only.plain if isinstance(only, Launches) else None
         self._borrows = isinstance(only, Launches) and only.borrows
         self._guard: Guard | None = None
+        self._real = not any(type(factor) is complex for factor in call.factors)
         self._unguarded = not library.guards  # for good, or until a guard is wanted
         self._fitting: tuple[float, ...] | None = None  # the latest factors that passed ``_fits``
         self._alone: list[int] | None = None  # addresses of the latest arrays whose output overlapped none of the others
@@ -296,8 +297,8 @@ class _Recorded:
             if self._plain is None:
                 for step in self._steps:
                     step(queue, factors, arrays, places)
-            elif self._plain.run(queue, (*places, *factors), self._borrows) and given and factors is self._fitting:
-                self._keep(library, queue, arrays, places)
+            elif self._plain.run(queue, (*places, *factors), self._borrows) and given and self._real:
+                self._keep(library, queue, arrays, places, factors)
         return out
 
     @property
@@ -312,13 +313,13 @@ class _Recorded:
             self._unguarded = self._guard is None
         return self._guard
 
-    def _keep(self, library: Library, queue: Queue, arrays: tuple[Any, ...], places: list[int]) -> None:
+    def _keep(self, library: Library, queue: Queue, arrays: tuple[Any, ...], places: list[int], factors: tuple[Any, ...]) -> None:
         """Have the call on these arrays, which has just run as a graph, be known by their addresses."""
-        factors, guard = self._fitting or (), self.guard(library, arrays)
-        again = None if self._plain is None else self._plain.replay(queue, (*places, *factors))
+        guard = self.guard(library, arrays)
+        again = None if guard is None or self._plain is None else self._plain.replay(queue, (*places, *factors))
         if guard is not None and again is not None:
             stream = library.current_stream(arrays[-1])
-            replay = Replay(factors, self._options, self._selected, guard.check, stream, stream(), self._engine, again)
+            replay = Replay(factors, like(factors), self._options, self._selected, guard.check, stream, stream(), self._engine, again)
             self.replays.keep(places, replay)
 
 

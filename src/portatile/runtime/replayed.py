@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +16,14 @@ _MOST = 256  # calls of a routine, as many as a device has graphs
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A call that ran as a graph, with this very tuple of ``factors``, while ``stream()`` gave ``number``.
+    """A call that ran as a graph, with this very tuple of ``factors`` or others ``like`` them, while ``stream()`` gave ``number``.
 
     ``check(*arrays)`` tells whether arrays at the same addresses are described as those of the call were. ``again()`` makes the call again;
     it returns False, with nothing done, where it no longer can.
     """
 
     factors: tuple[Any, ...]
+    like: Callable[[tuple[Any, ...]], bool]
     options: object
     device: Selector | None
     check: Callable[..., bool]
@@ -32,10 +34,10 @@ class Replay:
 
 
 class Replays:
-    """The calls of one routine that have become graphs, by the addresses of their arrays, the output among them."""
+    """The calls of one routine that have become graphs, by the addresses of their arrays, the output among them, and their factors."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], Replay] = {}
+        self._known: dict[tuple[Any, ...], Replay] = {}
 
     def run(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
         """Whether the call was made; False, with nothing done, for one that has not become a graph."""
@@ -43,12 +45,14 @@ class Replays:
         if library is None or not library.guards:
             return False
         try:
-            known = self._known.get(tuple(map(library.locate, arrays)))
-            if known is None or factors is not known.factors or options != known.options or device != known.device:
+            known = self._known.get((*map(library.locate, arrays), *factors))
+            if known is None or options != known.options or device != known.device:
+                return False
+            if factors is not known.factors and not known.like(factors):
                 return False
             if not known.check(*arrays) or known.stream() != known.number:
                 return False
-        except (AttributeError, RuntimeError, TypeError):  # arrays of several kinds
+        except (AttributeError, RuntimeError, TypeError, struct.error):  # arrays of several kinds, factors that are no real numbers
             return False
         engine = known.engine
         if engine.device.generation != engine.generation:
@@ -60,7 +64,7 @@ class Replays:
         """Have ``run`` know the call that was made on arrays at these addresses."""
         if len(self._known) >= _MOST:
             self._known.clear()
-        self._known[tuple(places)] = replay
+        self._known[*places, *replay.factors] = replay
 
     def clear(self) -> None:
         """Forget all."""
