@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import portatile
@@ -125,6 +128,33 @@ def test_tensors_that_are_negated_lazily_are_copied(driver: FakeDriver) -> None:
     given[2].lazy = True
     with pytest.raises(ArgumentError, match="negated lazily"):
         portatile.matmul(given[0], given[1], out=given[2])
+
+
+class Array:
+    """An array of CuPy's, as far as anybody looks at one."""
+
+    def __init__(self, shape: tuple[int, ...], place: int) -> None:
+        self.shape, self.strides, self.dtype = shape, (4 * shape[1], 4), np.dtype("float32")
+        self.data = SimpleNamespace(ptr=place, device_id=0)
+
+
+def test_arrays_of_cupy_are_known_by_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other shapes, places that are not aligned, and arrays of other libraries are not."""
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1)
+    current = SimpleNamespace(ptr=7)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: current, runtime=runtime)))
+    library = described.Cupy(Array)
+    arrays = [Array((4, 8), 1 << 20), Array((8, 4), 1 << 21)]
+    guard = library.guard(arrays)
+    assert guard is not None
+    assert guard.places(arrays) == [1 << 20, 1 << 21]
+    assert guard.places([arrays[0], Array((8, 4), 1 << 22)]) == [1 << 20, 1 << 22]
+    for others in ([arrays[0], Array((8, 5), 1 << 22)], [arrays[0], Array((8, 4), (1 << 22) + 4)], arrays[:1], [*arrays, arrays[0]]):
+        assert guard.places(others) is None
+    for foreign in (np.ones((4, 8), np.float32), Tensor((4, 8)), object()):
+        assert guard.places([foreign, foreign]) is None
+    assert library.guard([arrays[0], arrays[0]]) is None
+    assert library.current_stream(arrays[0])() == library.stream(arrays[0]) == 7
 
 
 def test_another_stream_and_another_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,9 +37,12 @@ class Guard(NamedTuple):
 
     def places(self, arrays: Sequence[Any]) -> list[int] | None:
         """The addresses of such arrays; None for others."""
-        if len(arrays) != self.number or not self.check(*arrays):
+        try:
+            if len(arrays) != self.number or not self.check(*arrays):
+                return None
+            places = list(map(self.locate, arrays))
+        except (AttributeError, TypeError):  # arrays of another library
             return None
-        places = list(map(self.locate, arrays))
         for place in places:
             if place & MASK:
                 return None
