@@ -3,7 +3,7 @@
 Small matrices, of which the device has little to do. A round is a batch of calls of each case, timed without waiting for the device, which
 is waited for between them; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
 
-    python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy,launches] [--json FILE] [--save]
+    python bench/overhead.py [--device cuda:0] [--size 256] [--seed 1] [--rounds 200] [--only torch,cupy,buffer,numpy,launches] [--save]
 """
 
 from __future__ import annotations
@@ -58,9 +58,17 @@ class Operands(NamedTuple):
     volumes: Any
 
 
-def operands(make: Callable[[np.ndarray], Any], size: int) -> Operands:
+class Problem(NamedTuple):
+    """What is called: square matrices of a ``size``, drawn with a ``seed``, on a device."""
+
+    size: int
+    seed: int
+    device: Device
+
+
+def operands(make: Callable[[np.ndarray], Any], problem: Problem) -> Operands:
     """Random operands as ``make`` makes them of NumPy arrays."""
-    rng = np.random.default_rng(1)
+    size, rng = problem.size, np.random.default_rng(problem.seed)
 
     def random(*shape: int) -> Any:
         return make(rng.random(shape, dtype=np.float32))
@@ -84,10 +92,10 @@ def by_turns(one: Callable[[], object], other: Callable[[], object]) -> Callable
     return lambda: next(calls)()
 
 
-def own(library: str, given: Operands, size: int, device: Device, finish: Callable[[], object]) -> Iterator[Case]:
+def own(library: str, given: Operands, problem: Problem, finish: Callable[[], object]) -> Iterator[Case]:
     """The package's calls on one library's arrays."""
     a, b, out, triangle, stacks, long, volumes = given
-    selected = device.info.id
+    selected, size = problem.device.info.id, problem.size
     compiled = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
     calls: dict[str, Callable[[], object]] = {
         "matmul, out": lambda: portatile.matmul(a, b, out=out, device=selected),
@@ -108,16 +116,16 @@ def own(library: str, given: Operands, size: int, device: Device, finish: Callab
         yield Case(library, name, call, finish)
 
 
-def torch_cases(size: int, device: Device) -> Iterator[Case]:
+def torch_cases(problem: Problem) -> Iterator[Case]:
     """PyTorch's tensors."""
     import torch
 
-    index = int(device.info.id.split(":")[1])
-    given = operands(lambda array: torch.from_numpy(array).to(f"cuda:{index}"), size)
-    yield from own("torch", given, size, device, torch.cuda.synchronize)
+    index = int(problem.device.info.id.split(":")[1])
+    given = operands(lambda array: torch.from_numpy(array).to(f"cuda:{index}"), problem)
+    yield from own("torch", given, problem, torch.cuda.synchronize)
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b, out, triangle, stacks, *_ = given
-    yield from torch_kinds(given, size, device)
+    yield from torch_kinds(given, problem.device)
     yield Case("torch", "torch.mm, out", lambda: torch.mm(a, b, out=out), torch.cuda.synchronize)
     yield Case("torch", "torch.mm, new result", lambda: torch.mm(a, b), torch.cuda.synchronize)
     yield Case("torch", "torch.bmm, stack of 8, out", lambda: torch.bmm(stacks[0], stacks[1], out=stacks[2]), torch.cuda.synchronize)
@@ -125,7 +133,7 @@ def torch_cases(size: int, device: Device) -> Iterator[Case]:
     yield Case("torch", "solve_triangular", lambda: solve(triangle, b, upper=False), torch.cuda.synchronize)
 
 
-def torch_kinds(given: Operands, size: int, device: Device) -> Iterator[Case]:
+def torch_kinds(given: Operands, device: Device) -> Iterator[Case]:
     """Other kinds of calls: other types, odd sizes, a stream of the caller's own, and the operators of ``portatile.torch``."""
     import torch
 
@@ -154,29 +162,30 @@ def torch_kinds(given: Operands, size: int, device: Device) -> Iterator[Case]:
     yield Case("torch", "portatile.torch.matmul", lambda: portatile.torch.matmul(given.a, given.b), finish)
 
 
-def cupy_cases(size: int, device: Device) -> Iterator[Case]:
+def cupy_cases(problem: Problem) -> Iterator[Case]:
     """CuPy's arrays."""
     import cupy
 
     finish = cupy.cuda.runtime.deviceSynchronize
-    given = operands(cupy.asarray, size)
-    yield from own("cupy", given, size, device, finish)
+    given = operands(cupy.asarray, problem)
+    yield from own("cupy", given, problem, finish)
     a, b, out, _, stacks, *_ = given
     yield Case("cupy", "cupy.matmul, out", lambda: cupy.matmul(a, b, out=out), finish)
     yield Case("cupy", "cupy.matmul, new result", lambda: cupy.matmul(a, b), finish)
     yield Case("cupy", "cupy.matmul, stack of 8, out", lambda: cupy.matmul(stacks[0], stacks[1], out=stacks[2]), finish)
 
 
-def buffer_cases(size: int, device: Device) -> Iterator[Case]:
+def buffer_cases(problem: Problem) -> Iterator[Case]:
     """The package's own arrays."""
-    yield from own("buffer", operands(lambda array: Buffer.from_numpy(array, device), size), size, device, device.default_queue().finish)
+    device = problem.device
+    yield from own("buffer", operands(lambda array: Buffer.from_numpy(array, device), problem), problem, device.default_queue().finish)
 
 
-def numpy_cases(size: int, device: Device) -> Iterator[Case]:
+def numpy_cases(problem: Problem) -> Iterator[Case]:
     """NumPy's arrays, and what it takes to bring a product's to the device and back."""
-    given = operands(lambda array: array, size)
+    given, device = operands(lambda array: array, problem), problem.device
     queue = device.default_queue()
-    yield from own("numpy", given, size, device, queue.finish)
+    yield from own("numpy", given, problem, queue.finish)
     a, b, out, *_ = given
     memory = [device.allocate(array.nbytes) for array in (a, b, out)]
 
@@ -189,9 +198,10 @@ def numpy_cases(size: int, device: Device) -> Iterator[Case]:
     yield Case("numpy", "numpy.matmul, out", lambda: np.matmul(a, b, out=out), queue.finish)
 
 
-def launch_cases(size: int, device: Device) -> Iterator[Case]:
+def launch_cases(problem: Problem) -> Iterator[Case]:
     """Launches of a small kernel, so many for a call: one by one, as with a number that always changes, and as a graph."""
     text = "kernel void put(global float *x, float value) { x[get_global_id(0)] = value; }"
+    device = problem.device
     if not isinstance(device, CudaContext):
         raise RuntimeError(f"{device.info.id} packs no launches")
     put = device.load(program.build(Source("put.cl", text), device.target, None)).kernel("put")
@@ -239,6 +249,7 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1, help="of the matrices' elements")
     parser.add_argument("--only", default=",".join(LIBRARIES), help="array libraries, separated by commas")
     parser.add_argument("--json", type=Path, help="write every sample to this file")
     parser.add_argument("--save", action="store_true", help="write every sample to bench/results")
@@ -251,7 +262,7 @@ def main() -> None:
     with until_stopped():
         for library in options.only.split(","):
             try:
-                cases = list(LIBRARIES[library](options.size, device))
+                cases = list(LIBRARIES[library](Problem(options.size, options.seed, device)))
             except (ImportError, RuntimeError, AssertionError) as error:  # not installed, or without this device
                 print(f"  {library}: left out, {str(error).splitlines()[0]}")
                 continue
@@ -264,6 +275,7 @@ def main() -> None:
         **facts(options.commit),
         "device": asdict(device.info),
         "size": options.size,
+        "seed": options.seed,
         "batch": BATCH,
         "rows": rows,
     }

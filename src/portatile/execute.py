@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.base import Device, Image, Memory, Queue, Ready, ReadyLaunch, Slot
 from portatile.device.event import Event
 from portatile.device.module import Kernel, Module, Repeat
 from portatile.errors import ArgumentError, DeviceError, UsageError
@@ -216,18 +216,18 @@ class Executable:
         if self._repeat is None:
             self._runs += 1
             if self._runs == _REPEATED:
-                self._repeat = self._repeated()
+                self._repeat = self._repeated(memories)
         if self._repeat is None:
             return False
         repeat, names = self._repeat
         return repeat.run(queue, [memories[name] if name in memories else scalars[name] for name in names])
 
-    def _repeated(self) -> tuple[Repeat, tuple[str, ...]] | None:
-        """The launches that ``_repeat_launches`` runs, and the names of the values that they take in each run.
+    def _repeated(self, memories: Mapping[str, Memory]) -> tuple[Repeat, tuple[str, ...]] | None:
+        """The launches that ``_repeat_launches`` runs, and the names of the values that they take in each run, as in this one.
 
-        None where these are more than memory, tensor maps and numbers.
+        None where these are more than memory, tensor maps and numbers: images, say.
         """
-        if any(temporary.kind == "image" for temporary in self.plan.temporaries):
+        if any(isinstance(memory, Image) for memory in memories.values()):
             return None
         names: dict[str, int] = {}
         launches = []

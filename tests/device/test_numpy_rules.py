@@ -147,6 +147,17 @@ def test_an_output_over_an_operand_is_written_last(device: Device) -> None:
     assert np.allclose(square, expected)
 
 
+@pytest.mark.parametrize("steps", [(0, 1), (1, 1), (7, 0)])
+def test_an_output_whose_elements_share_memory_is_refused(device: Device, steps: tuple[int, int]) -> None:
+    """The result cannot be there; also where it would be cast."""
+    for kind in (np.float64, np.float32):
+        place = np.full(60, 7, kind)
+        out = np.lib.stride_tricks.as_strided(place, (6, 7), tuple(step * place.itemsize for step in steps))
+        with pytest.raises(ArgumentError, match="out overlaps itself"):
+            portatile.matmul(A, B, out=out, device=device.info.id)
+        assert (place == 7).all()
+
+
 def test_outputs_on_the_device(device: Device) -> None:
     a, b = Buffer.from_numpy(A, device), Buffer.from_numpy(B, device)
     for out in (Buffer.from_numpy(np.zeros((6, 7)), device), Buffer.from_numpy(np.zeros(GAPS, F), device)[..., 1]):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,13 +14,14 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import cache, device, program, wavelets
+from portatile import Buffer, cache, device, program, wavelets
 from portatile.arguments import described
 from portatile.device.base import Device
 from portatile.device.cuda import graph_memory
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
 from portatile.errors import UsageError
+from portatile.images import ImageForm
 from portatile.records import Source
 from portatile.runtime import perform
 from support import capture_cases, fake_cuda
@@ -210,6 +212,53 @@ def test_objects_are_released_while_somebody_captures(idle: EmulatedDriver, stre
         queue.release()
         del pinned
     assert found, "the capture was made invalid"
+
+
+def products(gpu: Device, size: int) -> None:
+    """Of host arrays and of Buffers, for the first time and again; with memory of their own, which goes back."""
+    a, b = np.ones((2, size, size), np.float32)
+    for _ in range(3):
+        portatile.matmul(a, b, device=gpu.info.id)
+        there = Buffer.from_numpy(a, gpu), Buffer.from_numpy(b, gpu)
+        portatile.trsm(*there, out=there[1]).numpy()
+    gpu.allocate(1 << 20).release()
+    gpu.recycled.clear()  # type: ignore[attr-defined]
+    gpu.default_queue().upload(there[0].memory, a, blocking=False)
+    gpu.finish()  # type: ignore[attr-defined]
+
+
+def textures(gpu: Device, size: int) -> None:
+    """More images over rows of memory than are kept, and one of rows."""
+    memory = gpu.allocate(1 << 16)
+    for pixels in range(300):
+        gpu.image_over(memory, ImageForm("image1d_buffer_t", (size + pixels, 4))).release()
+    gpu.image(64, size, 4, "float32").release()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["the same thread", "another thread"])
+@pytest.mark.parametrize("work", [products, textures])
+def test_other_work_goes_on_while_somebody_captures(
+    gpu: Device, idle: EmulatedDriver, stream: Any, work: Callable[[Device, int], None], elsewhere: bool
+) -> None:
+    size = 9 if elsewhere else 11
+    with captured(stream) as found, ThreadPoolExecutor(1) as pool:
+        if elsewhere:
+            pool.submit(work, gpu, size).result()
+        else:
+            work(gpu, size)
+    assert found, "the capture was made invalid"
+
+
+@pytest.mark.parametrize("tensor", [KNOWN], indirect=True)
+def test_a_capture_that_was_broken_off_is_said_to_be(idle: EmulatedDriver, tensor: type, stream: Any) -> None:
+    given = on_device(tensor, CASES["analysis3d"])
+    wavelets.analysis3d(*given)
+    with captured(stream) as found:
+        cuda.cuCtxSynchronize()
+        with pytest.raises(UsageError, match="was broken off before this call"):
+            wavelets.analysis3d(*given)
+    assert not found
+    wavelets.analysis3d(*given)
 
 
 @pytest.mark.parametrize("tensor", [KNOWN], indirect=True)

@@ -236,3 +236,22 @@ def test_a_launch_that_fails_says_which(gpu: Device, pairs: list[list[Memory]], 
     ready, queue = chain(gpu), gpu.default_queue()
     with pytest.raises(LaunchError, match="kernel 'put'"):
         run(ready, queue, pairs[0], 1.0)
+
+
+def test_launches_of_images_are_told_one_by_one(gpu: Device, driver: EmulatedDriver) -> None:
+    """However often they come: an image is no address."""
+    text = "kernel void copy(read_only image2d_t from, global float4 *to) { to[get_global_id(0)] = (float4)(get_image_width(from)); }"
+    source, args = Source("copy.cl", text), (Arg("from"), Arg("to", "buffer", "out"))
+    plan = Plan((Launch(source, "copy", (N, 1, 1), (N, 1, 1), args),), ())
+    queue, given = gpu.default_queue(), {"from": gpu.image(8, 8, 4, "float32"), "to": gpu.allocate(16 * N)}
+    queue.finish()
+    driver.runs = False
+    try:
+        with Executable(gpu, plan, lambda source: program.build(source, gpu.target, None)) as executable:
+            driver.log.clear()
+            for _ in range(6):
+                executable.run(queue, given, {})
+    finally:
+        driver.runs = True
+    assert [name for name, *_ in driver.log] == ["copy"] * 6
+    assert len({arguments for *_, arguments in driver.log}) == 1

@@ -212,7 +212,12 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     result.graphs, result.of_graphs = deque(), []
     result.claimed = result.lent = result._followed = object()
     result.recycled = result._pool_of_freed()
-    result._rows, result._events, result._queues, result._foreign = LinearTextures(0), {False: [], True: []}, WeakSet(), WeakSet()
+    result._rows, result._events, result._queues, result._foreign = (
+        LinearTextures(0, result.finish),
+        {False: [], True: []},
+        WeakSet(),
+        WeakSet(),
+    )
     result.target, result._default = Interpreted(info.architecture), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((result,), ()))
     monkeypatch.setattr(survey, "ordinal", lambda pointer: 0)
@@ -232,6 +237,22 @@ class Tensor:
         self._strides = contiguous if strides is None else strides
         self._place = place or next(self._places)
         self.device = SimpleNamespace(index=0)
+        self.lazy = False  # whether it is negated when it is read
+
+    def is_conj(self) -> bool:
+        return False
+
+    def is_neg(self) -> bool:
+        return self.lazy
+
+    def resolve_conj(self) -> Tensor:
+        return self
+
+    def resolve_neg(self) -> Tensor:
+        return Tensor(self.shape, self._dtype.name) if self.lazy else self
+
+    def detach(self) -> Tensor:
+        return Tensor(self.shape, self._dtype.name, self._strides, self._place)
 
     @property
     def ndim(self) -> int:
@@ -277,16 +298,23 @@ class TensorGuards:
 
     @staticmethod
     def _described(tensor: Tensor) -> tuple[object, ...]:
-        return type(tensor), tensor.dtype, tensor.get_device(), tensor.requires_grad
+        return (
+            type(tensor),
+            tensor.dtype,
+            tensor.get_device(),
+            tensor.requires_grad and sys.modules["torch"].is_grad_enabled(),
+            tensor.is_neg(),
+        )
 
 
 @contextmanager
 def torch(stream: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """A module called torch whose current stream has that number; ``raw.stream`` changes it."""
-    raw = SimpleNamespace(stream=stream)
+    """A module called torch whose current stream has that number; ``raw`` says which, and whether gradients are recorded."""
+    raw = SimpleNamespace(stream=stream, gradients=True)
     module: Any = ModuleType("torch")
     guards = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: raw.stream, _dynamo=guards)
+    module.is_grad_enabled = lambda: raw.gradients
     module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=raw.stream))
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "torch", module)

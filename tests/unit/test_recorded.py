@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,47 +13,12 @@ import portatile
 from portatile.arguments import described
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UsageError
-from portatile.runtime import perform
-from support.fake_cuda import H200, MAP, FakeDriver, Launched, Tensor, TensorGuards, gpu, torch
+from support.fake_cuda import MAP, FakeDriver, Launched, Tensor, torch
+from support.noted_calls import N, driver, named, places, square
+
+__all__ = ["driver"]  # a fixture
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
-
-N = 96
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDriver]:
-    """The driver of the one GPU that there is."""
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
-    result = FakeDriver()
-    perform.forget()
-    monkeypatch.setattr(described, "known", {})
-    with torch(0, monkeypatch):
-        device = gpu(H200, result, monkeypatch)
-        yield result
-    device.generation += 1  # so that nobody asks the real driver to free what is dropped
-    perform.forget()
-    gc.collect()
-
-
-def places(*arrays: Any) -> dict[bytes, str]:
-    """The bytes of each array's address, by its place in the call."""
-    return {struct.pack("Q", array.data_ptr()): f"array {at}" for at, array in enumerate(arrays)}
-
-
-def named(launches: list[Launched], *arrays: Any) -> list[Any]:
-    """Launches with the names of arrays in place of their addresses."""
-    names = places(*arrays)
-
-    def name(given: bytes) -> Any:
-        return names.get(given[:8] if len(given) == MAP else given, given)  # a map begins with the address
-
-    return [launch._replace(parameters=tuple(map(name, launch.parameters))) for launch in launches]
-
-
-def square(dtype: str = "float32") -> Tensor:
-    return Tensor((N, N), dtype)
-
 
 CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "matmul": lambda a, b, o: portatile.matmul(a, b, out=o),
@@ -89,32 +53,6 @@ def test_other_factors_reach_the_kernel(driver: FakeDriver) -> None:
         assert any(struct.pack("d", alpha) in launch.parameters for launch in driver.launched)
 
 
-def test_tensors_that_come_again_are_known_by_one_check(driver: FakeDriver) -> None:
-    """And whatever differs from them goes the long way: sizes, strides, alignment, gradients, arguments that are one tensor."""
-    given = [square() for _ in range(3)]
-    for _ in range(12):
-        portatile.matmul(given[0], given[1], out=given[2])
-    before = TensorGuards.checks
-    described_ways = named(driver.launched[:1], *given)
-    for _ in range(3):
-        given = [square() for _ in range(3)]
-        driver.log.clear()
-        assert portatile.matmul(given[0], given[1], out=given[2]) is given[2]
-        assert named(driver.launched, *given) == described_ways
-    assert TensorGuards.checks == before + 3
-    driver.log.clear()
-    for tensor in (Tensor((N, N), strides=(1, N)), Tensor((N, N), place=(1 << 50) + 16), Tensor((N, 2 * N))):
-        product = portatile.matmul(given[0], tensor)
-        assert product.shape == (N, tensor.shape[1])
-    assert portatile.matmul(given[0], given[0]).shape == (N, N)
-    assert struct.pack("Q", (1 << 50) + 16) in {parameter[:8] for launch in driver.launched for parameter in launch.parameters}
-    grown = square()
-    grown.requires_grad = True
-    known = driver.launched.copy()
-    portatile.matmul(grown, given[1], out=given[2])
-    assert len(driver.launched) > len(known)
-
-
 def test_tensor_maps_follow_their_tensors(driver: FakeDriver) -> None:
     """Also where two sets of them come by turns, and where only one of them is another."""
     sets = [[Tensor(shape, "float64") for shape in ((392, 232), (232, 216), (392, 216))] for _ in range(2)]
@@ -125,19 +63,6 @@ def test_tensor_maps_follow_their_tensors(driver: FakeDriver) -> None:
         portatile.matmul(given[0], given[1], out=given[2])
         maps = [parameter for launch in driver.launched for parameter in launch.parameters if len(parameter) == MAP]
         assert [places(*given)[one[:8]] for one in maps] == ["array 0", "array 1"]
-
-
-def test_what_was_known_by_one_check_is_forgotten(driver: FakeDriver) -> None:
-    """The launches of before a tuning, and of another device's life, are not taken again."""
-    given = [square() for _ in range(3)]
-    for _ in range(12):
-        portatile.matmul(given[0], given[1], out=given[2])
-    with pytest.raises(ArgumentError, match="the output overlaps a"):
-        portatile.matmul(given[0], given[1], out=Tensor((N, N), place=given[0].data_ptr() + 512))
-    before = TensorGuards.checks
-    perform.forget()
-    portatile.matmul(given[0], given[1], out=given[2])
-    assert TensorGuards.checks == before
 
 
 def test_new_results_and_other_streams(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:

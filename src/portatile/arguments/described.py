@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +27,34 @@ _SPACE = 48  # bits of an offset within a memory that has no address of its own;
 Maker = Callable[[Any], tuple[Any, int]]
 """Gives a new array beside another one, and the address of its first element."""
 
-Guard = Callable[[Sequence[Any]], list[int] | None]
-"""Gives the addresses of arrays whose description is the one that it was made for; None for others."""
+
+class Guard(NamedTuple):
+    """Knows arrays that are described as those that it was made for: ``check(*arrays)`` of so many compares all but addresses."""
+
+    check: Callable[..., bool]
+    locate: Callable[[Any], int]
+    number: int
+
+    def places(self, arrays: Sequence[Any]) -> list[int] | None:
+        """The addresses of such arrays; None for others."""
+        try:
+            if len(arrays) != self.number or not self.check(*arrays):
+                return None
+            places = list(map(self.locate, arrays))
+        except (AttributeError, TypeError):  # arrays of another library
+            return None
+        for place in places:
+            if place & MASK:
+                return None
+        return places
 
 
 class Library(ABC):
-    """A library's arrays. Instances are stateless; ``kind`` is the exact type that all arrays of a call have."""
+    """A library's arrays. Instances are stateless; ``kind`` is the exact type that the first of a call has."""
 
     on_host = False
     guards = False  # whether ``guard`` may give something
+    locate: Callable[[Any], int]  # as ``place``, sooner; for libraries that have guards
     streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
 
     def __init__(self, kind: type) -> None:
@@ -43,7 +64,7 @@ class Library(ABC):
     def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         """The addresses of the arrays' first elements. Appends to ``key`` whatever else decides how a call on them runs.
 
-        None for an array of another type, or one whose memory has been released.
+        None for an array of another type, one whose memory has been released, and one that its memory alone does not describe.
         """
 
     @abstractmethod
@@ -70,6 +91,10 @@ class Library(ABC):
     def stream(self, array: Any) -> int:
         """The library's current stream on the device of ``array``; -1 where it has none."""
         return -1
+
+    def current_stream(self, array: Any) -> Callable[[], int]:
+        """What tells the library's current streams on the device of ``array`` apart, by numbers of its own."""
+        return lambda: -1
 
 
 class Numpy(Library):
@@ -137,36 +162,40 @@ BUFFERS = Buffers(Buffer)
 
 
 class Torch(Library):
-    """PyTorch's tensors."""
+    """PyTorch's tensors, and parameters of its modules."""
 
     streams = True
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)
-        bindings = sys.modules["torch"]._C
+        torch: Any = sys.modules["torch"]
+        plain: Any = getattr(torch, "Tensor", kind)
+        self._kinds = {plain, getattr(getattr(torch, "nn", None), "Parameter", kind)}
+        bindings, self._gradients = torch._C, torch.is_grad_enabled
         self._stream = getattr(bindings, "_cuda_getCurrentRawStream", None)
         self._guards = getattr(getattr(getattr(bindings, "_dynamo", None), "guards", None), "TensorGuards", None)
         self.guards = self._guards is not None
+        self.locate = plain.data_ptr
 
     def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
-        kind: Any = self.kind
+        kinds = self._kinds
         places: list[int] = []
         for array in arrays:
-            if type(array) is not kind:
+            if type(array) not in kinds:
+                return None
+            if array.is_conj() or array.is_neg() or (array.requires_grad and self._gradients()):
                 return None
             place = array.data_ptr()
             places.append(place)
-            key.append(
-                (array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad, place & MASK and place & -place & MASK)
-            )
+            key.append((array.shape, array.stride(), array.dtype, array.get_device(), place & MASK and place & -place & MASK))
         return places
 
     def place(self, array: Any) -> int:
         return array.data_ptr()  # type: ignore[no-any-return]
 
     def guard(self, arrays: Sequence[Any]) -> Guard | None:
-        """By what ``torch.compile`` guards its graphs with: one call compares type, dtype, device, shape, strides and requires_grad of
-        all tensors, and refuses those that are one.
+        """By what ``torch.compile`` guards its graphs with: one call compares type, dtype, device, shape, strides, lazy conjugation and
+        whether gradients are recorded of all tensors, and refuses those that are one.
         """
         count = len(arrays)
         if self._guards is None or len(set(map(id, arrays))) < count or any(array.data_ptr() & MASK for array in arrays):
@@ -178,17 +207,7 @@ class Torch(Library):
                 return None
         except (RuntimeError, TypeError):  # no public interface: another version may ask for more
             return None
-
-        def known(arrays: Sequence[Any]) -> list[int] | None:
-            if len(arrays) != count or not check(*arrays):
-                return None
-            places = [array.data_ptr() for array in arrays]
-            for place in places:
-                if place & MASK:
-                    return None
-            return places
-
-        return known
+        return Guard(check, self.locate, count)
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape = tuple(made.shape)
@@ -206,17 +225,24 @@ class Torch(Library):
             return self._stream(array.get_device()) or LEGACY_STREAM
         return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or LEGACY_STREAM
 
+    def current_stream(self, array: Any) -> Callable[[], int]:
+        if self._stream is not None:
+            return partial(self._stream, array.get_device())
+        current, place = sys.modules["torch"].cuda.current_stream, array.device
+        return lambda: int(current(place).cuda_stream)
+
 
 class Cupy(Library):
     """CuPy's arrays."""
 
-    streams = True
+    streams = guards = True
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)
         cuda = sys.modules["cupy"].cuda
         self._stream = cuda.get_current_stream
         self._alone = int(cuda.runtime.getDeviceCount()) == 1
+        self.locate = attrgetter("data.ptr")
 
     def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         kind: Any = self.kind
@@ -233,6 +259,14 @@ class Cupy(Library):
     def place(self, array: Any) -> int:
         return array.data.ptr  # type: ignore[no-any-return]
 
+    def guard(self, arrays: Sequence[Any]) -> Guard | None:
+        """By what a function of C reads of an array at once."""
+        seen = attrgetter("__class__", "shape", "strides", "dtype", "data.device_id")
+        expected = list(map(seen, arrays))
+        if any(array.data.ptr & MASK for array in arrays) or len(set(map(id, arrays))) < len(arrays):
+            return None
+        return Guard(lambda *given: list(map(seen, given)) == expected, self.locate, len(arrays))
+
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         create, shape, dtype = self.kind, tuple(made.shape), made.dtype
 
@@ -243,10 +277,19 @@ class Cupy(Library):
         return make
 
     def stream(self, array: Any) -> int:
+        return self.current_stream(array)() or LEGACY_STREAM
+
+    def current_stream(self, array: Any) -> Callable[[], int]:
+        current = self._stream
         if self._alone:
-            return int(self._stream().ptr) or LEGACY_STREAM
-        with array.device:
-            return int(self._stream().ptr) or LEGACY_STREAM
+            return lambda: current().ptr
+        place = array.device
+
+        def there() -> int:
+            with place:
+                return current().ptr  # type: ignore[no-any-return]
+
+        return there
 
 
 known: dict[type, Library | None] = {}
@@ -267,7 +310,7 @@ def _library(kind: type) -> Library | None:
         return Numpy(kind)
     if kind is Buffer:
         return Buffers(kind)
-    if name == ("torch", "Tensor"):
+    if name in (("torch", "Tensor"), ("torch", "Parameter")):
         return Torch(kind)
     if name == ("cupy", "ndarray"):
         return Cupy(kind)

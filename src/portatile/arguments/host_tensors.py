@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from portatile.device.foreign_arrays import resolved, without_gradients
 from portatile.dtypes import ELEMENTS, name_of
 from portatile.errors import ArgumentError
 
@@ -78,13 +79,9 @@ def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> An
 def _array(tensor: Any) -> Any:
     """The NumPy array over a tensor's memory; of a lazily conjugated or negated one, over a copy that cannot be written."""
     torch = sys.modules["torch"]
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            "a tensor that requires gradients: call the functions of portatile.torch, which have them, or pass tensor.detach()"
-        )
     name = str(tensor.dtype).removeprefix("torch.")
     try:
-        plain = tensor.detach().resolve_conj().resolve_neg()
+        plain = resolved(without_gradients(tensor))
         array = plain.view(getattr(torch, _BITS[name])).numpy().view(ELEMENTS[name].numpy) if name in _BITS else plain.numpy()
     except (RuntimeError, TypeError) as error:
         raise ArgumentError(f"a tensor that NumPy cannot read: {error}") from None

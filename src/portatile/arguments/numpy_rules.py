@@ -14,6 +14,7 @@ from portatile.arguments import axes, matrices, stacks
 from portatile.arguments.checks import check_writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.strides import overlaps_itself
 from portatile.dtypes import ELEMENTS, RESULTS, name_of
 from portatile.errors import ArgumentError, CastError
 
@@ -189,6 +190,8 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[An
     if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):
         raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
     kind, result = library.dtype(out), np.result_type(*(library.dtype(array) for array in operands))
+    if kind is not None and overlaps_itself(have, library.strides(out), kind.itemsize):
+        raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     if _name(kind) in RESULTS[name_of(dtype)]:
         return
     if kind is None or not np.can_cast(result, kind, "same_kind"):

@@ -17,11 +17,11 @@ from portatile.arguments.matrices import Array, Matrix
 from portatile.arguments.outputs import Begin, result_type
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.dlpack import packed
+from portatile.device.strides import overlaps_itself
 from portatile.dtypes import strided
 from portatile.errors import ArgumentError
 
 _Stack = NDArray[Any] | Buffer
-_COUNTED = 2**20  # elements whose places are compared one by one
 
 
 class StackedGemm(NamedTuple, Generic[Array]):
@@ -89,7 +89,7 @@ def products(call: StackedGemm[Array]) -> Products[Array]:
     check_writable(result, "out")
     if 0 in shape:
         return Products(result, None, [])
-    if overlaps_itself(target):
+    if overlaps_itself(target.shape, target.strides, target.dtype.itemsize):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     listed = [_product(views, call.trans) for views in batches(batch, (stack_a, stack_b, target))]
     begin = None
@@ -128,24 +128,6 @@ def _whole(array: Any, shape: tuple[int, ...], kind: np.dtype[Any], name: str) -
         have = f"has shape {stack.shape} and dtype {stack.dtype}"
         raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {kind}")
     return stack
-
-
-def overlaps_itself(array: _Stack) -> bool:
-    """Whether two elements share memory. Large arrays count as if they did where their dimensions do not lie one within another."""
-    dimensions = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
-    reach = array.dtype.itemsize
-    nested = True
-    for stride, size in dimensions:
-        nested = nested and stride >= reach
-        reach += stride * (size - 1)
-    if nested or any(stride == 0 for stride, _ in dimensions):
-        return not nested
-    if prod(array.shape) > _COUNTED:
-        return True
-    places = np.zeros(1, np.int64)
-    for stride, size in dimensions:
-        places = np.add.outer(places, np.arange(size, dtype=np.int64) * stride).ravel()
-    return bool(np.diff(np.sort(places)).min(initial=reach) < array.dtype.itemsize)
 
 
 def _op(array: _Stack, trans: str, name: str) -> _Stack:

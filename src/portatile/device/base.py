@@ -85,13 +85,22 @@ class Ready(ABC):
     """Launches with packed arguments: a run writes its values into the slots and hands them to the driver. Not safe between threads."""
 
     @abstractmethod
-    def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
+    def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> bool:
         """Queue the launches in order; does not wait. ``values`` are addresses and numbers, in the order of ``Slot.place``.
+
+        Returns whether they ran as one command, which ``replay`` may give.
 
         ``borrows``: some addresses belong to memory of the device itself. On a queue in another library's stream its reuse must then wait
         for these launches.
         Raises OverflowError for a number that does not fit its type, before that launch is queued.
         """
+
+    def replay(self, queue: Queue, values: Sequence[float]) -> Callable[[], bool] | None:
+        """What queues that command again, with these values, none of which ``borrows``; None where there is none.
+
+        It returns False, with nothing queued, where it no longer can. Not safe between threads, as ``run``.
+        """
+        return None
 
 
 class Queue(Releasable):

@@ -42,8 +42,32 @@ def caller_stream(array: Any) -> int:
     return int(getattr(array, "__cuda_array_interface__", {}).get("stream") or LEGACY_STREAM)
 
 
+def without_gradients(tensor: Any) -> Any:
+    """A PyTorch tensor that no gradient is recorded of. Raises ArgumentError for one whose gradients would be lost."""
+    if not tensor.requires_grad:
+        return tensor
+    if sys.modules["torch"].is_grad_enabled():
+        raise ArgumentError(
+            "a tensor that requires gradients: call the functions of portatile.torch, which have them, or pass tensor.detach()"
+        )
+    return tensor.detach()
+
+
+def resolved(array: Any) -> Any:
+    """A copy of a PyTorch tensor that is conjugated or negated lazily, with the elements as they are to be read; any other array itself."""
+    lazy = getattr(array, "is_conj", None)
+    return array.resolve_conj().resolve_neg() if lazy is not None and (lazy() or array.is_neg()) else array
+
+
 def strided(array: Any) -> Strided:
-    """Pointer, shape, strides in bytes and type of an array in CUDA memory. Raises ArgumentError for any other array."""
+    """Pointer, shape, strides in bytes and type of an array in CUDA memory.
+
+    Raises ArgumentError for any other array, and for tensors whose memory does not hold what they say, or whose gradients would be lost.
+    """
+    if hasattr(array, "is_conj"):  # PyTorch's tensors
+        if resolved(array) is not array:
+            raise ArgumentError("a tensor that is conjugated or negated lazily; pass tensor.resolve_conj().resolve_neg()")
+        array = without_gradients(array)
     named = str(getattr(array, "dtype", "")).rpartition(".")[2]
     bits = array.view(sys.modules["torch"].uint8) if named.startswith("float8") and hasattr(array, "new_empty") else array
     interface = getattr(bits, "__cuda_array_interface__", None)  # PyTorch has none for tensors of eight-bit floats

@@ -13,6 +13,8 @@ import numpy as np
 
 from portatile.errors import ArgumentError
 
+_COUNTED = 2**20  # elements whose places are compared one by one
+
 
 class CopiedRows(NamedTuple):
     """``number`` rows of ``nbytes`` each in two memories; offset of the first row and step from row to row in bytes."""
@@ -43,6 +45,25 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
         return 0, 0
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + itemsize
+
+
+def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether two elements share memory. Large arrays count as if they did where their dimensions do not lie one within another."""
+    if 0 in shape:
+        return False
+    dimensions = sorted((abs(stride), size) for stride, size in zip(strides, shape, strict=True) if size > 1)
+    reach, nested = itemsize, True
+    for stride, size in dimensions:
+        nested = nested and stride >= reach
+        reach += stride * (size - 1)
+    if nested or any(stride == 0 for stride, _ in dimensions):
+        return not nested
+    if prod(shape) > _COUNTED:
+        return True
+    places = np.zeros(1, np.int64)
+    for stride, size in dimensions:
+        places = np.add.outer(places, np.arange(size, dtype=np.int64) * stride).ravel()
+    return bool(np.diff(np.sort(places)).min(initial=reach) < itemsize)
 
 
 def wanted_shape(dimensions: tuple[Any, ...], size: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from portatile.arguments.checks import COMPLEX, check_writable
 from portatile.arguments.matrices import Matrix
 from portatile.device.buffer import Buffer
 from portatile.device.copies import address
-from portatile.device.strides import span
+from portatile.device.strides import overlaps_itself, span
 from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Converted, Planned
 
@@ -113,7 +113,7 @@ def _matrix(stack: Any, index: tuple[int, ...], owner: Any) -> Any:
 
 def _check_apart(target: Any, operands: Mapping[str, Any]) -> None:
     """Raise ArgumentError where an output lies over itself, or over an operand without being it."""
-    if stacks.overlaps_itself(target):
+    if overlaps_itself(target.shape, target.strides, target.dtype.itemsize):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     for name, array in operands.items():
         if not in_one_place(array, target) and _meet(array, target):

@@ -13,18 +13,20 @@ import numpy as np
 
 from portatile import settings
 from portatile.arguments import described, host_tensors
-from portatile.arguments.checks import whole
 from portatile.arguments.described import MASK, Guard, Library
 from portatile.device import Selector
+from portatile.device.base import Queue
 from portatile.device.buffer import Buffer
+from portatile.device.foreign_arrays import resolved
 from portatile.device.strides import span
 from portatile.runtime import host_blas, memory_limit, numpy_products
 from portatile.runtime.engine import Bound, Engine
+from portatile.runtime.factors import Types, like, types_of
 from portatile.runtime.host_blas import faster
 from portatile.runtime.host_calls import Forms, HostCall, HostRoutine
-from portatile.runtime.host_calls import kinds as kinds_of
 from portatile.runtime.host_race import Again
 from portatile.runtime.perform import forgetting, perform
+from portatile.runtime.replayed import Replay, Replays
 from portatile.runtime.request import Request
 from portatile.runtime.steps import Beginning, CallArray, Constant, Cross, Launches, OnHost, Start, Step, crosses, entire, source_of
 
@@ -71,7 +73,7 @@ class Recorder:
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
     tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it; ``host`` tells what else is computed on the host.
-    Safe to call from several threads.
+    ``call`` tries ``replays`` first. Safe to call from several threads.
     """
 
     def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, host: HostRoutine | None = None) -> None:
@@ -80,9 +82,9 @@ class Recorder:
         self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
         self._forms = Forms()
         self._in_turn = 0  # look-ups that were equal to the latest
-        self._guards: dict[Again, Guard | None] = {}  # of recorded calls that came often
         # after many such look-ups: the beginning of their key, the guard that knows the rest, and the recorded call
-        self._guarded: tuple[list[object], Guard, Again | None] | None = None
+        self._guarded: tuple[list[object], Guard, Again] | None = None
+        self.replays = Replays()
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)
@@ -93,6 +95,14 @@ class Recorder:
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
+        if out is not None and self.replays.run((*arrays, out), factors, options, device):
+            return out
+        return self.by_description(plan, arrays, factors, options, out, device)
+
+    def by_description(
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
+    ) -> Any:
+        """As ``call``, which has found no replay: by a description of the arrays."""
         if self._host is not None and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
             return result
         if type(device) is list:
@@ -108,7 +118,8 @@ class Recorder:
                 reads = self._which_nonzero(factors)
             key: list[object] = [options, device, reads, None if out is None else out is arrays[-1]]
             guarded = self._guarded
-            places = None if guarded is None or guarded[0] != key else guarded[1](all_arrays)
+            places = None if guarded is None or guarded[0] != key else guarded[1].places(all_arrays)
+            recorded: Again | None
             if guarded is not None and places is not None:
                 recorded = guarded[2]
             else:
@@ -134,7 +145,7 @@ class Recorder:
     def _forget(self) -> None:
         self._known.clear()
         self._forms.clear()
-        self._guards.clear()
+        self.replays.clear()
         self._keep_last([], None)
 
     def _keep_last(self, key: list[object], recorded: Again | None) -> None:
@@ -142,14 +153,10 @@ class Recorder:
 
     def _guard(self, library: Library, key: list[object], arrays: Sequence[Any], recorded: Again | None) -> None:
         """Have a guard know the calls from now on, if this look-up, equal to the one before, is that of a call that came often."""
-        if recorded is None:
+        self._in_turn += 1
+        if not isinstance(recorded, _Recorded) or (self._in_turn < _OFTEN and not recorded.guarded):
             return
-        if recorded not in self._guards:
-            self._in_turn += 1
-            if self._in_turn < _OFTEN:
-                return
-            self._guards[recorded] = library.guard(arrays)
-        if (guard := self._guards[recorded]) is not None:
+        if (guard := recorded.guard(library, arrays)) is not None:
             self._guarded = key[:_HEAD], guard, recorded
 
     def _which_nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
@@ -165,6 +172,9 @@ class Recorder:
             return host_tensors.through(
                 lambda *arguments: self.call(plan, arguments[:-1], factors, options, arguments[-1], device), *arrays, out
             )
+        plain = tuple(map(resolved, call.arrays))
+        if any(one is not other for one, other in zip(plain, call.arrays, strict=True)):
+            return self.call(plan, plain, *call[1:])
         planned = plan(call)
         if isinstance(planned, Converted):
             computed = host_blas.converted_product(planned.call) if self._product else None
@@ -184,6 +194,7 @@ class Recorder:
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
             if recorded is not None:
+                recorded.replays = self.replays
                 self._keep(key, self._faster(recorded, rival, library, call, planned))
         return result
 
@@ -221,8 +232,12 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
 class _Recorded:
     """A recorded call: the steps that compute it on any arrays of the same description."""
 
-    def __init__(self, engine: Engine, library: Library, steps: Sequence[Step], result: Any, places: Sequence[int], types: _Types) -> None:
-        self._engine = engine
+    replays: Replays  # of the routine
+
+    def __init__(
+        self, engine: Engine, library: Library, steps: Sequence[Step], call: Call, result: Any, places: Sequence[int], types: Types
+    ) -> None:
+        self._engine, self._options, self._selected = engine, call.options, call.device
         kind, self._fits = types
         self._make = library.maker(result, kind)
         self._device, self._generation = engine.device, engine.generation
@@ -232,6 +247,9 @@ class _Recorded:
         only = steps[0] if len(steps) == 1 else None
         self._plain = only.plain if isinstance(only, Launches) else None
         self._borrows = isinstance(only, Launches) and only.borrows
+        self._guard: Guard | None = None
+        self._real = not any(type(factor) is complex for factor in call.factors)
+        self._unguarded = not library.guards  # for good, or until a guard is wanted
         self._fitting: tuple[float, ...] | None = None  # the latest factors that passed ``_fits``
         self._alone: list[int] | None = None  # addresses of the latest arrays whose output overlapped none of the others
         self.reach = (0, 0)  # first byte of the output, and one past the last, from its first element
@@ -262,7 +280,8 @@ class _Recorded:
             if not self._fits(factors):
                 return None
             self._fitting = factors
-        if out is None:
+        given = out is not None
+        if not given:
             out, place = self._make(arrays[0])
             if place & -place & MASK != self._alignment or (self._twice and not self.apart_from([*places, place])):
                 return None
@@ -275,40 +294,33 @@ class _Recorded:
         engine = self._engine
         with engine.lock:
             queue = self._own or engine.queue_of(library.stream(out))
-            if self._plain is not None:  # most calls
-                self._plain.run(queue, (*places, *factors), self._borrows)
-                return out
-            for step in self._steps:
-                step(queue, factors, arrays, places)
+            if self._plain is None:
+                for step in self._steps:
+                    step(queue, factors, arrays, places)
+            elif self._plain.run(queue, (*places, *factors), self._borrows) and given and self._real:
+                self._keep(library, queue, arrays, places, factors)
         return out
 
+    @property
+    def guarded(self) -> bool:
+        """Whether there is a guard already."""
+        return self._guard is not None
 
-_LARGEST = float(np.finfo(np.float32).max)
-_Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
-"""The dtype of a new result, None for that of the first array; and a check of factors that other calls bring."""
+    def guard(self, library: Library, arrays: Sequence[Any]) -> Guard | None:
+        """What knows arrays like these of this call sooner than their description; None where there is nothing such."""
+        if self._guard is None and not self._unguarded:
+            self._guard = library.guard(arrays)
+            self._unguarded = self._guard is None
+        return self._guard
 
-
-def _types(request: Request, factors: tuple[Any, ...]) -> _Types:
-    """The result's dtype and the check of factors for repetitions of a request with these ``factors``: of the same types, and no larger
-    than kernels take.
-    """
-    first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
-    kinds = kinds_of(factors)
-    fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
-    return None if first == last else last, lambda given: kinds_of(given) == kinds and fits(given)
-
-
-def _moderate(factors: tuple[Any, ...]) -> bool:
-    """Whether all factors are finite in float32, the narrowest type that a kernel may take them in."""
-    return all(-_LARGEST < factor < _LARGEST for factor in factors)
-
-
-def _moderate_complex(factors: tuple[Any, ...]) -> bool:
-    return all(-_LARGEST < factor.real < _LARGEST and -_LARGEST < factor.imag < _LARGEST for factor in factors)
-
-
-def _whole(factors: tuple[Any, ...]) -> bool:
-    return all(map(whole, factors))
+    def _keep(self, library: Library, queue: Queue, arrays: tuple[Any, ...], places: list[int], factors: tuple[Any, ...]) -> None:
+        """Have the call on these arrays, which has just run as a graph, be known by their addresses."""
+        guard = self.guard(library, arrays)
+        again = None if guard is None or self._plain is None else self._plain.replay(queue, (*places, *factors))
+        if guard is not None and again is not None:
+            stream = library.current_stream(arrays[-1])
+            replay = Replay(factors, like(factors), self._options, self._selected, guard.check, stream, stream(), self._engine, again)
+            self.replays.keep(places, replay)
 
 
 def _record(
@@ -334,7 +346,7 @@ def _record(
             return None
         steps += request_steps
     assert engine is not None
-    recorded = _Recorded(engine, library, steps, result, places, _types(performed[0][0], call.factors))
+    recorded = _Recorded(engine, library, steps, call, result, places, types_of(performed[0][0], call.factors))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))

@@ -154,12 +154,13 @@ static Graph *captured(Handle *stream) { return is(stream, STREAM) ? stream->cap
 
 /* What the driver refuses while a stream is captured, and what makes that capture invalid. */
 static Graph *capture_of_all[64];
-static CUresult forbidden(void) {
-    if (!captures || mode == 2) return OK;
+static CUresult breaks_off(void) {
+    if (!captures) return OK;
     for (int i = 0; i < 64; i++)
         if (capture_of_all[i]) capture_of_all[i]->invalid = 1;
     return CAPTURE_UNSUPPORTED;
 }
+static CUresult forbidden(void) { return mode == 2 ? OK : breaks_off(); }
 #define NOT_WHILE_CAPTURED do { CUresult no = forbidden(); if (no) return no; } while (0)
 
 static Command *append(Graph *graph, int kind) {
@@ -213,21 +214,28 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
     return OK;
 }
 
+EXPORT CUresult cuTexObjectCreate(unsigned long long *texture, const void *resource, const void *sampling, const void *view) {
+    static unsigned long long last;
+    NEED_CONTEXT; NOT_WHILE_CAPTURED; *texture = ++last; return OK;
+}
+EXPORT CUresult cuTexObjectDestroy(unsigned long long texture) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return OK; }
+
 EXPORT CUresult cuDevicePrimaryCtxRetain(void **context, int device) { retained++; *context = &context_objects[device]; return OK; }
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int device) { return retained-- > 0 ? OK : INVALID_CONTEXT; }
 EXPORT CUresult cuCtxGetCurrent(void **context) { *context = current; return OK; }
 EXPORT CUresult cuCtxSetCurrent(void *context) { current = context; return OK; }
-EXPORT CUresult cuCtxSynchronize(void) { NEED_CONTEXT; return OK; }
+EXPORT CUresult cuCtxSynchronize(void) { NEED_CONTEXT; return breaks_off(); } /* in every mode */
 
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *total = ARENA_BYTES; *free_bytes = ARENA_BYTES - emulated_live_bytes; return OK; }
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t size) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return (*at = take(size)) ? OK : OUT_OF_MEMORY; }
-EXPORT CUresult cuMemFree_v2(CUdeviceptr at) { NEED_CONTEXT; return give(at); }
+EXPORT CUresult cuMemFree_v2(CUdeviceptr at) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return give(at); }
 EXPORT CUresult cuMemPoolCreate(Handle **pool, const void *properties) { NOT_WHILE_CAPTURED; *pool = made(POOL); return OK; }
 EXPORT CUresult cuMemPoolDestroy(Handle *pool) { return dropped(pool, POOL); }
 EXPORT CUresult cuMemPoolSetAttribute(Handle *pool, int attribute, void *value) { return is(pool, POOL) ? OK : INVALID_HANDLE; }
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t size, Handle *pool, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
     if (!is(pool, POOL)) return INVALID_HANDLE;
+    if (!captured(stream)) NOT_WHILE_CAPTURED;
     *at = take(size);
     if (*at && captured(stream)) {
         if (captured(stream)->memories == 64) return OUT_OF_MEMORY;
@@ -237,6 +245,7 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t size, Handle *po
 }
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr at, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
+    if (!captured(stream)) NOT_WHILE_CAPTURED;
     return captured(stream) ? lies(at, 1) ? OK : INVALID_VALUE : give(at); /* what a graph has, it has whenever it runs */
 }
 EXPORT CUresult cuMemHostAlloc(void **at, size_t size, unsigned flags) { NEED_CONTEXT; NOT_WHILE_CAPTURED; *at = malloc(size); return *at ? OK : OUT_OF_MEMORY; }
@@ -343,9 +352,9 @@ EXPORT CUresult cuStreamIsCapturing(Handle *stream, int *status) { NEED_STREAM(s
 EXPORT CUresult cuStreamGetCaptureInfo_v3(Handle *stream, int *status, unsigned long long *number, Graph **graph, const void ***before,
                                           const void **edges, size_t *count) {
     NEED_STREAM(stream);
-    *status = captured(stream) != NULL;
+    *status = !captured(stream) ? 0 : captured(stream)->invalid ? 2 : 1;
     if (number) *number = *status ? captured(stream)->number : 0;
-    if (graph) *graph = captured(stream);
+    if (graph) *graph = *status == 1 ? captured(stream) : NULL;
     if (before) *before = NULL;
     if (edges) *edges = NULL;
     if (count) *count = 0;
@@ -408,7 +417,7 @@ EXPORT CUresult cuGraphAddKernelNode_v2(Command **node, Graph *graph, Command **
     return set_launch(*node, given->func, given->grid, given->block, given->shared, given->parameters);
 }
 EXPORT CUresult cuGraphInstantiateWithFlags(Graph **executable, Graph *graph, unsigned long long flags) {
-    NEED_CONTEXT;
+    NEED_CONTEXT; NOT_WHILE_CAPTURED;
     if (!graph || graph->magic != GRAPH) return INVALID_VALUE;
     *executable = calloc(1, sizeof(Graph));
     (*executable)->magic = EXECUTABLE;
@@ -433,6 +442,7 @@ EXPORT CUresult cuGraphLaunch(Graph *executable, Handle *stream) {
     return result;
 }
 EXPORT CUresult cuGraphExecDestroy(Graph *executable) {
+    NOT_WHILE_CAPTURED;
     if (!executable || executable->magic != EXECUTABLE) return INVALID_HANDLE;
     executable->magic = 0; /* kept, so that a later use is seen */
     left(executable);
@@ -463,7 +473,7 @@ EXPORT CUresult cuEventElapsedTime(float *milliseconds, Handle *begin, Handle *e
 }
 EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, Handle *begin, Handle *end) { return cuEventElapsedTime(milliseconds, begin, end); }
 
-EXPORT CUresult cuModuleLoadData(unsigned long long *module, const void *image) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return python.load(image, module); }
+EXPORT CUresult cuModuleLoadData(unsigned long long *module, const void *image) { NEED_CONTEXT; return python.load(image, module); }
 EXPORT CUresult cuModuleUnload(unsigned long long module) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return OK; }
 EXPORT CUresult cuModuleGetFunction(unsigned long long *function, unsigned long long module, const char *name) {
     NEED_CONTEXT;

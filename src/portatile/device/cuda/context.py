@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from portatile.device.base import Device
-from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
+from portatile.device.cuda.driver import Current, Relaxed, attribute, call, driver, failure
 from portatile.device.cuda.image import LinearTextures
 from portatile.device.cuda.info import describe
 from portatile.device.exit_gate import inside
@@ -60,7 +60,7 @@ class CudaContext(Device):
         self.lent = object()  # identifies the latest use of this device's memory by another library's stream
         self._followed = self.lent  # the latest such use for which the default queue has waited
         self.recycled = self._pool_of_freed()
-        self._rows = LinearTextures(self._handle)
+        self._rows = LinearTextures(self._handle, self.finish)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
         self.of_graphs: list[tuple[Any, Any]] = []  # memory of other libraries' graphs, each with the signal that the graph is gone
@@ -77,7 +77,7 @@ class CudaContext(Device):
             with self._lock:
                 if self._context is None:
                     context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
-                    with Current(context, int(context)), relaxed():
+                    with Relaxed(context, int(context)):
                         self._make_pool(context)
                     self._context = (context, int(context))
                     self.used.add(self)
@@ -87,6 +87,10 @@ class CudaContext(Device):
         """``with device.current():`` runs with the device's context."""
         return Current(*(self._context or self.context))
 
+    def relaxed(self) -> Relaxed:
+        """``with device.relaxed():`` runs with the device's context, and may call what is forbidden while a stream is captured."""
+        return Relaxed(*(self._context or self.context))
+
     def claim(self, nbytes: int) -> int:
         """The address of new memory; every queue of ours waits until it is there. Raises DeviceError when there is not enough."""
         kept = self.recycled.take(nbytes)
@@ -95,7 +99,7 @@ class CudaContext(Device):
                 self._follow_others()
             self.claimed = object()
             return kept  # type: ignore[no-any-return]
-        with self.current(), self._lock:
+        with self.relaxed(), self._lock:
             if self._pool is None:
                 error, *pointers = driver.cuMemAlloc(max(nbytes, 1))
             else:
@@ -120,7 +124,7 @@ class CudaContext(Device):
             self._await(self._stream)
 
     def _await(self, stream: Any) -> None:
-        with self.current(), relaxed():
+        with self.relaxed():
             call(driver.cuStreamSynchronize, stream)
 
     def follow_default(self, queue: CudaStream) -> None:
@@ -156,7 +160,7 @@ class CudaContext(Device):
         """Free memory after all commands that are queued so far; does not wait."""
         if generation != self.generation or self._context is None:
             return
-        with self.current(), self._lock:
+        with self.relaxed(), self._lock:
             if self._pool is None:
                 driver.cuMemFree(pointer)
                 return
@@ -189,8 +193,9 @@ class CudaContext(Device):
             access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
             access.location.id = int(other._handle)
             access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-            call(driver.cuMemPoolSetAccess, self._pool, [access], 1)
-        with other.current():  # of memory of other libraries; it may be allowed already
+            with self.relaxed():
+                call(driver.cuMemPoolSetAccess, self._pool, [access], 1)
+        with other.relaxed():  # of memory of other libraries; it may be allowed already
             driver.cuCtxEnablePeerAccess(self.context[0], 0)
 
     def finish(self) -> None:
@@ -202,7 +207,7 @@ class CudaContext(Device):
             with self._lock:
                 streams = [self._stream, *(queue.stream for queue in self._queues)]
                 events = [queue.last for queue in self._foreign]
-            with inside, self.current(), relaxed():
+            with inside, self.relaxed():
                 for stream in streams:
                     if stream is not None:
                         driver.cuStreamSynchronize(stream)
@@ -267,7 +272,7 @@ class CudaContext(Device):
                 lock.release()
             self._open_to.clear()
             self.recycled.close()
-            with self.current():
+            with self.relaxed():
                 for event in (*self._events[False], *self._events[True]):
                     driver.cuEventDestroy(event)
                 self._events = {False: [], True: []}

@@ -91,7 +91,7 @@ class CudaDevice(CudaContext):
             assert isinstance(memory, CudaMemory)
             image, image.owner, memory.handle = self._view(memory, form), None, None  # the image owns it from here on
             return image
-        with self.current():
+        with self.relaxed():
             memory = self.allocate(pitch * form.height * form.depth)
             assert isinstance(memory, CudaMemory)
             assert memory.handle is not None
@@ -105,7 +105,7 @@ class CudaDevice(CudaContext):
         limit = longest_row(form, self._handle)
         if form.width > limit:
             raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit} pixels")
-        with self.current(), self._lock:
+        with self.relaxed(), self._lock:
             return CudaImage(self, memory.handle, form, form.nbytes, row=self._rows.take(memory.handle, form), owner="the memory's")
 
     def share(self, array: NDArray[Any]) -> Memory | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -67,11 +65,20 @@ class Current:
             driver.cuCtxSetCurrent(self._previous)
 
 
-@contextmanager
-def relaxed() -> Iterator[None]:
-    """A context manager: the thread may call functions that are forbidden during a capture. Their work does not enter the graph."""
-    usual = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
-    try:
-        yield
-    finally:
-        call(driver.cuThreadExchangeStreamCaptureMode, usual)
+class Relaxed(Current):
+    """As ``Current``; and the thread may call functions that are forbidden while a stream is captured, in whatever thread.
+
+    Without it they fail, and break off the capture: those that wait or ask for events and streams, allocate and free memory, lock pages,
+    make and destroy textures and graphs, and unload modules. What they do does not enter the graph.
+    """
+
+    __slots__ = ("_mode",)
+
+    def __enter__(self) -> Relaxed:
+        super().__enter__()
+        self._mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        driver.cuThreadExchangeStreamCaptureMode(self._mode)
+        super().__exit__(kind, value, trace)

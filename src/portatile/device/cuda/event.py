@@ -35,7 +35,7 @@ class CudaEvent(Event):
     def wait(self) -> None:
         if self.cu_event is None:
             return
-        with inside, self._device.current():
+        with inside, self._device.relaxed():
             error = driver.cuEventSynchronize(self.cu_event)[0]
         if int(error):
             raise failure(error, "a command failed on the device")
@@ -44,7 +44,7 @@ class CudaEvent(Event):
     def done(self) -> bool:
         if self.cu_event is None:
             return True
-        with self._device.current():
+        with self._device.relaxed():
             error = driver.cuEventQuery(self.cu_event)[0]
         if int(error) and error != driver.CUresult.CUDA_ERROR_NOT_READY:
             raise failure(error, "a command failed on the device")

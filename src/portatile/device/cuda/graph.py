@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import call, driver, relaxed, running
+from portatile.device.cuda.driver import call, driver, running
 from portatile.device.cuda.kernel import CudaKernel
 
 _MOST = 256  # graphs of a device, each of which takes some of its memory
@@ -62,7 +62,7 @@ class LaunchGraph:
         self._graph: Any = None
         self.executable: Any = None
         self.launched = False
-        with relaxed():
+        with device.relaxed():
             self._graph = call(driver.cuGraphCreate, 0)
             before: list[Any] = []
             for node in nodes:
@@ -74,7 +74,7 @@ class LaunchGraph:
         """Release the graph; a run that has begun goes on to its end."""
         executable, graph, self.executable, self._graph = self.executable, self._graph, None, None
         if graph is not None and self._generation == self._device.generation:
-            with self._device.current(), relaxed():
+            with self._device.relaxed():
                 if executable is not None:
                     driver.cuGraphExecDestroy(executable)
                 driver.cuGraphDestroy(graph)

@@ -11,9 +11,11 @@ from collections.abc import Hashable
 from typing import Any
 
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import call, driver, relaxed
+from portatile.device.cuda.driver import call, driver
 from portatile.device.cuda.memory import CudaMemory
+from portatile.errors import UsageError
 
+_BROKEN_OFF = 2  # CU_STREAM_CAPTURE_STATUS_INVALIDATED
 _SEMAPHORE_BYTES = 64  # at least sizeof(sem_t)
 
 
@@ -26,9 +28,13 @@ class CapturedMemory:
         self._blocks: dict[tuple[Hashable, bool], CudaMemory] = {}
 
     def give(self, place: Hashable, nbytes: int, zeroed: bool) -> CudaMemory:
-        """Memory at a ``place`` of a plan, ``zeroed`` before the graph first runs. Raises DeviceError where there is not enough."""
-        with self._device.current(), relaxed():
-            _, number, graph, *_ = call(driver.cuStreamGetCaptureInfo, self._stream)
+        """Memory at a ``place`` of a plan, ``zeroed`` before the graph first runs. Raises DeviceError where there is not enough,
+        UsageError where the capture was broken off.
+        """
+        with self._device.relaxed():
+            status, number, graph, *_ = call(driver.cuStreamGetCaptureInfo, self._stream)
+            if int(status) == _BROKEN_OFF:
+                raise UsageError("the capture of this stream was broken off before this call, by a call that the driver forbids meanwhile")
             if int(number) != self._capture:
                 self._capture, self._blocks = int(number), {}
             block = self._blocks.get((place, zeroed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,8 @@ class LinearTextures:
     are ``_KEPT``, the older half of the unused ones is destroyed, after all kernels that may still read through them.
     """
 
-    def __init__(self, device: Any) -> None:
-        self._device = device  # a ``CUdevice``
+    def __init__(self, device: Any, finish: Callable[[], None]) -> None:
+        self._device, self._finish = device, finish  # a ``CUdevice``; what waits for all commands there
         self._rows: OrderedDict[tuple[int, ImageForm], LinearTexture] = OrderedDict()
         self._alignment = 0
 
@@ -61,7 +62,7 @@ class LinearTextures:
         return len(self._rows)
 
     def take(self, pointer: int, form: ImageForm) -> LinearTexture:
-        """The texture of an image over the memory at ``pointer``, for one more user. The device's context must be current.
+        """The texture of an image over the memory at ``pointer``, for one more user; to be called within ``relaxed()``.
 
         Raises LaunchError for memory that does not begin at a multiple of the pixel's size.
         """
@@ -88,7 +89,7 @@ class LinearTextures:
     def _thin_out(self) -> None:
         idle = [key for key, row in self._rows.items() if row.users == 0][: _KEPT // 2]
         if idle:
-            call(driver.cuCtxSynchronize)
+            self._finish()
         for key in idle:
             driver.cuTexObjectDestroy(self._rows.pop(key).handle)
 

@@ -17,7 +17,7 @@ from portatile.device.base import Argument, Memory
 from portatile.device.copies import complaint
 from portatile.device.cuda import early_start
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import call, driver, failure, relaxed, running
+from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.device.module import Kernel, Module
 from portatile.errors import ArgumentError, DeviceError, LaunchError
@@ -262,7 +262,7 @@ class CudaModule(Module):
         module, self._module = self._module, None
         self._kernels.clear()
         if module is not None and self._generation == self._device.generation:
-            with self._device.current(), relaxed():  # it may be collected while a stream is being captured
+            with self._device.relaxed():  # it may be collected while a stream is being captured
                 driver.cuModuleUnload(module)
 
     def __del__(self) -> None:

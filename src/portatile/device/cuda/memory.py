@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Image, Memory
 from portatile.device.copies import address
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import driver, failure, relaxed, running
+from portatile.device.cuda.driver import driver, failure, running
 from portatile.device.cuda.image import LinearTexture
 from portatile.device.module import PageLock
 from portatile.device.side_by_side import side_by_side, threads
@@ -103,7 +103,7 @@ class CudaImage(CudaMemory, Image):
         if self.handle is not None and self.row is not None:
             self.row.users -= 1
         elif self.handle is not None and self.texture is not None and self.generation == self.device.generation:
-            with self.device.current():
+            with self.device.relaxed():
                 driver.cuTexObjectDestroy(self.texture)
         super().release()
 
@@ -125,7 +125,7 @@ class CudaPinned:
             with suppress(PortatileError):
                 self._lock = CudaPageLock(device, start, nbytes)
         if self._lock is None:
-            with device.current():
+            with device.relaxed():
                 error, *pointers = driver.cuMemHostAlloc(nbytes, 0)
             if int(error):
                 raise failure(error, f"{device.info.id} cannot allocate {nbytes} bytes of pinned memory")
@@ -138,7 +138,7 @@ class CudaPinned:
         if (lock := getattr(self, "_lock", None)) is not None:
             lock.release()
         elif getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
-            with self._device.current(), relaxed():
+            with self._device.relaxed():
                 driver.cuMemFreeHost(self._pointer)
 
 
@@ -157,7 +157,7 @@ class CudaPageLock(PageLock):
     def __init__(self, device: CudaContext, pointer: int, nbytes: int) -> None:
         self._device, self._generation = device, device.generation
         self._pointer: int | None = None
-        with device.current(), relaxed():
+        with device.relaxed():
             error = driver.cuMemHostRegister(pointer, nbytes, driver.CU_MEMHOSTREGISTER_PORTABLE)[0]
         if int(error):
             raise failure(error, f"{device.info.id} cannot lock {nbytes} bytes of the host's memory")
@@ -176,6 +176,6 @@ class CudaPageLock(PageLock):
     def release(self) -> None:
         pointer, self._pointer = self._pointer, None
         if running and pointer is not None and self._generation == self._device.generation:
-            with self._device.current(), relaxed():
+            with self._device.relaxed():
                 driver.cuMemHostUnregister(pointer)
             self._device.page_locks.discard(self)

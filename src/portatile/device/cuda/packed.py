@@ -53,12 +53,13 @@ class PackedLaunches(Ready):
         self._exactly = exactly(launches)
         self._replays: dict[int, _Replays] = {}
 
-    def run(self, queue: Any, values: Sequence[float], borrows: bool) -> None:  # a CudaQueue; to assert that would cost every launch
+    def run(self, queue: Any, values: Sequence[float], borrows: bool) -> bool:  # a CudaQueue; to assert that would cost every launch
         borrows = borrows and queue.last is not None  # a stream of our own has already waited for our memory
         if borrows:
             queue.enter()
         stream = queue.stream
-        if not (self._replayed and self._again(self._exactly(values), values, queue)):
+        as_graph = self._replayed and self._again(self._exactly(values), values, queue)
+        if not as_graph:
             for write, pick, launch, address in self._steps:
                 write(*pick(values))
                 error = launch(stream, address, 0)[0]
@@ -72,7 +73,23 @@ class PackedLaunches(Ready):
         if borrows:  # as CudaQueue.leave does where nothing is captured
             call(driver.cuEventRecord, queue.last, stream)
             self._device.lent = object()
-        return None
+        return as_graph
+
+    def replay(self, queue: Any, values: Sequence[float]) -> Callable[[], bool] | None:
+        replays = self._replays.get(queue.number)
+        graph = None if replays is None else replays.graphs.get(self._exactly(values))
+        if graph is None:
+            return None
+        launch, stream, capturable, alone = driver.cuGraphLaunch, queue.stream, queue.capturable, self._device.alone
+
+        def again() -> bool:
+            executable = graph.executable
+            if executable is None or (capturable and queue.capturing) or not (alone or not self._elsewhere()):
+                return False
+            graph.launched = True
+            return not launch(executable, stream)[0]  # ``run`` meets the error again, and says what it is
+
+        return again
 
     def _elsewhere(self) -> bool:
         """Whether the thread's current context is another one. Launches then fail, and to ask after that costs less than before each."""

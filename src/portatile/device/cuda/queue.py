@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Argument, Memory, Queue
 from portatile.device.copies import address, check_contiguous, check_fill, check_fits
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import call, driver, failure, relaxed, running
+from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.event import CudaEvent
 from portatile.device.cuda.graph_memory import CapturedMemory
 from portatile.device.cuda.kernel import CudaKernel
@@ -187,7 +187,7 @@ class CudaQueue(Queue):
         """Streams hand their commands on at once."""
 
     def finish(self) -> None:
-        with inside, self.device.current():
+        with inside, self.device.relaxed():
             error = driver.cuStreamSynchronize(self.stream)[0]
         if int(error):
             raise failure(error, f"a command failed on {self.device.info.id}")
@@ -199,7 +199,7 @@ class CudaQueue(Queue):
             return
         self.device.retire(self, stream)
         if not self._foreign:
-            with self.device.current(), relaxed():
+            with self.device.relaxed():
                 driver.cuStreamSynchronize(stream)
                 driver.cuStreamDestroy(stream)
         if self._beside:
@@ -260,7 +260,8 @@ class CudaQueue(Queue):
                 call(driver.cuMemcpyDtoHAsync, host, _address(memory) + offset, nbytes, self.stream)
             self.leave()
             if blocking and not self.profiling:
-                error = driver.cuStreamSynchronize(self.stream)[0]
+                with self.device.relaxed():
+                    error = driver.cuStreamSynchronize(self.stream)[0]
                 if int(error):
                     raise failure(error, "the copy or a command before it failed")
                 self._forget_done()

@@ -1,0 +1,206 @@
+"""Calls that come again on the very arrays of before are made by one look-up and one launch of a graph, and only those; without a GPU."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile.arguments import described
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.errors import ArgumentError
+from portatile.runtime import perform
+from support import fake_cuda
+from support.fake_cuda import FakeDriver, Tensor, TensorGuards
+from support.noted_calls import N, driver, named, square
+
+__all__ = ["driver"]  # a fixture
+pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
+
+Product = Callable[[Any, Any, Any], Any]
+
+
+def compiled() -> Product:
+    product = portatile.compile("gemm", m=N, n=N, k=N, device="cuda:0")
+    return lambda a, b, out: product(a, b, out=out)
+
+
+PRODUCTS: dict[str, Callable[[], Product]] = {
+    "matmul": lambda: lambda a, b, out: portatile.matmul(a, b, out=out),
+    "gemm": lambda: lambda a, b, out: portatile.gemm(a, b, trans_a="T", alpha=float("2.5"), out=out),
+    "compiled": compiled,
+}
+
+
+def described_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes each time that arrays are described."""
+    notes: list[int] = []
+    usual = described.Torch.describe
+
+    def describe(self: described.Torch, arrays: Any, key: list[object]) -> Any:
+        notes.append(len(arrays))
+        return usual(self, arrays, key)
+
+    monkeypatch.setattr(described.Torch, "describe", describe)
+    return notes
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_the_very_arrays_of_before_are_looked_up(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Several sets of them by turns, of two shapes, each after a few calls; nothing is described any more."""
+    product, sets = PRODUCTS[name](), [[square() for _ in range(3)] for _ in range(3)]
+    if name == "matmul":
+        sets.insert(1, [Tensor((N // 2, N)), square(), Tensor((N // 2, N))])
+    once = []
+    for given in sets:
+        driver.log.clear()
+        product(*given)
+        once.append(named(driver.launched, *given))
+    for _ in range(4):
+        for given in sets:
+            product(*given)
+    notes = described_calls(monkeypatch)
+    for given, launches in zip(sets * 3, once * 3, strict=True):
+        driver.log.clear()
+        assert product(*given) is given[2]
+        assert named(driver.launched, *given) == launches
+        assert driver.log[0] == ("cuGraphLaunch", 1)
+    assert not notes
+
+
+def test_what_differs_goes_the_long_way(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other shapes or strides at the same addresses, other factors, options and devices, an output that overlaps, gradients."""
+    given = [square() for _ in range(3)]
+    for _ in range(6):
+        portatile.matmul(given[0], given[1], out=given[2])
+    notes = described_calls(monkeypatch)
+    at = [one.data_ptr() for one in given]
+    turned = Tensor((N, N), strides=(1, N), place=at[0])
+    driver.log.clear()
+    portatile.matmul(turned, given[1], out=given[2])
+    assert notes
+    portatile.matmul(Tensor((N - 8, N), place=at[0]), given[1], out=Tensor((N - 8, N), place=at[2]))
+    with pytest.raises(ArgumentError, match="must have shape"):
+        portatile.matmul(Tensor((N - 8, N), place=at[0]), given[1], out=given[2])
+    with pytest.raises(ArgumentError, match="overlaps a"):
+        portatile.matmul(given[0], given[1], out=given[0])
+    notes.clear()
+    portatile.matmul(given[0], given[1], out=given[2], device="cuda:0")
+    portatile.gemm(given[0], given[1], out=given[2], alpha=2.0)
+    driver.log.clear()
+    portatile.gemm(given[0], given[1], out=given[2], alpha=-0.0)
+    portatile.gemm(given[0], given[1], out=given[2], alpha=0.0)
+    assert any(struct.pack("f", -0.0) in launch.parameters for launch in driver.launched[:1])
+    assert len(notes) >= 3
+
+
+def test_gradients_that_would_be_lost_are_refused(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the same tensors were taken while none were recorded."""
+    given = [square() for _ in range(3)]
+    given[0].requires_grad = True
+    with fake_cuda.torch(0, monkeypatch) as raw:
+        for turn in range(8):
+            raw.gradients = turn % 4 == 3
+            if raw.gradients:
+                with pytest.raises(ArgumentError, match="requires gradients"):
+                    portatile.matmul(given[0], given[1], out=given[2])
+            else:
+                assert portatile.matmul(given[0], given[1], out=given[2]) is given[2]
+
+
+def test_tensors_that_are_negated_lazily_are_copied(driver: FakeDriver) -> None:
+    """Their memory holds other numbers, also when they come again; as outputs they are refused."""
+    given = [square() for _ in range(3)]
+    for _ in range(6):
+        portatile.matmul(given[0], given[1], out=given[2])
+    lazy = Tensor((N, N), place=given[0].data_ptr())
+    lazy.lazy = True
+    for _ in range(6):
+        driver.log.clear()
+        portatile.matmul(lazy, given[1], out=given[2])
+        assert "array 0" not in {parameter for launch in named(driver.launched, *given) for parameter in launch.parameters}
+    given[2].lazy = True
+    with pytest.raises(ArgumentError, match="negated lazily"):
+        portatile.matmul(given[0], given[1], out=given[2])
+
+
+class Array:
+    """An array of CuPy's, as far as anybody looks at one."""
+
+    def __init__(self, shape: tuple[int, ...], place: int) -> None:
+        self.shape, self.strides, self.dtype = shape, (4 * shape[1], 4), np.dtype("float32")
+        self.data = SimpleNamespace(ptr=place, device_id=0)
+
+
+def test_arrays_of_cupy_are_known_by_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other shapes, places that are not aligned, and arrays of other libraries are not."""
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1)
+    current = SimpleNamespace(ptr=7)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: current, runtime=runtime)))
+    library = described.Cupy(Array)
+    arrays = [Array((4, 8), 1 << 20), Array((8, 4), 1 << 21)]
+    guard = library.guard(arrays)
+    assert guard is not None
+    assert guard.places(arrays) == [1 << 20, 1 << 21]
+    assert guard.places([arrays[0], Array((8, 4), 1 << 22)]) == [1 << 20, 1 << 22]
+    for others in ([arrays[0], Array((8, 5), 1 << 22)], [arrays[0], Array((8, 4), (1 << 22) + 4)], arrays[:1], [*arrays, arrays[0]]):
+        assert guard.places(others) is None
+    for foreign in (np.ones((4, 8), np.float32), Tensor((4, 8)), object()):
+        assert guard.places([foreign, foreign]) is None
+    assert library.guard([arrays[0], arrays[0]]) is None
+    assert library.current_stream(arrays[0])() == library.stream(arrays[0]) == 7
+
+
+def test_another_stream_and_another_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [square() for _ in range(3)]
+    with fake_cuda.torch(4711, monkeypatch) as raw:
+        monkeypatch.setattr(described, "known", {})
+        for turn in range(18):
+            raw.stream = (4711, 0, 4712)[turn % 3]
+            driver.capturing = {4712} if turn >= 12 else set()
+            driver.current = 78 if turn >= 15 else fake_cuda.CONTEXT
+            driver.log.clear()
+            portatile.matmul(given[0], given[1], out=given[2])
+            assert [launch.stream for launch in driver.launched] == [raw.stream or 1]
+            graph = any(entry[0] == "cuGraphLaunch" for entry in driver.log if not isinstance(entry, fake_cuda.Launched))
+            assert graph == (turn >= 7 and not (turn >= 12 and raw.stream == 4712)), "a graph does not go into another"
+
+
+def test_tensors_that_come_again_are_known_by_one_check(driver: FakeDriver) -> None:
+    """And whatever differs from them goes the long way: sizes, strides, alignment, gradients, arguments that are one tensor."""
+    given = [square() for _ in range(3)]
+    for _ in range(12):
+        portatile.matmul(given[0], given[1], out=given[2])
+    before = TensorGuards.checks
+    described_ways = named(driver.launched[:1], *given)
+    for _ in range(3):
+        given = [square() for _ in range(3)]
+        driver.log.clear()
+        assert portatile.matmul(given[0], given[1], out=given[2]) is given[2]
+        assert named(driver.launched, *given) == described_ways
+    assert TensorGuards.checks == before + 2, "the first of them made a guard look"
+    driver.log.clear()
+    for tensor in (Tensor((N, N), strides=(1, N)), Tensor((N, N), place=(1 << 50) + 16), Tensor((N, 2 * N))):
+        product = portatile.matmul(given[0], tensor)
+        assert product.shape == (N, tensor.shape[1])
+    assert portatile.matmul(given[0], given[0]).shape == (N, N)
+    assert struct.pack("Q", (1 << 50) + 16) in {parameter[:8] for launch in driver.launched for parameter in launch.parameters}
+
+
+def test_what_was_known_by_one_check_is_forgotten(driver: FakeDriver) -> None:
+    """The launches of before a tuning, and of another device's life, are not taken again."""
+    given = [square() for _ in range(3)]
+    for _ in range(12):
+        portatile.matmul(given[0], given[1], out=given[2])
+    with pytest.raises(ArgumentError, match="the output overlaps a"):
+        portatile.matmul(given[0], given[1], out=Tensor((N, N), place=given[0].data_ptr() + 512))
+    before = TensorGuards.checks
+    perform.forget()
+    portatile.matmul(given[0], given[1], out=given[2])
+    assert TensorGuards.checks == before
