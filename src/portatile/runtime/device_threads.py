@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 from portatile.device.base import Device
 from portatile.errors import DeviceError, LaunchError, PortatileError
+from portatile.runtime.in_flight import INTERRUPTS
 from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
 from portatile.user_warnings import warn
+
+_FAILURES = DeviceError, LaunchError, MemoryError
+"""What a device that fails raises; anything else is a mistake in a program."""
 
 
 class Part(NamedTuple):
@@ -25,10 +29,10 @@ class Part(NamedTuple):
 def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] = ()) -> None:
     """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
 
-    ``copying``: devices between which the parts copy; they reach each other's memory before any part begins. Raises what the last one
-    raised where all fail, and a mistake that is no device's failure.
+    ``copying``: devices between which the parts copy; they reach each other's memory before any part begins. Raises a mistake that is no
+    device's failure, else what the last one raised where all fail.
     """
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
     for device, other in permutations(dict.fromkeys(copying), 2):
         with suppress(PortatileError):  # it fails: so will its part, or copies go through the host
             device.open_to(other)
@@ -36,27 +40,35 @@ def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] 
     def work(worker: Part) -> None:
         try:
             worker.run(pieces)
-        except Exception as error:  # raised below, where no other device makes up for it
-            worker.share.failure = str(error)
+        except BaseException as error:  # raised below, where no other device makes up for it
+            worker.share.failure = str(error) or type(error).__name__
             errors.append(error)
             pieces.drop(worker.share.device)
-            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a programming error, not a failure of a device
+            if not isinstance(error, _FAILURES):
                 pieces.stop()
 
     threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
     except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
         pieces.stop()
         for thread in threads:
-            with suppress(KeyboardInterrupt):
-                thread.join()
+            _ended(thread)
         raise
     if pieces.left or pieces.stopped:
-        raise errors[-1]
+        raise next((error for error in errors if not isinstance(error, _FAILURES)), errors[-1])
     for worker in workers:
         if worker.share.failure:
             warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")
+
+
+def _ended(thread: threading.Thread) -> None:
+    """Wait for the end of a thread, if it was started, through further interrupts."""
+    for _ in range(INTERRUPTS):
+        if not thread.is_alive():
+            return
+        with suppress(KeyboardInterrupt):
+            thread.join()

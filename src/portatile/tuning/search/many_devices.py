@@ -53,6 +53,13 @@ class _Interrupt:
 
         return heard
 
+    def noted(self, step: Callable[[], None]) -> None:
+        """Take a step; Ctrl-C meanwhile is noted."""
+        try:
+            step()
+        except KeyboardInterrupt:
+            self.asked.set()
+
 
 def rounds(infos: Sequence[DeviceInfo]) -> list[list[int]]:
     """Places of devices that are tuned at the same time, round after round.
@@ -152,13 +159,11 @@ def _threads(
         search.request = replace(search.request, jobs=_jobs(search.request, len(searches)))
     threads = [threading.Thread(target=contextvars.copy_context().run, args=(run, search)) for search in searches]
     for thread in threads:
-        thread.start()
+        if not interrupt.asked.is_set():
+            interrupt.noted(thread.start)
     for thread in threads:
         while thread.is_alive():
-            try:
-                thread.join()
-            except KeyboardInterrupt:
-                interrupt.asked.set()
+            interrupt.noted(thread.join)
     for search in searches:
         if search.error is not None and not isinstance(search.error, (PortatileError, KeyboardInterrupt)):
             raise search.error
