@@ -8,7 +8,7 @@ python3 bench/several_devices.py --device cuda:0 --device opencl:0:0        one 
 python3 bench/several_devices.py --only "matmul float64"                    one of the cases: also "matmul float32", magicfilter3d,
                                                                             coulomb_potential, mri_q, copies, tuning
 python3 bench/several_devices.py --size 128 --grid 8 --repeat 1 --bytes 1000 --tune 0     whether it runs, in seconds
-python3 bench/several_devices.py --only tuning --tune 12 --searches 5    searches on one GPU, on each of all, and one on all, by turns
+python3 bench/several_devices.py --only tuning --tune 12 --searches 5    searches on each GPU, on all at once, and one on all, by turns
 
 Ways: ``host`` and ``device`` say where the operands lie, on the first device; ``GPUs`` are all devices but CPUs. ``halves`` is one call on
 each GPU, of the part that lies there. A CPU alone computes a part of the problem, for its rate. ``of the sum`` is the rate over the sum of
@@ -45,6 +45,7 @@ _READY = 16  # calls at most that make a way ready: a first one compiles, and a 
 _FEW, _SOON = 5, 2.0  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
 _DRAWN = 512  # rows of a matrix
 _CPU_PART = 16  # a CPU alone computes the problem divided by this
+_COMPARING = 12.0  # seconds in which the winners of all searches are compared, on every device at once
 _LONG = 20.0  # seconds of one way, after which no further sample is taken
 
 
@@ -198,13 +199,13 @@ def _fetched(case: Case, crossed: tuple[Any, ...]) -> Any:
 
 
 def child(task: Mapping[str, Any]) -> None:
-    """A search with an empty store, or a case of which each way is a line."""
+    """A search with an empty store, the winners of several by turns, or a case of which each way is a line."""
     if "case" in task:
         case = next(one for one in cases(task["size"], task["grid"]) if one.name == task["case"])
         for name, way in ways(case, devices.several(task["devices"]), task["repeat"], task["until"]):
             print(json.dumps({"name": name, "way": vars(way)}), flush=True)
     else:
-        print(json.dumps(device_searches.searched(task)))
+        print(json.dumps(device_searches.winners_compared(task) if "winners" in task else device_searches.searched(task)))
 
 
 def in_child(task: Mapping[str, Any]) -> Iterator[tuple[str, Way]]:
@@ -251,6 +252,7 @@ class Measured:
     copies: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
     tuning: list[dict[str, Any]] = field(default_factory=list)
+    compared: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -270,7 +272,7 @@ class Measured:
             for case, every in self.cases.items()
         ]
         sizes = {"size": self.options.size, "grid": self.options.grid}
-        lists = {"copies": self.copies, "links": self.links, "tuning": self.tuning, "left_out": self.left_out}
+        lists = {"copies": self.copies, "links": self.links, "tuning": self.tuning, "compared": self.compared, "left_out": self.left_out}
         return rewrite(self.options.out / self._name, json.dumps({**self._facts, **sizes, "cases": rows, **lists}, indent=1) + "\n")
 
     def asked(self, what: str) -> bool:
@@ -281,7 +283,8 @@ class Measured:
         """Copies, the cases, and the searches, as far as the time goes."""
         searching = self.options.tune > 0 and self.asked("tuning")
         kinds = len(device_searches.kinds(self._gpus()))
-        until = self._began + self.options.seconds - (1.3 * kinds * self.options.searches * self.options.tune if searching else 0.0)
+        planned = kinds * self.options.searches * self.options.tune + _COMPARING
+        until = self._began + self.options.seconds - (1.3 * planned if searching else 0.0)
         if self.asked("copies"):
             self._copy()
         for case in cases(self.options.size, self.options.grid):
@@ -295,6 +298,8 @@ class Measured:
                 self.tuning.append(search)
                 self.write()
                 device_searches.told([search])
+            self.compared = device_searches.compared(__file__, self.tuning, self._gpus(), options.tune_size, _COMPARING)
+            self.write()
 
     def _gpus(self) -> list[str]:
         return [one.info.id for one in self.chosen if one.info.kind != "cpu"] or [self.chosen[0].info.id]
@@ -328,7 +333,7 @@ class Measured:
             print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
         for link in self.links:
             print(f"locked arrays, {link['way']} {' + '.join(link['devices'])}: {median(link['bytes_per_second']) / 1e9:.1f} GB/s")
-        device_searches.told(self.tuning)
+        device_searches.told(self.tuning, self.compared.get("times", {}))
         if self.left_out:
             print(f"not measured: {'; '.join(self.left_out)}")
         table(self.cases)

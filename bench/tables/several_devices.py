@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from device_searches import OF_BEST, judged
 from recorded import Run, Table, markdown, processor, runs
 
 _BEGINS = {
@@ -17,7 +18,6 @@ _BEGINS = {
     "b on the last GPU": "A on one GPU, B on the other",
 }
 _LEAST = 3  # samples of a way; of one with fewer the time had run out before it was ready
-_OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
 _CASES = (
@@ -39,7 +39,7 @@ _SEARCHES = (
     "device",
     "searches",
     "best, ms (from, to)",
-    f"within {_OF_BEST - 1:.0%} of the best known after, s",
+    f"within {OF_BEST - 1:.0%} of the best known after, s",
     "trials",
     "as fast as the best within the noise",
     "commit",
@@ -131,12 +131,13 @@ def _ms(rate: float) -> str:
 def _search(run: Run) -> Iterator[list[str]]:
     """Of the searches on each set of devices: when half of them had found what is within two per cent of the best that any found."""
     done = [one for one in run.document["tuning"] if "best" in one]
-    best = min(seconds for one in done for seconds, _ in one["best"].values())
+    times = run.document.get("compared", {}).get("times", {})
     for devices, shared in dict.fromkeys((tuple(one["devices"]), one.get("shared", False)) for one in done):
         every = [one for one in done if (tuple(one["devices"]), one.get("shared", False)) == (devices, shared)]
         for name in devices[:1] if shared else devices:
             reached = [1e3 * one["best"][name][0] for one in every]
-            after = sorted(next((at for at, seconds in one["steps"][name] if seconds <= _OF_BEST * best), inf) for one in every)
+            found = [judged(one, name, done, times) for one in every]
+            after = sorted(inf if at is None else at for _, at, _ in found)
             middle = after[len(after) // 2]
             cells = [
                 " + ".join(devices) + (", one search" if shared else ""),
@@ -145,11 +146,4 @@ def _search(run: Run) -> Iterator[list[str]]:
                 f"{median(reached):.3f} ({min(reached):.3f}, {max(reached):.3f})",
             ]
             cells += ["never" if middle == inf else f"{middle:.1f}", f"{median(one['trials'][name] for one in every):.0f}"]
-            yield [*cells, f"{sum(_agrees(one, name, best) for one in every)} of {len(every)}", run.commit]
-
-
-def _agrees(search: Mapping[str, Any], name: str, best: float) -> bool:
-    """Whether the winner of a search is as fast as the best of all within the noise of its own final comparison."""
-    seconds, config = search["best"][name]
-    lows = [low for _, low, _, finalist in search.get("finalists", {}).get(name, []) if finalist == config]
-    return min([seconds, *lows]) <= best
+            yield [*cells, f"{sum(agrees for *_, agrees in found)} of {len(every)}", run.commit]
