@@ -19,6 +19,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Launch, Source
 from portatile.tuning import protocol
 from portatile.tuning.protocol import Frames, Open, Phase, Reply, Request
+from portatile.tuning.search.worker_forks import WorkerForks
 
 _LOG_TAIL = 2000
 _WARNINGS = re.compile(r"^\d+ warnings? generated\.$", re.MULTILINE)  # how Clang ends its list of them
@@ -53,7 +54,8 @@ class WorkerEnded(Exception):
 class WorkerProcess:
     """One worker process."""
 
-    def __init__(self, arena: int = -1) -> None:
+    def __init__(self, arena: int = -1, forks: WorkerForks | None = None) -> None:
+        """``arena``: the descriptor of the operands, for a timing worker; ``forks``: what may fork a compile worker."""
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self.frames = Frames()
         self.variant: Variant | None = None
@@ -66,7 +68,9 @@ class WorkerProcess:
         replies, answers = os.pipe()
         try:
             keep = [answers] + ([arena] if arena >= 0 else [])
-            self.process = processes.start("portatile.tuning.worker", str(answers), log=self.log, keep=keep)
+            forked = None if forks is None else forks.start(self.log, answers)
+            self.forked = forked is not None
+            self.process = forked or processes.start("portatile.tuning.worker", str(answers), log=self.log, keep=keep)
         except BaseException:
             os.close(replies)
             self.log.close()
@@ -118,7 +122,8 @@ class WorkerProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self.code = self.process.wait(grace)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            if self.process.pid is not None:  # one that is not forked yet ends at once: it has nothing to read
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         os.close(self.replies)
         size = self.log.seek(0, os.SEEK_END)
