@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import permutations
 from typing import NamedTuple
 
 from portatile.device.base import Device
 from portatile.errors import DeviceError, LaunchError, PortatileError
+from portatile.runtime.engine import engine_of
 from portatile.runtime.in_flight import INTERRUPTS
 from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
@@ -34,8 +35,8 @@ def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] 
     """
     errors: list[BaseException] = []
     for device, other in permutations(dict.fromkeys(copying), 2):
-        with suppress(PortatileError):  # it fails: so will its part, or copies go through the host
-            device.open_to(other)
+        if not device.is_open_to(other):
+            _open(device, other)
 
     def work(worker: Part) -> None:
         try:
@@ -63,6 +64,15 @@ def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] 
     for worker in workers:
         if worker.share.failure:
             warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")
+
+
+def _open(device: Device, other: Device) -> None:
+    """Let one device reach the other's memory, while no other thread computes on them."""
+    with ExitStack() as stack:
+        for engine in sorted((engine_of(device), engine_of(other)), key=lambda engine: engine.device.info.id):  # as other threads take them
+            stack.enter_context(engine.lock)
+        with suppress(PortatileError):  # it fails: so will its part, or copies go through the host
+            device.open_to(other)
 
 
 def _ended(thread: threading.Thread) -> None:
