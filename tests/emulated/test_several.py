@@ -21,8 +21,10 @@ from portatile.device.cuda.queue import CudaQueue
 from portatile.device.strides import CopiedRows
 from portatile.errors import DeviceError
 from portatile.runtime import forecast
+from portatile.runtime.device_threads import Part, together
 from portatile.runtime.engine import engine_of
 from portatile.runtime.pieces import Pieces
+from portatile.runtime.splits import Share
 from portatile.wavelets import over_devices
 from support.compiling import Interpreted
 from support.cuda_driver import EmulatedDriver
@@ -165,9 +167,12 @@ def test_gpus_open_their_memory_before_anything_travels(pair: list[Device], on_d
     assert len(opened) == 3, "its context is another one"
 
 
+def assert_taken(piece: tuple[int, int] | None) -> None:
+    assert piece is not None
+
+
 def test_memory_is_opened_while_no_other_thread_computes(pair: list[Device], monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that has begun on either device goes first."""
-    monkeypatch.setattr(forecast, "_TINY", 0)
     for one in pair:
         monkeypatch.setattr(one, "_open_to", WeakKeyDictionary())
     order, computes, asked = list[str](), threading.Event(), threading.Event()
@@ -185,8 +190,8 @@ def test_memory_is_opened_while_no_other_thread_computes(pair: list[Device], mon
     thread = threading.Thread(target=compute)
     thread.start()
     computes.wait(10)
-    a, b = drawn(8, 3), drawn(3, 5)
-    np.testing.assert_allclose(portatile.matmul(a, b, device=[one.info.id for one in pair]), a @ b, rtol=1e-5, atol=1e-6)
+    part = Part(Share("one"), lambda pieces: assert_taken(pieces.take("one", 1)))
+    together([part], Pieces(1, 1, {"one": 1.0}), pair)
     thread.join()
     assert order == ["computed", "opened", "opened"]
 
