@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import lcm
 from typing import NamedTuple
@@ -45,7 +45,6 @@ class _Worker:
     cut: Cut
     most: int
     share: Share
-    prepared: dict[int, Prepared] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
