@@ -101,3 +101,29 @@ def test_a_compiler_that_takes_a_device_is_not_forked(forks: WorkerForks) -> Non
     made = WorkerForks()
     assert not made.begin(CPU)
     made.end()
+
+
+def test_where_the_process_that_forks_is_killed_new_processes_serve(forks: WorkerForks, tmp_path: Path) -> None:
+    child = opened(forks, tmp_path)
+    replies(child, 1)
+    assert forks._server is not None
+    forks._server[1].kill()
+    with pytest.raises(WorkerEnded):
+        child.receive()
+    assert child.end(grace=10) == "SIGKILL"
+    instead = opened(forks, tmp_path)
+    try:
+        assert not instead.forked
+        assert isinstance(replies(instead, 1)[0], Opened)
+    finally:
+        instead.end(grace=10)
+
+
+def test_workers_that_end_before_they_begin_leave_nothing(forks: WorkerForks) -> None:
+    """Nor an open file: searches may be many."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    children = [WorkerProcess(forks=forks) for _ in range(20)]
+    for child in children:
+        child.end(grace=0)
+    assert [child.process.returncode is not None for child in children] == [True] * 20
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
