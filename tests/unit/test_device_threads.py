@@ -46,7 +46,8 @@ def raising(error: BaseException) -> Callable[[], None]:
 
 
 def left() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("portatile-")]
+    names = {f"portatile-{device}" for device in ("a", "b", "slow")}
+    return [thread.name for thread in threading.enumerate() if thread.name in names]
 
 
 def test_a_failure_without_words_is_warned_of() -> None:
