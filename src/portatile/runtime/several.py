@@ -96,8 +96,7 @@ class _Worker:
         def ranges() -> Iterator[tuple[int, int] | None]:
             """What is taken, then what is free; while pieces are under way and nothing is free they are collected."""
             yield taken[0]
-            while taken:
-                piece = pieces.take(self.share.device, self.most, wait=False)
+            while (piece := pieces.take(self.share.device, self.most, wait=False)) is not None or taken:
                 if piece is not None:
                     taken.append(piece)
                 yield piece
