@@ -102,3 +102,25 @@ def test_calls_of_two_threads_do_not_wait_for_each_other(
     assert len(seen) == 4
     for (a, b), result in zip(operands, found, strict=True):
         np.testing.assert_allclose(result, a @ b, rtol=2e-4, atol=1e-5)
+
+
+def test_what_a_device_needs_whole_comes_to_it_once(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pieces it takes, they go through one pipeline."""
+    monkeypatch.setattr(rates, "of", lambda *asked, **rest: None)  # the first pieces are small
+    pipeline, begun, collected = slab_pipeline.pipeline, list[Any](), list[Any]()
+
+    def counted(engine: Any, task: Any, cut: Any, width: int, ranges: Any, told: Any) -> None:
+        begun.append(engine.device)
+        pipeline(engine, task, cut, width, ranges, lambda low, high, seconds: (collected.append(low), told(low, high, seconds))[1])
+
+    monkeypatch.setattr(slab_pipeline, "pipeline", counted)
+    seed = new_seed("one pipeline")
+    a, b = drawn(seed, 1333, 65), drawn(seed + 1, 65, 129)
+    for _ in range(20):
+        begun.clear()
+        collected.clear()
+        np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=2e-4, atol=1e-5)
+        assert len(begun) <= 1
+        if len(collected) > 2:
+            break
+    assert len(collected) > 2
