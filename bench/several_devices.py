@@ -8,7 +8,7 @@ python3 bench/several_devices.py --device cuda:0 --device opencl:0:0        one 
 python3 bench/several_devices.py --only "matmul float64"                    one of the cases: also "matmul float32", magicfilter3d,
                                                                             coulomb_potential, mri_q, copies, tuning
 python3 bench/several_devices.py --size 128 --grid 8 --repeat 1 --bytes 1000 --tune 0     whether it runs, in seconds
-python3 bench/several_devices.py --only tuning --tune 12 --searches 5    searches on one GPU, on each of all, and one on all, by turns
+python3 bench/several_devices.py --only tuning --tune 12 --searches 5    searches on each GPU, on all at once, and one on all, by turns
 
 Ways: ``host`` and ``device`` say where the operands lie, on the first device; ``GPUs`` are all devices but CPUs. ``halves`` is one call on
 each GPU, of the part that lies there. A CPU alone computes a part of the problem, for its rate. ``of the sum`` is the rate over the sum of
@@ -45,6 +45,7 @@ _READY = 16  # calls at most that make a way ready: a first one compiles, and a 
 _FEW, _SOON = 5, 2.0  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
 _DRAWN = 512  # rows of a matrix
 _CPU_PART = 16  # a CPU alone computes the problem divided by this
+_COMPARING = 12.0  # seconds in which the winners of all searches are compared, on every device at once
 _LONG = 20.0  # seconds of one way, after which no further sample is taken
 
 
@@ -69,6 +70,7 @@ class Way:
     seconds: list[float] = field(default_factory=list)
     shares: dict[str, float] = field(default_factory=dict)
     split: str = ""
+    tells: bool = False  # whether a call says how it was shared
 
     @property
     def rate(self) -> float:
@@ -124,20 +126,35 @@ def finish(result: Any) -> None:
         result.device.default_queue().finish()
 
 
-def timed(way: Way, run: Callable[[], Any], repeat: int, until: float) -> Way:
-    """Seconds of each run after those that make it ready, to the end of what it queued; one at least."""
+Run = Callable[[], Any]
+
+
+def made_ready(way: Way, run: Run, until: float) -> None:
+    """Runs before the first that counts: they compile, try the ways, lock arrays."""
     began, together = time.monotonic(), len(way.on) > 1 and way.part == 1
     for number in range(_READY if together else _FEW):
         finish(run())
         if time.monotonic() > min(began + (_SOON if number >= _FEW else _LONG), until):
             break
-    while len(way.seconds) < repeat:
-        start = time.perf_counter()
-        finish(run())
-        way.seconds.append(time.perf_counter() - start)
-        if time.monotonic() > min(began + 2 * _LONG, until):
+
+
+def by_turns(runs: Sequence[tuple[str, Way, Run]], repeat: int, until: float) -> Iterator[tuple[str, Way]]:
+    """The ways with the seconds of each run to the end of what it queued, by turns, for clocks and load change; one at least."""
+    for _, way, run in runs:
+        made_ready(way, run, until)
+    began = time.monotonic()
+    for number in range(repeat):
+        for _, way, run in runs:
+            start = time.perf_counter()
+            finish(run())
+            way.seconds.append(time.perf_counter() - start)
+            split = splits.latest()
+            if len(way.on) > 1 and split is not None and way.tells:
+                steps = max(sum(share.steps for share in split.shares), 1)
+                way.shares, way.split = {share.device: share.steps / steps for share in split.shares}, str(split)
+        if number + 1 < repeat and time.monotonic() > min(began + _LONG * len(runs), until):
             break
-    return way
+    yield from ((name, way) for name, way, _ in runs)
 
 
 def ways(case: Case, chosen: Sequence[Any], repeat: int, until: float) -> Iterator[tuple[str, Way]]:
@@ -145,51 +162,44 @@ def ways(case: Case, chosen: Sequence[Any], repeat: int, until: float) -> Iterat
     operands = case.make(np.random.default_rng(0))
     gpus = [one for one in chosen if one.info.kind != "cpu"] or list(chosen)
 
-    def shared(on: Sequence[Any], place: str, given: tuple[Any, ...]) -> Way:
+    def shared(name: str, on: Sequence[Any], given: tuple[Any, ...]) -> tuple[str, Way, Run]:
         ids = [one.info.id for one in on]
-        way = timed(Way(ids, place), lambda: case.call(*given, device=ids), repeat, until)
-        split = splits.latest()
-        if len(ids) > 1 and split is not None:
-            steps = max(sum(share.steps for share in split.shares), 1)
-            way.shares, way.split = {share.device: share.steps / steps for share in split.shares}, str(split)
-        return way
+        return name, Way(ids, name.split(",")[0], tells=len(ids) > 1), lambda: case.call(*given, device=ids)
 
-    def alone(one: Any) -> tuple[str, Way]:
+    def alone(one: Any) -> tuple[str, Way, Run]:
         name, count = one.info.id, _CPU_PART if one not in gpus else 1
         given = operands if count == 1 else case.part(operands, count, 0)
-        return f"host, {name} alone", timed(Way([name], "host", 1 / count), lambda: case.call(*given, device=name), repeat, until)
+        return f"host, {name} alone", Way([name], "host", 1 / count), lambda: case.call(*given, device=name)
 
     several, others = len(gpus) > 1, [one for one in chosen if one not in gpus]
-    for one in gpus:
-        yield alone(one)
-    if several:
-        yield "host, GPUs", shared(gpus, "host", operands)
-    yield from on_devices(case, operands, gpus, repeat, until)
+    on_host = [alone(one) for one in gpus] + ([shared("host, GPUs", gpus, operands)] if several else [])
+    yield from by_turns(on_host, repeat, until)
+    yield from by_turns(on_devices(case, operands, gpus), repeat, until)
     there = placed(operands, gpus[0])
     if several:
-        yield "device, GPUs", shared(gpus, "device", there)
+        yield from by_turns([shared("device, GPUs", gpus, there)], repeat, until)
     if len(there) > 1 and case.call is portatile.matmul and several:
         crossed = there[0], portatile.Buffer.from_numpy(operands[1], gpus[-1])
-        yield "device, b on the last GPU", shared(gpus, "device", crossed)
-        yield "device, b on the last GPU, one", timed(Way([gpus[0].info.id], "device"), lambda: _fetched(case, crossed), repeat, until)
-        del crossed
-    for one in others:
-        yield alone(one)
+        fetched = "device, b on the last GPU, one", Way([gpus[0].info.id], "device"), lambda: _fetched(case, crossed)
+        yield from by_turns([shared("device, b on the last GPU", gpus, crossed), fetched], repeat, until)
+        del crossed, fetched
     if others:
-        yield "host, all", shared(chosen, "host", operands)
-        yield "device, all", shared(chosen, "device", there)
+        every = [*map(alone, others), shared("host, all", chosen, operands), shared("device, all", chosen, there)]
+        for one in every:  # a CPU's threads go on for a while, and would slow down what comes next
+            yield from by_turns([one], repeat, until)
 
 
-def on_devices(case: Case, operands: tuple[Any, ...], gpus: Sequence[Any], repeat: int, until: float) -> Iterator[tuple[str, Way]]:
+def on_devices(case: Case, operands: tuple[Any, ...], gpus: Sequence[Any]) -> list[tuple[str, Way, Run]]:
     """Each GPU alone with operands of its own; a part on each of several."""
+    runs: list[tuple[str, Way, Run]] = []
     for one in gpus:
         there = placed(operands, one)
-        yield f"device, {one.info.id} alone", timed(Way([one.info.id], "device"), lambda g=there: case.call(*g), repeat, until)
-        del there
+        runs.append((f"device, {one.info.id} alone", Way([one.info.id], "device"), lambda g=there: case.call(*g)))
     if len(gpus) > 1:
         halves = [placed(case.part(operands, len(gpus), which), one) for which, one in enumerate(gpus)]
-        way = Way([one.info.id for one in gpus], "device", 1.0)
-        yield "device, halves", timed(way, lambda: [case.call(*half) for half in halves], repeat, until)
+        way = Way([one.info.id for one in gpus], "device")
+        runs.append(("device, halves", way, lambda: [case.call(*half) for half in halves]))
+    return runs
 
 
 def _fetched(case: Case, crossed: tuple[Any, ...]) -> Any:
@@ -198,13 +208,13 @@ def _fetched(case: Case, crossed: tuple[Any, ...]) -> Any:
 
 
 def child(task: Mapping[str, Any]) -> None:
-    """A search with an empty store, or a case of which each way is a line."""
+    """A search with an empty store, the winners of several by turns, or a case of which each way is a line."""
     if "case" in task:
         case = next(one for one in cases(task["size"], task["grid"]) if one.name == task["case"])
         for name, way in ways(case, devices.several(task["devices"]), task["repeat"], task["until"]):
             print(json.dumps({"name": name, "way": vars(way)}), flush=True)
     else:
-        print(json.dumps(device_searches.searched(task)))
+        print(json.dumps(device_searches.winners_compared(task) if "winners" in task else device_searches.searched(task)))
 
 
 def in_child(task: Mapping[str, Any]) -> Iterator[tuple[str, Way]]:
@@ -251,6 +261,7 @@ class Measured:
     copies: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
     tuning: list[dict[str, Any]] = field(default_factory=list)
+    compared: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -270,7 +281,7 @@ class Measured:
             for case, every in self.cases.items()
         ]
         sizes = {"size": self.options.size, "grid": self.options.grid}
-        lists = {"copies": self.copies, "links": self.links, "tuning": self.tuning, "left_out": self.left_out}
+        lists = {"copies": self.copies, "links": self.links, "tuning": self.tuning, "compared": self.compared, "left_out": self.left_out}
         return rewrite(self.options.out / self._name, json.dumps({**self._facts, **sizes, "cases": rows, **lists}, indent=1) + "\n")
 
     def asked(self, what: str) -> bool:
@@ -281,7 +292,8 @@ class Measured:
         """Copies, the cases, and the searches, as far as the time goes."""
         searching = self.options.tune > 0 and self.asked("tuning")
         kinds = len(device_searches.kinds(self._gpus()))
-        until = self._began + self.options.seconds - (1.3 * kinds * self.options.searches * self.options.tune if searching else 0.0)
+        planned = kinds * self.options.searches * self.options.tune + _COMPARING
+        until = self._began + self.options.seconds - (1.3 * planned if searching else 0.0)
         if self.asked("copies"):
             self._copy()
         for case in cases(self.options.size, self.options.grid):
@@ -295,6 +307,8 @@ class Measured:
                 self.tuning.append(search)
                 self.write()
                 device_searches.told([search])
+            self.compared = device_searches.compared(__file__, self.tuning, self._gpus(), options.tune_size, _COMPARING)
+            self.write()
 
     def _gpus(self) -> list[str]:
         return [one.info.id for one in self.chosen if one.info.kind != "cpu"] or [self.chosen[0].info.id]
@@ -328,7 +342,7 @@ class Measured:
             print(f"{copy['from']} to {copy['to']}: {median(copy['bytes_per_second']) / 1e9:.1f} GB/s")
         for link in self.links:
             print(f"locked arrays, {link['way']} {' + '.join(link['devices'])}: {median(link['bytes_per_second']) / 1e9:.1f} GB/s")
-        device_searches.told(self.tuning)
+        device_searches.told(self.tuning, self.compared.get("times", {}))
         if self.left_out:
             print(f"not measured: {'; '.join(self.left_out)}")
         table(self.cases)

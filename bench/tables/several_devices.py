@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from device_searches import OF_BEST, judged
 from recorded import Run, Table, markdown, processor, runs
 
 _BEGINS = {
@@ -16,8 +18,8 @@ _BEGINS = {
     "halves": "a half on each GPU",
     "b on the last GPU": "A on one GPU, B on the other",
 }
+_CROSSED = re.compile(r"([\d.e+]+) GB crossed the links")  # in what a call says of itself
 _LEAST = 3  # samples of a way; of one with fewer the time had run out before it was ready
-_OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
 _CASES = (
@@ -28,6 +30,7 @@ _CASES = (
     "GPUs, ms",
     "over one",
     "of their sum",
+    "links alone, ms",
     "and CPU, ms",
     "over one",
     "of their sum",
@@ -39,7 +42,7 @@ _SEARCHES = (
     "device",
     "searches",
     "best, ms (from, to)",
-    f"within {_OF_BEST - 1:.0%} of the best known after, s",
+    f"within {OF_BEST - 1:.0%} of the best known after, s",
     "trials",
     "as fast as the best within the noise",
     "commit",
@@ -55,7 +58,8 @@ def from_results(folder: Path) -> Iterator[Table]:
 
 def _cases(found: Sequence[Run]) -> Table:
     newest = {(case["case"], *_names(run).values()): (run, case["ways"]) for run in found for case in run.document["cases"]}
-    rows = [row for (case, *_), (run, ways) in newest.items() for row in _rows(run, case, ways)]
+    links = _both_ways(found)
+    rows = [row for (case, *_), (run, ways) in newest.items() for row in _rows(run, case, ways, links)]
     return Table("several-devices", markdown(_CASES, rows, numbers=False), frozenset(run.file for run, _ in newest.values()))
 
 
@@ -97,7 +101,19 @@ def _machine(run: Run) -> str:
     return ", ".join(f"{listed.count(name)} x {name}" if listed.count(name) > 1 else name for name in dict.fromkeys(listed))
 
 
-def _rows(run: Run, case: str, ways: Mapping[str, Any]) -> Iterator[list[str]]:
+def _both_ways(found: Sequence[Run]) -> dict[tuple[str, ...], float]:
+    """The bytes a second that locked arrays cross the links of these devices, both ways at once, in the newest run."""
+    ends = [(run, link) for run in found for link in run.document.get("links", ()) if link["way"] == "both ways"]
+    return {tuple(_names(run)[name] for name in link["devices"]): median(link["bytes_per_second"]) for run, link in ends}
+
+
+def _links_alone(run: Run, way: Mapping[str, Any], links: Mapping[tuple[str, ...], float]) -> str:
+    """The milliseconds in which the links carry what a shared call moves, both ways at once; nothing where that was not recorded."""
+    crossed, rate = _CROSSED.search(way.get("split", "")), links.get(tuple(_names(run)[name] for name in way["on"]))
+    return "" if crossed is None or rate is None else _ms(rate / (1e9 * float(crossed[1])))
+
+
+def _rows(run: Run, case: str, ways: Mapping[str, Any], links: Mapping[tuple[str, ...], float]) -> Iterator[list[str]]:
     """A line for each place where the data may begin: times, and rates over the best device's alone, and over the sum of theirs."""
     rates = {name: way["part"] / median(way["seconds"]) for name, way in ways.items() if len(way["seconds"]) >= _LEAST}
     alone = {(ways[name]["place"], ways[name]["on"][0]): rate for name, rate in rates.items() if name.endswith(" alone")}
@@ -109,9 +125,11 @@ def _rows(run: Run, case: str, ways: Mapping[str, Any]) -> Iterator[list[str]]:
         for name in shared:
             of = sum(near.get(on) or alone.get(("host", on), 0.0) for on in ways[name]["on"]) if name in rates else 0.0
             cells += [_ms(rates[name]), f"{rates[name] / max(near.values()):.2f}", f"{rates[name] / of:.2f}"] if of and near else [""] * 3
+            if name is shared[0]:
+                cells.append(_links_alone(run, ways[name], links) if place == "host" and name in ways else "")
         if any(cells):
             cpu = [rate for name, rate in rates.items() if place == "host" and name.endswith(" alone") and ways[name]["part"] < 1]
-            cells += [""] * (6 - len(cells))
+            cells += [""] * (len(_CASES) - 6 - len(cells))
             yield [case, begins, _ms(max(near.values())), _ms(cpu[0]) if cpu else "", *cells, _machine(run), run.commit]
 
 
@@ -131,12 +149,13 @@ def _ms(rate: float) -> str:
 def _search(run: Run) -> Iterator[list[str]]:
     """Of the searches on each set of devices: when half of them had found what is within two per cent of the best that any found."""
     done = [one for one in run.document["tuning"] if "best" in one]
-    best = min(seconds for one in done for seconds, _ in one["best"].values())
+    times = run.document.get("compared", {}).get("times", {})
     for devices, shared in dict.fromkeys((tuple(one["devices"]), one.get("shared", False)) for one in done):
         every = [one for one in done if (tuple(one["devices"]), one.get("shared", False)) == (devices, shared)]
         for name in devices[:1] if shared else devices:
             reached = [1e3 * one["best"][name][0] for one in every]
-            after = sorted(next((at for at, seconds in one["steps"][name] if seconds <= _OF_BEST * best), inf) for one in every)
+            found = [judged(one, name, done, times) for one in every]
+            after = sorted(inf if at is None else at for _, at, _ in found)
             middle = after[len(after) // 2]
             cells = [
                 " + ".join(devices) + (", one search" if shared else ""),
@@ -145,11 +164,4 @@ def _search(run: Run) -> Iterator[list[str]]:
                 f"{median(reached):.3f} ({min(reached):.3f}, {max(reached):.3f})",
             ]
             cells += ["never" if middle == inf else f"{middle:.1f}", f"{median(one['trials'][name] for one in every):.0f}"]
-            yield [*cells, f"{sum(_agrees(one, name, best) for one in every)} of {len(every)}", run.commit]
-
-
-def _agrees(search: Mapping[str, Any], name: str, best: float) -> bool:
-    """Whether the winner of a search is as fast as the best of all within the noise of its own final comparison."""
-    seconds, config = search["best"][name]
-    lows = [low for _, low, _, finalist in search.get("finalists", {}).get(name, []) if finalist == config]
-    return min([seconds, *lows]) <= best
+            yield [*cells, f"{sum(agrees for *_, agrees in found)} of {len(every)}", run.commit]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,7 +21,10 @@ from portatile.device.cuda.queue import CudaQueue
 from portatile.device.strides import CopiedRows
 from portatile.errors import DeviceError
 from portatile.runtime import forecast
+from portatile.runtime.device_threads import Part, together
+from portatile.runtime.engine import engine_of
 from portatile.runtime.pieces import Pieces
+from portatile.runtime.splits import Share
 from portatile.wavelets import over_devices
 from support.compiling import Interpreted
 from support.cuda_driver import EmulatedDriver
@@ -161,6 +165,35 @@ def test_gpus_open_their_memory_before_anything_travels(pair: list[Device], on_d
     pair[1].release()
     pair[0].open_to(pair[1])
     assert len(opened) == 3, "its context is another one"
+
+
+def assert_taken(piece: tuple[int, int] | None) -> None:
+    assert piece is not None
+
+
+def test_memory_is_opened_while_no_other_thread_computes(pair: list[Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has begun on either device goes first."""
+    for one in pair:
+        monkeypatch.setattr(one, "_open_to", WeakKeyDictionary())
+    order, computes, asked = list[str](), threading.Event(), threading.Event()
+    usual, is_open_to = CudaContext._open, CudaContext.is_open_to
+    monkeypatch.setattr(CudaContext, "is_open_to", lambda context, other: (asked.set(), is_open_to(context, other))[1])
+    monkeypatch.setattr(CudaContext, "_open", lambda context, other: (order.append("opened"), usual(context, other)))
+
+    def compute() -> None:
+        with engine_of(pair[1]).lock:
+            computes.set()
+            asked.wait(10)
+            time.sleep(0.1)
+            order.append("computed")
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    computes.wait(10)
+    part = Part(Share("one"), lambda pieces: assert_taken(pieces.take("one", 1)))
+    together([part], Pieces(1, 1, {"one": 1.0}), pair)
+    thread.join()
+    assert order == ["computed", "opened", "opened"]
 
 
 def test_launches_that_come_again_are_a_graph_on_each_device(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from portatile.device import staging
+from portatile.errors import DeviceError
 from support.seeds import new_seed
 
 
@@ -34,3 +38,22 @@ def test_large_arrays_are_shared_between_threads(monkeypatch: pytest.MonkeyPatch
 def test_what_a_thread_finds_wrong_is_raised() -> None:
     with pytest.raises(ValueError, match="broadcast"):
         staging.copied(np.empty((1000, 1001)), np.ones((1000, 1002)), 3)
+
+
+@pytest.mark.timeout(30)
+def test_pinned_memory_is_not_lost_where_a_copy_failed() -> None:
+    """Whoever asks for the memory that it used is told, again and again, and does not wait for it."""
+
+    def fails() -> None:
+        raise DeviceError("it fell off the bus")
+
+    device: Any = SimpleNamespace(generation=0, pinned=lambda nbytes: np.empty(1, np.uint8))
+    kept, broken = staging._Staging(device), SimpleNamespace(wait=fails)
+    blocks = [kept.take() for _ in range(staging._BLOCKS)]
+    for block in blocks:
+        assert block is not None
+        block.used = broken
+        kept.give(block)
+    for _ in range(2 * staging._BLOCKS):
+        with pytest.raises(DeviceError, match="fell off the bus"):
+            kept.take()

@@ -240,10 +240,15 @@ class Device(Releasable):
     def allocate(self, nbytes: int) -> Memory:
         """Device memory; raises DeviceError when there is not enough."""
 
+    def is_open_to(self, other: Device) -> bool:
+        """Whether ``open_to`` has nothing to do."""
+        return True
+
     def open_to(self, other: Device) -> None:
         """Let another device reach this one's memory, where the back end connects them: copies between them are faster then.
 
-        It takes a driver long, once, and waits for what the device is doing: it is called before copies begin.
+        It takes a driver long, once, and waits for what the device is doing: it is called before copies begin, and nothing else may be
+        given to either device meanwhile.
         """
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:

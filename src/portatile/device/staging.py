@@ -63,9 +63,13 @@ class _Staging:
             block = self._free.get(wait)
         except Empty:
             return None
-        event, block.used = block.used, None
-        if event is not None:
-            event.wait()
+        if block.used is not None:
+            try:
+                block.used.wait()
+            except BaseException:
+                self.give(block)  # whoever asks next is told the same, instead of waiting for it
+                raise
+            block.used = None
         return block
 
     def give(self, block: _Block) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import permutations
 from typing import NamedTuple
 
 from portatile.device.base import Device
 from portatile.errors import DeviceError, LaunchError, PortatileError
+from portatile.runtime.engine import engine_of
+from portatile.runtime.in_flight import INTERRUPTS
 from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
 from portatile.user_warnings import warn
+
+_FAILURES = DeviceError, LaunchError, MemoryError
+"""What a device that fails raises; anything else is a mistake in a program."""
 
 
 class Part(NamedTuple):
@@ -25,38 +30,55 @@ class Part(NamedTuple):
 def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] = ()) -> None:
     """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
 
-    ``copying``: devices between which the parts copy; they reach each other's memory before any part begins. Raises what the last one
-    raised where all fail, and a mistake that is no device's failure.
+    ``copying``: devices between which the parts copy; they reach each other's memory before any part begins. Raises a mistake that is no
+    device's failure, else what the last one raised where all fail.
     """
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
     for device, other in permutations(dict.fromkeys(copying), 2):
-        with suppress(PortatileError):  # it fails: so will its part, or copies go through the host
-            device.open_to(other)
+        if not device.is_open_to(other):
+            _open(device, other)
 
     def work(worker: Part) -> None:
         try:
             worker.run(pieces)
-        except Exception as error:  # raised below, where no other device makes up for it
-            worker.share.failure = str(error)
+        except BaseException as error:  # raised below, where no other device makes up for it
+            worker.share.failure = str(error) or type(error).__name__
             errors.append(error)
             pieces.drop(worker.share.device)
-            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a programming error, not a failure of a device
+            if not isinstance(error, _FAILURES):
                 pieces.stop()
 
     threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
     except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
         pieces.stop()
         for thread in threads:
-            with suppress(KeyboardInterrupt):
-                thread.join()
+            _ended(thread)
         raise
     if pieces.left or pieces.stopped:
-        raise errors[-1]
+        raise next((error for error in errors if not isinstance(error, _FAILURES)), errors[-1])
     for worker in workers:
         if worker.share.failure:
             warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")
+
+
+def _open(device: Device, other: Device) -> None:
+    """Let one device reach the other's memory, while no other thread computes on them."""
+    with ExitStack() as stack:
+        for engine in sorted((engine_of(device), engine_of(other)), key=lambda engine: engine.device.info.id):  # as other threads take them
+            stack.enter_context(engine.lock)
+        with suppress(PortatileError):  # it fails: so will its part, or copies go through the host
+            device.open_to(other)
+
+
+def _ended(thread: threading.Thread) -> None:
+    """Wait for the end of a thread, if it was started, through further interrupts."""
+    for _ in range(INTERRUPTS):
+        if not thread.is_alive():
+            return
+        with suppress(KeyboardInterrupt):
+            thread.join()

@@ -11,12 +11,12 @@ from types import TracebackType
 from portatile.device.base import Queue
 from portatile.errors import PortatileError
 
-_INTERRUPTS = 1000  # the most of one wait, which ends even if the queue never answers
+INTERRUPTS = 1000  # the most of one wait, which ends even if the queue never answers
 
 
 def drain(queue: Queue) -> None:
     """Wait for the queue, through interrupts; what the device has to complain about is not asked here."""
-    for _ in range(_INTERRUPTS):
+    for _ in range(INTERRUPTS):
         try:
             queue.finish()
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import lcm
 from typing import NamedTuple
@@ -45,7 +45,6 @@ class _Worker:
     cut: Cut
     most: int
     share: Share
-    prepared: dict[int, Prepared] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -87,17 +86,20 @@ class _Worker:
             self._count(pieces, piece, time.perf_counter() - began)
 
     def _through_slabs(self, pieces: Pieces) -> None:
-        """Compute pieces whose operands are copied over the link, two at a time."""
+        """Compute pieces whose operands are copied over the link, two at a time.
+
+        The pipeline holds the engine's lock, so in it nothing is waited for that another device does: that one's thread may wait for its
+        own lock, which a call of another thread holds that waits for this one.
+        """
         taken: list[tuple[int, int]] = []
 
-        def ranges(first: tuple[int, int]) -> Iterator[tuple[int, int] | None]:
-            """What is free: while pieces of this device are under way nothing is waited for, but they are collected."""
-            piece: tuple[int, int] | None = first
-            while piece is not None or taken:
+        def ranges() -> Iterator[tuple[int, int] | None]:
+            """What is taken, then what is free; while pieces are under way and nothing is free they are collected."""
+            yield taken[0]
+            while (piece := pieces.take(self.share.device, self.most, wait=False)) is not None or taken:
                 if piece is not None:
                     taken.append(piece)
                 yield piece
-                piece = pieces.take(self.share.device, self.most, wait=not taken)
 
         def collected(low: int, high: int, seconds: float) -> None:
             taken.remove((low, high))
@@ -105,7 +107,8 @@ class _Worker:
 
         try:
             while (first := pieces.take(self.share.device, self.most)) is not None:
-                slab_pipeline.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
+                taken.append(first)
+                slab_pipeline.pipeline(self.engine, self.task, self.cut, self.most, ranges(), collected)
         except BaseException:
             for piece in taken:
                 pieces.back(*piece)

@@ -17,6 +17,7 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.runtime.engine import Engine, Prepared
+from portatile.runtime.in_flight import drain
 from portatile.runtime.scratch import scratch
 from portatile.runtime.tasks import Task, nbytes, part, prepared
 from portatile.workload import Cut
@@ -88,9 +89,11 @@ def pipeline(
             for queue, other in permutations(queues):
                 queue.wait_for(other.marker())
             _Stream(engine, cut, shared, collected).run(task, lanes, ranges)
+            for queue in queues:
+                queue.finish()
         finally:
             for lane in lanes:
-                lane.queue.finish()
+                drain(lane.queue)  # whatever ended it: the caller's arrays may be in use
                 lane.release()
             for memory in own:
                 memory.release()

@@ -71,6 +71,7 @@ class Split:
 Name = tuple[str, tuple[str, ...]]
 """A problem, without the layout of its operands, and devices."""
 
+_MOST = 1024  # problems that are remembered
 _last: dict[Name, Split | Callable[[], Split]] = {}
 
 
@@ -102,6 +103,8 @@ def name(problem: Problem, devices: Sequence[Device]) -> Name:
 
 def _keep(place: Name, split: Split | Callable[[], Split]) -> None:
     _last.pop(place, None)  # the latest comes last
+    if len(_last) >= _MOST:
+        _last.pop(next(iter(_last)), None)
     _last[place] = split
 
 

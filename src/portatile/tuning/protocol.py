@@ -206,6 +206,9 @@ class Built(msgspec.Struct, frozen=True, tag=True):
 Request = Open | Cases | Evaluate | Race | Build
 Reply = Opened | CasesLoaded | Refused | Entered | Evaluated | Raced | Built
 
+NUMBER = struct.Struct("<i")
+"""How the process that forks workers tells the number of one, and then its exit status."""
+
 _HEAD = struct.Struct("<Q")
 _LONGEST = 1 << 31  # a longer frame is invalid
 _encoder = msgspec.msgpack.Encoder()

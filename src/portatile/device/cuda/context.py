@@ -171,8 +171,11 @@ class CudaContext(Device):
                 driver.cuStreamWaitEvent(self._stream, queue.last, 0)
             driver.cuMemFreeAsync(pointer, self._stream)
 
+    def is_open_to(self, other: Device) -> bool:
+        return other is self or not isinstance(other, CudaContext) or self._open_to.get(other) == other.generation
+
     def open_to(self, other: Device) -> None:
-        if other is self or not isinstance(other, CudaContext) or self._open_to.get(other) == other.generation:
+        if self.is_open_to(other) or not isinstance(other, CudaContext):
             return
         for context in (self, other):
             context.finish()

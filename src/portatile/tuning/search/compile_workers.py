@@ -1,10 +1,12 @@
-"""The number of workers that compile ahead: as many as the cores and the device's memory allow, if that saves time."""
+"""The workers that compile ahead: as many as the cores and the device's memory allow, if that saves time; where they come from."""
 
 from __future__ import annotations
 
 from portatile import processes
 from portatile.device import backends
 from portatile.records import DeviceInfo
+from portatile.tuning.search.worker_forks import WorkerForks
+from portatile.tuning.search.worker_process import WorkerProcess
 
 _MOST = 14
 _CONTEXT = 2 * 2**30  # bytes of a GPU for each of OpenCL's compile workers, whose context takes some hundred megabytes of them
@@ -33,3 +35,33 @@ def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) ->
             spare = min(spare, info.global_memory // _CONTEXT)
         jobs = min(max(spare, 1), _MOST)
     return 0 if alternates and jobs == 1 else jobs  # one alone does not compile faster than the timing worker itself
+
+
+class StartedAhead:
+    """What is started before it is known how many compile workers a search has: what forks them, or spare processes."""
+
+    def __init__(self, jobs: int | None, forks: WorkerForks | None) -> None:
+        self._jobs, self._forks = jobs, forks
+        self._spares: list[WorkerProcess] = []
+
+    def begin(self, info: DeviceInfo | None) -> None:
+        """Start it; ``info``: the device, where it is known."""
+        count = spares(self._jobs)
+        if count > 0 and not (info is not None and self._forks is not None and self._forks.begin(info)):
+            self._spares = [WorkerProcess() for _ in range(count)]
+
+    def take(self) -> WorkerProcess:
+        """A worker that opens nothing yet."""
+        return self._spares.pop() if self._spares else WorkerProcess(forks=self._forks)
+
+    def failed(self, child: WorkerProcess) -> bool:
+        """Whether a worker that never came to life was forked. Then none is from now on: new processes may do better."""
+        if child.forked and self._forks is not None:
+            self._forks.stop()
+        return child.forked
+
+    def end(self) -> None:
+        """End the spare processes that are not needed."""
+        for child in self._spares:
+            child.end(grace=0)
+        self._spares = []

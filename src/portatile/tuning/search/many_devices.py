@@ -18,6 +18,7 @@ from portatile.formatting import duration
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
 from portatile.tuning.search import agreement, tuner
+from portatile.tuning.search.beside import short_turns
 from portatile.tuning.search.cooperation import Cooperation, Participant, alone
 from portatile.tuning.search.planner import Prepared
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
@@ -52,6 +53,13 @@ class _Interrupt:
                 raise KeyboardInterrupt
 
         return heard
+
+    def noted(self, step: Callable[[], None]) -> None:
+        """Take a step; Ctrl-C meanwhile is noted."""
+        try:
+            step()
+        except KeyboardInterrupt:
+            self.asked.set()
 
 
 def rounds(infos: Sequence[DeviceInfo]) -> list[list[int]]:
@@ -119,7 +127,7 @@ def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore]
         for place, search in enumerate(same):
             search.cooperation = shared.participant(place)
     workload = first.workload or workloads.get(first.problem.workload)
-    with Prepared(workload, first.problem, first.seed) as prepared:
+    with Prepared(workload, first.problem, first.seed) as prepared, short_turns():
         _threads(searches, open_store, interrupt, listen, prepared)
 
 
@@ -152,13 +160,11 @@ def _threads(
         search.request = replace(search.request, jobs=_jobs(search.request, len(searches)))
     threads = [threading.Thread(target=contextvars.copy_context().run, args=(run, search)) for search in searches]
     for thread in threads:
-        thread.start()
+        if not interrupt.asked.is_set():
+            interrupt.noted(thread.start)
     for thread in threads:
         while thread.is_alive():
-            try:
-                thread.join()
-            except KeyboardInterrupt:
-                interrupt.asked.set()
+            interrupt.noted(thread.join)
     for search in searches:
         if search.error is not None and not isinstance(search.error, (PortatileError, KeyboardInterrupt)):
             raise search.error

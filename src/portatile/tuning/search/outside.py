@@ -25,8 +25,8 @@ def killed(code: int | None, log: str = "") -> bool:
     return code is not None and (-code in _SIGNALS or (code != 0 and _COMPILER_KILLED.search(log) is not None))
 
 
-def stopped(pid: int) -> bool:
-    """Whether somebody has stopped the process (SIGSTOP, a debugger): then it is not slow."""
+def stopped(pid: int | None) -> bool:
+    """Whether somebody has stopped the process (SIGSTOP, a debugger): then it is not slow. None: nobody knows its number yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] in ("T", "t")
     except (OSError, IndexError):

@@ -21,6 +21,7 @@ from portatile.store import known_results
 from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Check, Trial, now
 from portatile.tuning.protocol import Case, VariantPart, parted, strip_sources
 from portatile.tuning.search import host_memory
+from portatile.tuning.search.worker_forks import WorkerForks
 from portatile.tuning.search.worker_process import Variant
 from portatile.tuning.shared_arrays import SharedArrays
 from portatile.workload import Workload, packed_layout
@@ -54,7 +55,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
 
 
 class Prepared:
-    """The cases of a problem and all known results, made once for all searches on it that run at the same time.
+    """The cases of a problem, all known results, and what forks compile workers: once for all searches on it that run at the same time.
 
     A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
     hold the operands.
@@ -63,7 +64,7 @@ class Prepared:
     def __init__(self, workload: Workload, timed: Problem, seed: int) -> None:
         host_memory.check(workload, timed)
         self.arena = SharedArrays()
-        self.results = known_results()
+        self.results, self.forks = known_results(), WorkerForks()
         self._asked = workload, timed, seed
         self._making = threading.Lock()
         self._made: tuple[list[Problem], tuple[Case, ...]] | None = None
@@ -84,6 +85,7 @@ class Prepared:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.forks.end()
         self.arena.close()
 
 

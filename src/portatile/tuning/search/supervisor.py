@@ -37,6 +37,7 @@ from portatile.tuning.search.backlog import Backlog
 from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
 from portatile.tuning.search.outside import WakingTime
 from portatile.tuning.search.worker_failure import WorkerFailure
+from portatile.tuning.search.worker_forks import WorkerForks
 from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerProcess
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
@@ -46,7 +47,10 @@ _QUEUED = 2  # variants that may wait for the device, and texts for a compiler. 
 
 @dataclass(frozen=True)
 class Setup:
-    """The setup that every worker of a run receives. ``jobs``: number of compile workers, None for as many as the cores allow."""
+    """The setup that every worker of a run receives. ``jobs``: number of compile workers, None for as many as the cores allow.
+
+    ``forks`` may fork these.
+    """
 
     selector: str | None
     cache: Path
@@ -55,6 +59,7 @@ class Setup:
     limits: PhaseLimits = field(default_factory=PhaseLimits)
     timing: protocol.Timing = field(default_factory=protocol.Timing)
     jobs: int | None = None
+    forks: WorkerForks | None = None
 
 
 class Supervisor:
@@ -67,7 +72,7 @@ class Supervisor:
         self._cases: tuple[Case, ...] | None = None
         self._timer: WorkerProcess | None = None
         self._compilers: list[WorkerProcess] = []
-        self._spares: list[WorkerProcess] = []
+        self._ahead = compile_workers.StartedAhead(setup.jobs, setup.forks)
         self._backlog = Backlog()
         self._single = False
         self._done: list[Evaluated] = []
@@ -88,10 +93,10 @@ class Supervisor:
         self.close()
 
     def begin(self, info: DeviceInfo | None = None) -> None:
-        """Start the timing worker, which opens the device, known already with ``info``, and spare processes for compiling."""
+        """Start the timing worker, which opens the device, known already with ``info``, and what compile workers come from."""
         self._info = info
         self._timer = self._start(None)
-        self._spares = [WorkerProcess() for _ in range(compile_workers.spares(self.setup.jobs))]
+        self._ahead.begin(info)
 
     def info(self) -> DeviceInfo:
         """The device; waits for the worker. Raises what opening it raised there."""
@@ -113,7 +118,7 @@ class Supervisor:
         self._single = all(isinstance(step, Launch) and math.prod(step.local_size) == 1 for step in usual.steps)
         workers = compile_workers.count(info, self.setup.jobs, self.alternates, self._single)
         self._compilers = [self._start(info) for _ in range(workers)]
-        self._end_spares()
+        self._ahead.end()
 
     @property
     def needs_work(self) -> bool:
@@ -190,7 +195,7 @@ class Supervisor:
         for child in (self._timer, *self._compilers):
             if child is not None:
                 self._end(child)
-        self._end_spares()
+        self._ahead.end()
         self._timer, self._compilers = None, []
         self._selector.close()
 
@@ -198,15 +203,9 @@ class Supervisor:
         self._selector.unregister(child.replies)
         child.end(grace=0.5 if child.variant is None else 0)
 
-    def _end_spares(self) -> None:
-        """End the spare processes that are not needed for compiling."""
-        for child in self._spares:
-            child.end(grace=0)
-        self._spares = []
-
     def _start(self, compiles: DeviceInfo | None) -> WorkerProcess:
         setup, arena = self.setup, -1 if compiles else self.setup.arena
-        child = self._spares.pop() if compiles and self._spares else WorkerProcess(arena)
+        child = self._ahead.take() if compiles else WorkerProcess(arena)
         child.open(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
         self._selector.register(child.replies, selectors.EVENT_READ, child)
         return child
@@ -343,7 +342,7 @@ class Supervisor:
             self._timer = None  # started again when there is something to time
         else:
             self._compilers.remove(child)
-        if not child.ready:
+        if not child.ready and not self._ahead.failed(child):
             self._failed_starts += 1
             if self._failed_starts >= _RESTARTS:
                 how = f"{self._failed_starts} times before it could: {reason} ({failure.fate})"

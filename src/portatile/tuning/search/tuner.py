@@ -68,7 +68,8 @@ def tune(
         binaries = stack.enter_context(planner.binaries())
         seconds = request.budget.seconds
         limits = request.limits.within(seconds)
-        setup = Setup(request.device, binaries.root, binaries.limit, prepared.arena.descriptor, limits, request.timing, request.jobs)
+        shared_by_workers = binaries.root, binaries.limit, prepared.arena.descriptor
+        setup = Setup(request.device, *shared_by_workers, limits, request.timing, request.jobs, prepared.forks)
         supervisor = stack.enter_context(Supervisor(setup))
         supervisor.begin(info)
         stack.enter_context(deadline.within(None if seconds is None else started + max(seconds, _SEEKING)))

@@ -20,6 +20,7 @@ from portatile.records import Launch, Source
 from portatile.tuning import protocol
 from portatile.tuning.protocol import Frames, Open, Phase, Reply, Request
 from portatile.tuning.search import outside
+from portatile.tuning.search.worker_forks import WorkerForks
 
 _LOG_TAIL = 2000
 _TAKING_DOWN = 30.0  # seconds that a process at its end may take; how it ended is not known before
@@ -55,7 +56,8 @@ class WorkerEnded(Exception):
 class WorkerProcess:
     """One worker process."""
 
-    def __init__(self, arena: int = -1) -> None:
+    def __init__(self, arena: int = -1, forks: WorkerForks | None = None) -> None:
+        """``arena``: the descriptor of the operands, for a timing worker; ``forks``: what may fork a compile worker."""
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self.frames = Frames()
         self.variant: Variant | None = None
@@ -68,7 +70,9 @@ class WorkerProcess:
         replies, answers = os.pipe()
         try:
             keep = [answers] + ([arena] if arena >= 0 else [])
-            self.process = processes.start("portatile.tuning.worker", str(answers), log=self.log, keep=keep)
+            forked = None if forks is None else forks.start(self.log, answers)
+            self.forked = forked is not None
+            self.process = forked or processes.start("portatile.tuning.worker", str(answers), log=self.log, keep=keep)
         except BaseException:
             os.close(replies)
             self.log.close()
@@ -119,11 +123,13 @@ class WorkerProcess:
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self.code = self.process.wait(grace)
-        if code is None and grace > 0 and outside.ending(self.process.pid):
+        pid = self.process.pid  # None: not forked yet
+        if code is None and grace > 0 and pid is not None and outside.ending(pid):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self.code = self.process.wait(_TAKING_DOWN)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            if pid is not None:  # one that is not forked yet ends at once: it has nothing to read
+                os.killpg(pid, signal.SIGKILL)
         self.process.wait()
         os.close(self.replies)
         size = self.log.seek(0, os.SEEK_END)
