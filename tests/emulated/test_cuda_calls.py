@@ -12,6 +12,7 @@ import pytest
 import portatile
 from portatile import Buffer, program
 from portatile.device.base import Device, Memory, ReadyLaunch, Slot
+from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source
@@ -85,6 +86,39 @@ def test_a_kernel_that_waits_for_the_one_before_it_may_start_early(gpu: Device, 
         ready.run(queue, (given.memory.handle, out.memory.handle), True)
         assert counted.value - before == 3 * early
         np.testing.assert_array_equal(out.numpy(), 2 * x)
+
+
+def test_a_short_grid_behind_one_without_local_memory_is_spread_evenly(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it starts early it asks for so much local memory that a multiprocessor takes no more than its share of the groups."""
+    text = """__kernel void sums(__global float* x, __local float* kept) { AFTER_PREVIOUS(); kept[0] = 1; x[0] = kept[0]; }
+        __kernel void add(__global float* x) { AFTER_PREVIOUS(); x[0] += 1; }"""
+    asked: list[int] = []
+    start = CudaKernel.start
+
+    def noted(kernel: CudaKernel, grid: tuple[int, ...], dynamic: int) -> Any:
+        asked.append(dynamic)
+        return start(kernel, grid, dynamic)
+
+    monkeypatch.setattr(CudaKernel, "start", noted)
+    units, whole = gpu.info.compute_units, gpu.info.local_memory
+
+    def launched(options: tuple[str, ...], each: int, *names: str) -> list[int]:
+        asked.clear()
+        module = gpu.load(program.build(Source("sums.cl", text, options=options), gpu.target, None))
+        local = {"sums": [1024], "add": []}
+        size = each * units, 1, 1
+        assert gpu.ready([ReadyLaunch(module.kernel(name), size, (1, 1, 1), [Slot(0, Memory), *local[name]]) for name in names]) is not None
+        return asked.copy()
+
+    early = (EARLY_START,)
+    (share, none), (all_of_it, _) = launched(early, 2, "sums", "add"), launched(early, 1, "sums", "add")
+    assert none == 0, "what takes no local memory is left alone"
+    assert 2 * (share + 1024) <= whole + 1024 < 3 * (share + 1024), "two groups, and not three"
+    assert whole - 128 < all_of_it <= whole
+    assert launched(early, 2, "sums", "sums") == [1024, 1024]
+    assert launched(early, 2, "sums") == [1024]
+    assert launched(early, 1000, "sums", "add") == [1024, 0], "a long grid is divided evenly by itself"
+    assert launched((), 2, "sums", "add") == [1024, 0], "without an early start the driver divides all multiprocessors first"
 
 
 def test_transposed_views_of_buffers(gpu: Device) -> None:

@@ -344,6 +344,12 @@ def test_groups_go_from_tile_to_tile() -> None:
     assert launch.source.options == ("-arch=sm_90a", EARLY_START)
 
 
+def test_there_are_no_more_clusters_than_run_at_the_same_time() -> None:
+    for cluster, groups in ((1, 132), (2, 132), (4, 120)):
+        launch = product(problem(4096, "bfloat16"), hopper.tile(128, 256, 4, cluster=cluster), HOPPER)
+        assert launch.global_size[0] == groups * launch.local_size[0]
+
+
 def test_a_default_is_legal_and_uses_what_the_device_has() -> None:
     for dtype, size in itertools.product(("bfloat16", "float16:float32", "int8"), (64, 500, 1024, 4096)):
         case = problem(size, dtype, "NT")

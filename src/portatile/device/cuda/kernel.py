@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3
 
 LOCAL_ALIGNMENT = 128  # bytes; every __local argument starts at a multiple of it
+_RESERVED = 1024  # bytes of a multiprocessor's local memory that the driver keeps for each group
 _DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _SCALARS = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"}
@@ -97,11 +99,11 @@ class CudaKernel(Kernel):
         self._starts: dict[tuple[tuple[int, ...], int], early_start.Start] = {}
         names = driver.CUfunction_attribute
         self._limit = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function))
-        self._static = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
-        self._opted = _DEFAULT_DYNAMIC - self._static
+        self.static = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
+        self._opted = _DEFAULT_DYNAMIC - self.static
         registers = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_NUM_REGS, function))
         stack = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function))
-        known = resources if resources.registers >= 0 else Resources(registers, local_memory=self._static, stack=stack)
+        known = resources if resources.registers >= 0 else Resources(registers, local_memory=self.static, stack=stack)
         self.resources = known
         self._sizes = self._parameter_sizes()
 
@@ -131,13 +133,31 @@ class CudaKernel(Kernel):
             return partial(driver.cuLaunchKernel, self.function, *grid, dynamic)
         return early_start.launching(self.function, grid, dynamic)
 
+    def spread(self, grid: tuple[int, ...], dynamic: int) -> int:
+        """The dynamic local memory with which no multiprocessor takes more than an even share of a grid that starts early.
+
+        Behind a launch without local memory a short grid was seen to take twice as long: the multiprocessors that the other one ran on are
+        still divided for it, probably, and those that are not take as many groups as they hold.
+        """
+        if not self.early:
+            return dynamic
+        each = -(-math.prod(grid[:3]) // max(self.device.info.compute_units, 1))
+        share = (self.device.info.local_memory + _RESERVED) // each - _RESERVED - self.static
+        share -= share % LOCAL_ALIGNMENT
+        if share <= dynamic:
+            return dynamic
+        self.opt_in(share)
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        call(driver.cuFuncSetAttribute, self.function, attribute, 100)
+        return share
+
     def opt_in(self, dynamic: int) -> None:
         """Ask for ``dynamic`` bytes of local memory, or raise LaunchError."""
         if dynamic <= self._opted:
             return
         limit = self.device.info.local_memory
-        if self._static + dynamic > limit:
-            message = f"{self._static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
+        if self.static + dynamic > limit:
+            message = f"{self.static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
             raise LaunchError(f"kernel {self.name!r} needs {message}; {self.device.info.id} has {limit}")
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         error = driver.cuFuncSetAttribute(self.function, attribute, dynamic)[0]

@@ -46,7 +46,7 @@ class PackedLaunches(Ready):
         self._device, self._replayed = device, replayed
         self._number = device.context[1]
         with device.current():
-            packed = [_packed(device, launch) for launch in launches]
+            packed = [_packed(device, launch, before) for before, launch in zip([*launches[-1:], *launches], launches, strict=False)]
         self._steps = tuple(one.step for one in packed)
         self._pointers = [one.pointers for one in packed]  # kept: the driver is given their address alone
         self.nodes = [one.node for one in packed]
@@ -222,8 +222,10 @@ class _Packed(NamedTuple):
     node: GraphNode
 
 
-def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
-    """A launch with its constants written; the gaps lie first in the block, so that one call writes them."""
+def _packed(device: CudaContext, launch: ReadyLaunch, before: ReadyLaunch) -> _Packed:
+    """A launch with its constants written; the gaps lie first in the block, so that one call writes them. ``before``: the one that it
+    follows, where runs follow each other.
+    """
     kernel, args = launch.kernel, launch.args
     assert isinstance(kernel, CudaKernel)
     gaps = [i for i, arg in enumerate(args) if isinstance(arg, Slot)]
@@ -243,9 +245,16 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
     slots = [arg for arg in args if isinstance(arg, Slot)]
     write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
-    launching = kernel.start(grid, dynamic)
+    spread = _takes_local(launch) and not _takes_local(before)
+    launching = kernel.start(grid, kernel.spread(grid, dynamic) if spread else dynamic)
     address = ctypes.addressof(pointers)
     return _Packed((write, _writing(device, slots), launching, address), pointers, GraphNode(kernel, grid, dynamic, address))
+
+
+def _takes_local(launch: ReadyLaunch) -> bool:
+    """Whether a launch takes local memory, or leaves all memory next to a multiprocessor to the cache."""
+    assert isinstance(launch.kernel, CudaKernel)
+    return launch.kernel.static > 0 or any(type(arg) is int for arg in launch.args)
 
 
 def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:

@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Problem, Temporary, Value
+from portatile.workloads.gemm.capabilities import usable_multiprocessors
 from portatile.workloads.gemm.parameters import declaration
 from portatile.workloads.gemm.reals import computed
-
-_PARTITION = 16  # multiprocessors, at least, among which clusters of groups are placed
 
 
 @dataclass(frozen=True)
@@ -177,10 +176,10 @@ class Point:
     def resident(self, units: int) -> int:
         """The groups of a persistent form that run at the same time, one on each of so many compute units: whole clusters.
 
-        A cluster of more than two lies within one of the device's partitions of 16 to 18 multiprocessors, which leaves the odd ones over.
+        One cluster more would begin when the others end, and double the time.
         """
-        whole = units // _PARTITION * _PARTITION if self.CLUSTER > 2 else units
-        return max(whole // self.CLUSTER, 1) * self.CLUSTER
+        usable = int(usable_multiprocessors(units, self.CLUSTER))
+        return max(usable // self.CLUSTER, 1) * self.CLUSTER
 
     def passes(self, k: int) -> Passes:
         """The division of ``k`` steps."""
