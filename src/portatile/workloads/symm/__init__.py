@@ -10,7 +10,8 @@ from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Pla
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
-from portatile.workloads import blocks, structured
+from portatile.workloads import blocks, precisions, structured
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
 _SQUARE = 32  # that a work-group copies to its place and to the one across the diagonal
@@ -48,19 +49,30 @@ class Symm(structured.OfElements):
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The work-group."""
-        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32")
-        return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
+        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32", "alone == 0 or WGS == alone")
+        alone = structured.largest_group(device) if self.reads_triangle(problem, device) else 0
+        return ParameterSpace({"WGS": structured.GROUPS}, rules, {**device.facts(), "alone": alone})
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The largest group, so that a square's rows are under way at once."""
         return {"WGS": 32 if device.kind == "cpu" else structured.largest_group(device)}
 
+    def reads_triangle(self, problem: Problem, device: DeviceInfo) -> bool:
+        """Whether the product reads each element from where it or its mirror image is stored: of complex numbers, which come one by one
+        anyhow, on NVIDIA's GPUs.
+        """
+        alone = device.nvidia and blocks.is_complex(problem) and blocks.precision(problem) == precisions.NATIVE
+        return alone and mirrors(problem)
+
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Expansion and product; no step for an empty C."""
+        """Expansion and product, or the product alone; no step for an empty C."""
         blocks.check(problem)
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         if m == 0 or n == 0:
             return Plan(())
+        if self.reads_triangle(problem, device):
+            sizes, operands, how, triangle = product_of(problem, {name: (name, layout) for name, layout in problem.layout.items()})
+            return blocks.whole(problem, sizes, operands, how, ("alpha", "beta"), triangle, device)
         full = Layout((blocks.padded(order), 1))
         upper = problem.options["uplo"] == "U"
         serial, group = device.kind == "cpu", int(config["WGS"])
@@ -73,14 +85,9 @@ class Symm(structured.OfElements):
         workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
         expand = Launch(source, "symm_expand", *size, (*known, *workspace))
-        b, trans = ("b", problem.layout["b"]), str(problem.options["trans_b"])
-        target = ("c", problem.layout["c"])
-        letter = "R" if mirror == "R" else "N"
-        if problem.options["side"] == "L":
-            operands, how, depth = {"a": ("full", full), "b": b, "c": target}, (letter, trans), m
-        else:
-            operands, how, depth = {"a": b, "b": ("full", full), "c": target}, (trans, letter), n
-        product: Call = blocks.product(problem, (m, n, depth), operands, how, ("alpha", "beta"))
+        stored = {name: (name, layout) for name, layout in problem.layout.items()}
+        sizes, operands, how, _ = product_of(problem, {**stored, "a": ("full", full)})
+        product: Call = blocks.product(problem, sizes, operands, how, ("alpha", "beta"))
         return Plan((expand, product), (Temporary("full", order * full.strides[0] * problem.itemsize),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -123,6 +130,23 @@ class Symm(structured.OfElements):
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders that nothing divides, with padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (45, 37), (67, 20), (33, 130)))
+
+
+def mirrors(problem: Problem) -> bool:
+    """Whether A is its own mirror image, without conjugates, and each of its elements is copied as one."""
+    return problem.options.get("mirror", "T") == "T" and problem.layout["a"].alignment % problem.itemsize == 0
+
+
+def product_of(
+    problem: Problem, stored: Mapping[str, tuple[str, Layout]]
+) -> tuple[tuple[int, int, int], dict[str, tuple[str, Layout]], tuple[str, str], Triangle]:
+    """The product of a whole A and B: its sizes, operands and transpositions, and what A lacks of which one triangle is stored."""
+    left, mirror = problem.options["side"] == "L", str(problem.options.get("mirror", "T"))
+    letters = ("R" if mirror == "R" else "N", str(problem.options["trans_b"]))
+    a, b, how = (stored["a"], stored["b"], letters) if left else (stored["b"], stored["a"], letters[::-1])
+    missing = Triangle("a" if left else "b", "below" if problem.options["uplo"] == "U" else "above", symmetric=True)
+    sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
+    return sizes, {"a": a, "b": b, "c": stored["c"]}, (how[0], how[1]), missing
 
 
 workload = Symm()
