@@ -104,7 +104,9 @@ def test_updates(device: Device, uplo: str, trans: str, mirror: str, monkeypatch
         right(device, problem, {"WGS": 32}, info, f"{seed}{dtype}", monkeypatch)
 
 
-@pytest.mark.parametrize(("side", "uplo", "trans", "mirror"), [*itertools.product("LR", "LU", "NTC", "T"), ("L", "U", "N", "C"), ("R", "L", "T", "R")])
+@pytest.mark.parametrize(
+    ("side", "uplo", "trans", "mirror"), [*itertools.product("LR", "LU", "NTC", "T"), ("L", "U", "N", "C"), ("R", "L", "T", "R")]
+)
 def test_symmetric_factors(device: Device, side: str, uplo: str, trans: str, mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One product that reads one triangle of each matrix; Hermitian ones are expanded before."""
     seed = f"{side}{uplo}{trans}{mirror}"

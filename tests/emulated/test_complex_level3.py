@@ -41,7 +41,7 @@ def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lane
         given = [Buffer.from_numpy(np.ascontiguousarray(one if trans == "N" else one.T), gpu) for one in (a, b)]
         for alpha, beta in ((1.0, 0.0), (-2.0 + 1j, 0.5j)):
             out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c), gpu)
-            portatile.syr2k(*given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
+            portatile.syr2k(*given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type,misc]
             expected = alpha * (a @ b.T + b @ a.T) + (beta * c if beta else 0)
             np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-12)
             assert np.all(out.numpy()[~written] == c[~written])

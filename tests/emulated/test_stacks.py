@@ -43,7 +43,7 @@ def test_symmetric_matrices(gpu: Device, tile: str, dtype: str, side: str, uplo:
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("trans", ["N", "C"])
 def test_complex_updates_and_triangles(gpu: Device, tile: str, trans: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of operands with k fast real and imaginary parts are told apart in local memory, and what lies beside a triangle becomes zero there."""
+    """Operands with k fast are not packed, and what lies beside a triangle becomes zero in local memory."""
     monkeypatch.setattr(blocks, "in_stacks", lambda *_: TILES[tile])
     rng = np.random.default_rng(6)
     for order, terms in ((32, 32), (21, 19)):

@@ -135,7 +135,12 @@ def _both(problem: Problem) -> Call:
 def _doubles(problem: Problem, device: DeviceInfo) -> bool:
     """Whether one launch computes both products, which are estimated to be faster so."""
     symmetric = problem.options.get("mirror", "T") == "T" and problem.options["trans"] in ("N", "T")  # one factor for both products
-    return symmetric and blocks.precision(problem) == precisions.NATIVE and problem.sizes["n"] * problem.sizes["k"] > 0 and zeros.doubled(_both(problem).problem, device) is not None
+    return (
+        symmetric
+        and blocks.precision(problem) == precisions.NATIVE
+        and problem.sizes["n"] * problem.sizes["k"] > 0
+        and zeros.doubled(_both(problem).problem, device) is not None
+    )
 
 
 workload = Syr2k()

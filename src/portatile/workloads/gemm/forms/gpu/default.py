@@ -35,7 +35,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     """The point for a GPU whose asynchronous copies the text uses; None for other devices, and for those that have no such groups."""
     if not device.nvidia:
         return None
-    found = in_stacks(problem, device, batch)
+    found = _nvidia(problem, device, batch)
     fits = found.items <= device.max_work_group_size and found.local_bytes(problem.itemsize) <= local_limit(device)
     return found if fits else None
 
@@ -55,8 +55,7 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
 
 
 def in_stacks(problem: Problem, device: DeviceInfo, count: int, zeros: str = "") -> Gpu:
-    """The point for a stack of ``count`` small products on NVIDIA's GPUs; ``zeros``: an operand of which a triangle is left out, see ``alone``.
-    """
+    """The point for a stack of ``count`` small products on NVIDIA's GPUs; ``zeros``: an operand of which a triangle is left out, see ``alone``."""
     if count == 1 or not _reals_estimated(problem, device):
         return _nvidia(problem, device, count)
     found = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, count=count)
@@ -93,8 +92,8 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
     device, or a smaller one that wastes much less of it; the smallest may also split k.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
-    if batch == 1 and _reals_estimated(problem, device) and not _whole_waves(problem, device):
-        found = ranking.fastest(problem, device, local_limit(device))
+    if _reals_estimated(problem, device) and (batch > 1 or not _whole_waves(problem, device)):
+        found = ranking.fastest(problem, device, local_limit(device), count=batch)
         if found is not None:
             return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
     if problem.dtype != "float64":
@@ -155,7 +154,12 @@ def _whole_waves(problem: Problem, device: DeviceInfo) -> bool:
     """Whether the largest tile of float32 has long sums and whole waves: what its copies spare then decides, which no estimate knows."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     tiles = ceil_div(m, 256) * ceil_div(n, 128)
-    return problem.dtype == "float32" and plain(problem) and k >= _LONG and tiles >= _EVEN * ceil_div(tiles, device.compute_units) * device.compute_units
+    return (
+        problem.dtype == "float32"
+        and plain(problem)
+        and k >= _LONG
+        and tiles >= _EVEN * ceil_div(tiles, device.compute_units) * device.compute_units
+    )
 
 
 def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
@@ -169,9 +173,13 @@ def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     along = {name: takes_vectors_along_k(problem, name) for name in "ab"}
-    copied = {name: parted(problem, name) or takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
+    copied = {
+        name: parted(problem, name) or takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1))
+        for name in "ab"
+    }
     pack_a, pack_b = (
-        not (in_place(problem, name) or parted(problem, name)) or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not copied[name])
+        not (in_place(problem, name) or parted(problem, name))
+        or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not copied[name])
         for name, other in (("a", "n"), ("b", "m"))
     )
     if not plain(problem):

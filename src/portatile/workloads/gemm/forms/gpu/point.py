@@ -345,8 +345,9 @@ class Gpu(StagedTile):
         return max(stages, exchange) * itemsize
 
     def mirroring(self, operand: str) -> Gpu:
-        """The point for a symmetric A or B that is read where it or its mirror image is stored: not packed, and rows spread over the banks."""
-        return replace(self, **{f"PACK_{operand.upper()}": False}, PAD=0 if self.MMA else max(self.PAD, 4))
+        """The point for a symmetric A or B that is read where it or its mirror image is stored: not packed, its rows spread over the banks."""
+        pad = 0 if self.MMA else max(self.PAD, 4)
+        return replace(self, PACK_A=self.PACK_A and operand != "a", PACK_B=self.PACK_B and operand != "b", PAD=pad)
 
     def lowered(self, device: DeviceInfo) -> Gpu:
         """The point without what the device lacks: matrix units or a shape of theirs, clusters, groups that can tell which is last."""

@@ -45,8 +45,8 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
     With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``). With ``alone`` only points of one
-    launch are candidates: k is shared where the last group adds up, and there is no tail. ``count``: of a stack of so many, whose groups
-    share no k.
+    launch are candidates: k is shared where the last group adds up, and there is no tail. ``count``: of a stack of so many, where no
+    clusters share k, and with ``alone`` no groups.
     """
     costs = known(device, problem.dtype)
     if costs is None:
@@ -85,8 +85,10 @@ def candidates(
     columns = variants.of_tiles(order) if order else variants.columns.take(slice(0))
     columns = replace(columns, saved=saved[columns.place])
     guessed = np.array([staging.SHIFT for staging in variants.stagings], np.bool_)[columns.staging]
-    sensible = _sensible(shape, variants, columns) & ((columns.split == 1) & (columns.tail == 0) if count > 1 else True)
-    columns = columns.take(sensible & ((columns.launches == 1) if alone else True) & (~guessed | timed))
+    stacked = (columns.tail == 0) & (columns.cluster == 1) & ((columns.split == 1) | (not alone)) if count > 1 else True
+    columns = columns.take(
+        _sensible(shape, variants, columns) & stacked & ((columns.launches == 1) if alone else True) & (~guessed | timed)
+    )
     empty = 1.0 if count == 1 else np.sqrt(_areas(shape, columns) / (shape.m * shape.n))
     return Ranking(variants, columns, microseconds(shape, columns, costs) * empty)
 
@@ -126,7 +128,7 @@ def _promises(shape: Shape, variants: Table, saved: Floats, costs: Costs) -> dic
     """Microseconds of each tile's first staging, with its tail, or with k as it is or shared by as many groups as the device holds."""
     first = replace(variants.first, saved=saved[variants.first.place])
     filling = np.maximum(first.groups * shape.units // (-(-shape.m // first.rows) * -(-shape.n // first.columns)), 1)
-    splits = np.array([1, *(split for split in SPLITS if split * _STEPS <= shape.k and shape.count == 1)])
+    splits = np.array([1, *(split for split in SPLITS if split * _STEPS <= shape.k)])
     shared = np.where(first.tail > 0, 1, splits[np.searchsorted(splits, filling, "right") - 1])
     took = np.minimum(microseconds(shape, first, costs), microseconds(shape, first.sharing(shared), costs))
     took = np.where(np.isnan(took), math.inf, took)

@@ -262,9 +262,9 @@ def stagings(kind: Kind, point: Gpu) -> Iterator[Staging]:
     fast are packed only where their elements are not aligned.
     """
     if kind.complex:
-        packs = [fast and not whole for fast, whole in zip(kind.fast, kind.whole, strict=True)]
+        packed = [fast and not whole for fast, whole in zip(kind.fast, kind.whole, strict=True)]
         loaded = any(fast and whole for fast, whole in zip(kind.fast, kind.whole, strict=True))
-        yield Staging(packs[0], packs[1], PAD=4 if loaded and not point.MMA else 0)
+        yield Staging(packed[0], packed[1], PAD=4 if loaded and not point.MMA else 0)
         return
     plain = tuple(whole and (point.MMA or not fast) for fast, whole in zip(kind.fast, kind.whole, strict=True))
     for packs in product((False, True) if kind.packing else (False,), repeat=2):
