@@ -55,7 +55,7 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
 
 
 def in_stacks(problem: Problem, device: DeviceInfo, count: int, zeros: str = "") -> Gpu:
-    """The point for a stack of ``count`` small products on NVIDIA's GPUs; ``zeros``: an operand of which a triangle is left out, see ``alone``."""
+    """The point for a stack of ``count`` small products on NVIDIA's GPUs, in one launch; ``zeros`` as for ``alone``."""
     if count == 1 or not _reals_estimated(problem, device):
         return _nvidia(problem, device, count)
     found = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, count=count)

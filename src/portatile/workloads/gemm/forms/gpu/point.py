@@ -345,7 +345,7 @@ class Gpu(StagedTile):
         return max(stages, exchange) * itemsize
 
     def mirroring(self, operand: str) -> Gpu:
-        """The point for a symmetric A or B that is read where it or its mirror image is stored: not packed, its rows spread over the banks."""
+        """The point for a symmetric A or B of which one triangle is read: not packed, its rows spread over the banks."""
         pad = 0 if self.MMA else max(self.PAD, 4)
         return replace(self, PACK_A=self.PACK_A and operand != "a", PACK_B=self.PACK_B and operand != "b", PAD=pad)
 
