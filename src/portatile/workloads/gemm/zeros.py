@@ -23,8 +23,6 @@ def skips_zeros(device: DeviceInfo) -> bool:
 def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     """The point for such a product. It is the default: stored results are of whole products and say nothing about triangles."""
     reals = computed(problem)
-    if triangle.symmetric:
-        return alone(reals, device).mirroring(triangle.operand)
     return panels(reals, device, triangle.operand != "a") if device.kind == "cpu" else alone(reals, device, triangle.operand)
 
 

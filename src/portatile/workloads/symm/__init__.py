@@ -10,7 +10,7 @@ from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Pla
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
-from portatile.workloads import blocks, precisions, structured
+from portatile.workloads import blocks, structured
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
@@ -49,30 +49,19 @@ class Symm(structured.OfElements):
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The work-group."""
-        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32", "alone == 0 or WGS == alone")
-        alone = structured.largest_group(device) if self.reads_triangle(problem, device) else 0
-        return ParameterSpace({"WGS": structured.GROUPS}, rules, {**device.facts(), "alone": alone})
+        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32")
+        return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The largest group, so that a square's rows are under way at once."""
         return {"WGS": 32 if device.kind == "cpu" else structured.largest_group(device)}
 
-    def reads_triangle(self, problem: Problem, device: DeviceInfo) -> bool:
-        """Whether the product reads each element from where it or its mirror image is stored: of complex numbers, which come one by one
-        anyhow, on NVIDIA's GPUs.
-        """
-        alone = device.nvidia and blocks.is_complex(problem) and blocks.precision(problem) == precisions.NATIVE
-        return alone and mirrors(problem)
-
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Expansion and product, or the product alone; no step for an empty C."""
+        """Expansion and product; no step for an empty C."""
         blocks.check(problem)
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         if m == 0 or n == 0:
             return Plan(())
-        if self.reads_triangle(problem, device):
-            sizes, operands, how, triangle = product_of(problem, {name: (name, layout) for name, layout in problem.layout.items()})
-            return blocks.whole(problem, sizes, operands, how, ("alpha", "beta"), triangle, device)
         full = Layout((blocks.padded(order), 1))
         upper = problem.options["uplo"] == "U"
         serial, group = device.kind == "cpu", int(config["WGS"])
@@ -130,11 +119,6 @@ class Symm(structured.OfElements):
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders that nothing divides, with padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (45, 37), (67, 20), (33, 130)))
-
-
-def mirrors(problem: Problem) -> bool:
-    """Whether A is its own mirror image, without conjugates, and each of its elements is copied as one."""
-    return problem.options.get("mirror", "T") == "T" and problem.layout["a"].alignment % problem.itemsize == 0
 
 
 def product_of(

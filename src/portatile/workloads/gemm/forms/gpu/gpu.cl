@@ -50,7 +50,7 @@
 {% set team = TBR * TBC %}
 {% set items = team * KG %}
 {# tiles whose rows lie along k, of reals and of complex elements; then a lane's two steps of k lie four apart #}
-{% set lines = ("lines", "dots", "dot_pairs") + (("mirrored",) if MMA and not COMPLEX else ()) %}
+{% set lines = ("lines", "dots", "dot_pairs") %}
 {% set complex_lines = ("complexes", "mirrored") if MMA and COMPLEX else () %}
 {% set spread = A_FROM in complex_lines or B_FROM in complex_lines %}
 {% set lane_k = "lane % 4" if spread else "lane % 4 * 2" %}

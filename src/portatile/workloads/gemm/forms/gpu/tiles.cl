@@ -8,7 +8,8 @@
      columns     stored with k fast, an element at a time, transposed on the way
      complexes   the same of complex elements, of which the real and the imaginary part become neighbours across k; for matrix
                  instructions kept along k
-     mirrored    one triangle of a symmetric matrix, an element at a time, each from where it or its mirror image is stored; kept as above
+     mirrored    one triangle of a symmetric matrix, an element at a time, each from where it or its mirror image is stored; of complex elements
+                 kept as those
      transposed  stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
      lines       stored with k fast and kept so, 16 bytes at a time
      dots        the same, an element at a time
@@ -124,24 +125,20 @@
             }
 {% endif %}
 {% endmacro %}
-{# the copies of a mirrored tile. Where all of it lies on the side whose rows in memory are those of the tile, 16 bytes at a time; else a warp
-   has 8 steps of k of 4 rows, so that it reads few lines of memory on either side #}
+{# the copies of a mirrored tile. Where all of it lies on the side whose rows in memory are those of the tile, 16 bytes at a time, unless matrix
+   instructions need the registers; else a warp has 8 steps of k of 4 rows, so that it reads few lines of memory on either side #}
 {% macro copies_mirrored(x, wide, pitch, edge, ld, first, end) %}
 {% set first_c, past_c = ("(%s) / 2" % first, "(%s + %d) / 2" % (first, wide)) if COMPLEX else (first, "%s + %d" % (first, wide)) %}
-{% set kept = "mirrored" in lines %}
-{% set by_vectors = MIRRORED_WHOLE and not complex_lines %}
-{% if by_vectors %}
-{% set slots, per = KB * wide // vector, (KB if kept else wide) // vector %}
-            if ({{ "k_next + 1 >= %s" % past_c if kept != (MIRRORED == "above") else "%s + 1 >= k_next + %d" % (first_c, KB) }}) {
+{% if MIRRORED_WHOLE and not MMA %}
+{% set slots, per = KB * wide // vector, wide // vector %}
+            if ({{ "k_next + 1 >= %s" % past_c if MIRRORED == "above" else "%s + 1 >= k_next + %d" % (first_c, KB) }}) {
 #pragma unroll
                 for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
-                    const int slot = item + s * {{ items }}, along = slot % {{ per }} * {{ vector }}, line = slot / {{ per }};
-{% set kk, i = ("along", "line") if kept else ("line", "along") %}
-{% set from = "%s_at + (long)(%s + line) * %s + k_next + along" % (x, first, ld) if kept else "%s_at + (long)(k_next + line) * %s + %s + along" % (x, ld, first) %}
+                    const int slot = item + s * {{ items }}, kk = slot / {{ per }}, i = slot % {{ per }} * {{ vector }};
 {% if slots % items %}
                     if (slot < {{ slots }})
 {% endif %}
-                        {{ copy(16, "%s_to + %s" % (x, spot("mirrored", pitch, kk, i)), from, "%s + %s < %s && k_next + %s < k1" % (first, i, end, kk) if edge or K_EDGE else "") }};
+                        {{ copy(16, "%s_to + %s" % (x, spot("mirrored", pitch, "kk", "i")), "%s_at + (long)(k_next + kk) * %s + %s + i" % (x, ld, first), "%s + i < %s && k_next + kk < k1" % (first, end) if edge or K_EDGE else "") }};
                 }
             } else
 {% endif %}
