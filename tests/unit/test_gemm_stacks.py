@@ -49,9 +49,9 @@ def test_groups_of_a_stack_share_long_sums() -> None:
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_complex_operands_are_packed_where_their_elements_are_not_aligned(dtype: str) -> None:
     case = WORKLOAD.problem({"m": 200, "n": 200, "k": 200}, dtype, {"trans_a": "N", "trans_b": "T"})
-    assert [step.kernel for step in launches(WORKLOAD.plan(case, WORKLOAD.default(case, GPU), GPU))][0] == "gemm"
+    assert next(step.kernel for step in launches(WORKLOAD.plan(case, WORKLOAD.default(case, GPU), GPU))) == "gemm"
     loose = replace(case, layout={**case.layout, "b": Layout((200, 1), 0, case.itemsize // 2)})
     plan = WORKLOAD.plan(loose, WORKLOAD.default(loose, GPU), GPU)
-    assert [step.kernel for step in plan.steps if isinstance(step, Launch)][0] == "gemm_pack"
+    assert next(step.kernel for step in plan.steps if isinstance(step, Launch)) == "gemm_pack"
     assert [one.name for one in plan.temporaries][:1] == ["b_panels"]
     assert computed(loose).layout["b"].alignment == case.itemsize // 2
