@@ -25,12 +25,13 @@ TILE = pipeline(4, (8, 8), (1, 1), 8, 2, 4, double=0)
 CASES = list(itertools.product("LR", "LU", "NTC", "NU"))
 
 
-def as_nvidia(monkeypatch: pytest.MonkeyPatch, device: Device) -> DeviceInfo:
-    """What plans are made for that NVIDIA's GPUs get, with tiles that are small enough for a processor."""
+def as_nvidia(monkeypatch: pytest.MonkeyPatch, device: Device, rng: np.random.Generator) -> DeviceInfo:
+    """What plans are made for that NVIDIA's GPUs get, with tiles that are small enough for a processor; complex operands packed, or not."""
 
     def small(problem: Problem, *_: object) -> Gpu:
         if str(problem.options.get("types", "")).startswith("complex"):
-            return replace(TILE, PACK_A=k_fast(problem, "a"), PACK_B=k_fast(problem, "b")).lowered(device.info)
+            packs = rng.random() < 0.3
+            return replace(TILE, PACK_A=packs and k_fast(problem, "a"), PACK_B=packs and k_fast(problem, "b"), PAD=4).lowered(device.info)
         return TILE.lowered(device.info)
 
     monkeypatch.setattr(blocks, "in_stacks", small)
@@ -65,7 +66,7 @@ def test_systems_by_inverses(
     """One block and several, joined by a launch and by products; over B and beside it; a triangle for each, or one for all."""
     seed = f"{side}{uplo}{trans}{diag}{nvidia}"
     rng = np.random.default_rng(new_seed(seed))
-    info = as_nvidia(monkeypatch, device) if nvidia else device.info
+    info = as_nvidia(monkeypatch, device, rng) if nvidia else device.info
     monkeypatch.setattr(inverses, "_LARGE", int(rng.choice([16, 128])))
     dtype = str(rng.choice(["float32", "complex64"]))
     for most, apart in ((20, True), (150, rng.random() < 0.5), (100, False)):
@@ -81,7 +82,8 @@ def test_systems_by_inverses(
 def test_triangular_factors(device: Device, side: str, uplo: str, trans: str, diag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One product for all matrices; of a copy of B where the result overwrites that."""
     seed = f"{side}{uplo}{trans}{diag}"
-    rng, info = np.random.default_rng(new_seed(seed)), as_nvidia(monkeypatch, device)
+    rng = np.random.default_rng(new_seed(seed))
+    info = as_nvidia(monkeypatch, device, rng)
     dtype = str(rng.choice(["float32", "complex64"]))
     for apart in (False, True):
         sizes = {"batch": int(rng.integers(1, 5)), "m": int(rng.integers(1, 80)), "n": int(rng.integers(1, 80))}
@@ -94,8 +96,24 @@ def test_triangular_factors(device: Device, side: str, uplo: str, trans: str, di
 def test_updates(device: Device, uplo: str, trans: str, mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One product for all matrices that leaves out a triangle."""
     seed = f"{uplo}{trans}{mirror}"
-    rng, info = np.random.default_rng(new_seed(seed)), as_nvidia(monkeypatch, device)
+    rng = np.random.default_rng(new_seed(seed))
+    info = as_nvidia(monkeypatch, device, rng)
     for dtype in ("float32", "complex64"):
         sizes = {"batch": int(rng.integers(1, 5)), "n": int(rng.integers(1, 90)), "k": int(rng.integers(1, 50))}
         problem = stack("syrk_batched", sizes, dtype, {"uplo": uplo, "trans": trans, "mirror": mirror}, int(rng.integers(4)))
         right(device, problem, {"WGS": 32}, info, f"{seed}{dtype}", monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("side", "uplo", "trans", "mirror"), [*itertools.product("LR", "LU", "NTC", "T"), ("L", "U", "N", "C"), ("R", "L", "T", "R")]
+)
+def test_symmetric_factors(device: Device, side: str, uplo: str, trans: str, mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One product that reads one triangle of each matrix; Hermitian ones are expanded before."""
+    seed = f"{side}{uplo}{trans}{mirror}"
+    rng = np.random.default_rng(new_seed(seed))
+    info = as_nvidia(monkeypatch, device, rng)
+    for dtype in ("float32", "complex64"):
+        sizes = {"batch": int(rng.integers(1, 5)), "m": int(rng.integers(1, 80)), "n": int(rng.integers(1, 80))}
+        options = {"side": side, "uplo": uplo, "trans_b": trans, "mirror": mirror}
+        problem = stack("symm_batched", sizes, dtype, options, int(rng.integers(4)), shared=rng.random() < 0.3)
+        right(device, problem, {"WGS": 64}, info, f"{seed}{dtype}", monkeypatch)

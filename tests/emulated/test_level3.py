@@ -164,11 +164,11 @@ def test_a_stack_that_comes_again_is_computed_where_it_lies_now(gpu: Device, dty
         np.testing.assert_allclose(out.numpy(), alpha * stacks[0] * stacks[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("uplo", "trans"), [("L", "N"), ("U", "C")])
-def test_quarters_of_complex_tiles(gpu: Device, uplo: str, trans: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packed factors and such as are reals as they lie; what is imaginary on the diagonal of C is not read, and zero in the result."""
+@pytest.mark.parametrize(("uplo", "trans", "packed"), [("L", "N", True), ("L", "N", False), ("U", "C", False)])
+def test_quarters_of_complex_tiles(gpu: Device, uplo: str, trans: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Factors packed, kept along k, and reals as they lie; what is imaginary on the diagonal of C is not read, and zero in the result."""
     rng, tile = np.random.default_rng(7), matrix((2, 2), (1, 1), 16, 2)
-    point = replace(tile, PACK_A=trans == "N", PACK_B=trans == "N")
+    point = replace(tile, PACK_A=packed, PACK_B=packed)
     monkeypatch.setattr(zeros, "shared", lambda called, *_: (point, quartered(2 * called.sizes["n"], tile.rows)))
     for order, terms in ((16, 20), (37, 9)):
         a, c = rng.random((order, terms)) + 1j * rng.random((order, terms)), rng.random((order, order)) + 1j * rng.random((order, order))

@@ -184,8 +184,9 @@ def test_every_parameter_changes_the_plan(name: str) -> None:
     # rows of 66 float32 are aligned to pairs alone
     asked = [(sizes[0], dtype) for dtype in workload.dtypes[:2]] + [(size, workload.dtypes[0]) for size in sizes[1:]]
     asked += [(1152, "float64")] if name == "gemm" else []  # more tiles than groups that stay
-    for info, (size, dtype) in itertools.product(DEVICES.values(), asked):
-        problem = square(workload, size, dtype)
+    cases = [square(workload, size, dtype) for size, dtype in asked]
+    cases += [workload.problem(cases[0].sizes, "complex64", {"mirror": "C"})] if "mirror" in workload.options else []  # of Hermitian ones
+    for info, problem in itertools.product(DEVICES.values(), cases):
         space = workload.space(problem, info)
         for config in (workload.default(problem, info), *space.scatter(rng, draws)):
             for parameter, value in config.items():

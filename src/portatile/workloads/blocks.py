@@ -119,7 +119,9 @@ def small_stack(
 ) -> Plan:
     """As ``stack``, of op(a) and op(b), with the tile that such a stack of whole products has: small matrices do not leave it empty."""
     one = _first(problem, sizes, operands, trans)
-    tile = in_stacks(computed(one), device, count)
+    tile = in_stacks(computed(one), device, count, "" if triangle.symmetric else triangle.operand)
+    if triangle.symmetric:
+        tile = tile.mirroring(triangle.operand)
     return _stacked(problem, one, operands, factors, triangle, device, tile, count)
 
 

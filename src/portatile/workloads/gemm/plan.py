@@ -35,7 +35,8 @@ class Triangle:
     ``zeros`` says where it lies: "below" or "above" the diagonal of ``operand``. With ``unit`` the diagonal counts as ones.
     What lies in memory there, or on a ``unit`` diagonal, is not used: zeros and ones take its place where the operand is packed, or, in the
     gpu form, in the tile. ``mirrored``: op(B) is op(A) transposed, or its conjugate, from the same memory. ``hermitian``: the diagonal of C
-    is real.
+    is real. ``symmetric``: nothing is skipped; of a symmetric A or B this triangle is not stored, and its elements are those of the other
+    one, on NVIDIA's GPUs, in the gpu form, where the operand is not packed.
     """
 
     operand: str
@@ -43,6 +44,7 @@ class Triangle:
     unit: bool = False
     mirrored: bool = False
     hermitian: bool = False
+    symmetric: bool = False
 
 
 def check(problem: Problem) -> None:
@@ -373,13 +375,16 @@ class _Steps:
         facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": reduction.shares(self.parts), "JOIN": self.join}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
         facts |= {f"{name.upper()}_PLANES": self.batch is not None and self._step(name) != 0 for name in "ab"}
-        facts["ZEROS"] = "" if self.triangle is None else f"{self.triangle.operand} {self.triangle.zeros}"
+        symmetric = self.triangle if self.triangle is not None and self.triangle.symmetric else None
+        facts["ZEROS"] = "" if self.triangle is None or symmetric else f"{self.triangle.operand} {self.triangle.zeros}"
         facts["UNIT"] = self.triangle is not None and self.triangle.unit
         facts["QUARTERS"], facts["DOUBLED"] = (isinstance(self.sharing, kind) for kind in (Quarters, Doubled))
         facts["BAND"] = triangles.BAND
         types = shared_texts.types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
+        if symmetric is not None:
+            facts |= triangles.mirrored(self.problem, symmetric.operand, symmetric.zeros)
         if facts["DOUBLED"]:
             facts["K_REST"] = False
         facts["ADDED"] = self.added is not None

@@ -87,6 +87,11 @@ def in_place(problem: Problem, name: str) -> bool:
     return types.plain or (types.complex and problem.options[f"trans_{name}"] == ("T" if name == "a" else "N"))
 
 
+def parted(problem: Problem, name: str) -> bool:
+    """Whether A or B of a computed problem has complex elements along k that are copied one at a time: each aligned to its size."""
+    return types_of(problem).complex and not in_place(problem, name) and problem.layout[name].vector_width(problem.itemsize) >= 2
+
+
 def facts(problem: Problem) -> dict[str, Value]:
     """Facts for rules about a computed problem's types: their name; whether they are float32 or float64 throughout, complex, for matrix
     units, for products of neighbours, or floats of eight bits; and whether A, B and C can be used as real matrices without conversion.
@@ -97,7 +102,8 @@ def facts(problem: Problem) -> dict[str, Value]:
     values["block"] = epilogue.block_of(problem)
     values["eight_bits"] = types.operand.name in EIGHT_BITS
     values["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
-    return values | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
+    values |= {f"in_place_{name}": in_place(problem, name) for name in "ab"}
+    return values | {f"parted_{name}": parted(problem, name) for name in "ab"}
 
 
 def spelled(problem: Problem) -> dict[str, Any]:

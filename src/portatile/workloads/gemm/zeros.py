@@ -12,7 +12,7 @@ from portatile.workloads.gemm.forms.gpu.stream import SharedTiles
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.reals import computed
+from portatile.workloads.gemm.reals import computed, in_place, parted
 
 
 def skips_zeros(device: DeviceInfo) -> bool:
@@ -37,8 +37,10 @@ def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Po
 
 def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
     """The point and the groups for op(A) op(B) + op(B) op(A), of which a triangle is wanted, in one launch: on matrix units, with B stored
-    as A is. None where that is not possible, or where two launches are estimated to be faster.
+    as A is, and complex elements of both aligned. None where that is not possible, or where two launches are estimated to be faster.
     """
-    a, b = (problem.layout[name] for name in "ab")
-    alike = a.strides == b.strides and a.vector_width(problem.itemsize) == b.vector_width(problem.itemsize)
-    return sharing.doubled(problem, device) if alike and problem.dtype == "float64" and matrix_units(device) else None
+    reals = computed(problem)
+    a, b = (reals.layout[name] for name in "ab")
+    alike = a.strides == b.strides and a.vector_width(reals.itemsize) == b.vector_width(reals.itemsize)
+    alike = alike and all(in_place(reals, name) or parted(reals, name) for name in "ab")
+    return sharing.doubled(reals, device) if alike and problem.dtype in ("float64", "complex128") and matrix_units(device) else None

@@ -11,6 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import blocks, structured
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
 _SQUARE = 32  # that a work-group copies to its place and to the one across the diagonal
@@ -75,14 +76,9 @@ class Symm(structured.OfElements):
         workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
         expand = Launch(source, "symm_expand", *size, (*known, *workspace))
-        b, trans = ("b", problem.layout["b"]), str(problem.options["trans_b"])
-        target = ("c", problem.layout["c"])
-        letter = "R" if mirror == "R" else "N"
-        if problem.options["side"] == "L":
-            operands, how, depth = {"a": ("full", full), "b": b, "c": target}, (letter, trans), m
-        else:
-            operands, how, depth = {"a": b, "b": ("full", full), "c": target}, (trans, letter), n
-        product: Call = blocks.product(problem, (m, n, depth), operands, how, ("alpha", "beta"))
+        stored = {name: (name, layout) for name, layout in problem.layout.items()}
+        sizes, operands, how, _ = product_of(problem, {**stored, "a": ("full", full)})
+        product: Call = blocks.product(problem, sizes, operands, how, ("alpha", "beta"))
         return Plan((expand, product), (Temporary("full", order * full.strides[0] * problem.itemsize),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -125,6 +121,18 @@ class Symm(structured.OfElements):
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders that nothing divides, with padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (45, 37), (67, 20), (33, 130)))
+
+
+def product_of(
+    problem: Problem, stored: Mapping[str, tuple[str, Layout]]
+) -> tuple[tuple[int, int, int], dict[str, tuple[str, Layout]], tuple[str, str], Triangle]:
+    """The product of a whole A and B: its sizes, operands and transpositions, and what A lacks of which one triangle is stored."""
+    left, mirror = problem.options["side"] == "L", str(problem.options.get("mirror", "T"))
+    letters = ("R" if mirror == "R" else "N", str(problem.options["trans_b"]))
+    a, b, how = (stored["a"], stored["b"], letters) if left else (stored["b"], stored["a"], letters[::-1])
+    missing = Triangle("a" if left else "b", "below" if problem.options["uplo"] == "U" else "above", symmetric=True)
+    sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
+    return sizes, {"a": a, "b": b, "c": stored["c"]}, (how[0], how[1]), missing
 
 
 workload = Symm()

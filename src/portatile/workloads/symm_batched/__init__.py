@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.workloads import symm
-from portatile.workloads.batched import Batched, native
+from portatile.records import Config, DeviceInfo, Plan, Problem, Value
+from portatile.workloads import blocks, structured, symm
+from portatile.workloads.batched import Batched, Strides, native, stack_of
+
+_MIRRORED = 256  # the order of matrices of which a product reads one triangle sooner than they are expanded, at most
 
 
 class SymmBatched(Batched, symm.Symm):
@@ -21,8 +23,26 @@ class SymmBatched(Batched, symm.Symm):
     single = symm.workload
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """As for one problem."""
-        return self.single.default(problem, device)
+        """As for one problem; of no account where the product reads the triangle itself."""
+        return super().default(problem, device) if self.products_alone(problem, device) else self.single.default(problem, device)
+
+    def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
+        """On NVIDIA's GPUs, where a product reads each element of a small symmetric matrix from where it or its mirror image is stored."""
+        symmetric = problem.options.get("mirror", "T") == "T"  # nothing is conjugated on the way
+        aligned = problem.layout["a"].alignment % problem.itemsize == 0  # complex elements are copied as one
+        return device.nvidia and symmetric and aligned and 0 < structured.order(problem) <= _MIRRORED and 0 not in problem.sizes.values()
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One product of all matrices where it reads the triangle itself; else as of any stack."""
+        if not self.products_alone(problem, device):
+            return super().plan(problem, config, device)
+
+        def made(first: Problem, steps: Strides, count: int) -> Plan:
+            stacks = {name: (name, stack_of(layout, steps[name])) for name, layout in first.layout.items()}
+            sizes, operands, how, triangle = symm.product_of(first, stacks)
+            return blocks.small_stack(first, sizes, operands, how, ("alpha", "beta"), triangle, device, count)
+
+        return self.in_parts(problem, made)
 
 
 workload = SymmBatched()

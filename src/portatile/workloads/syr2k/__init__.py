@@ -48,9 +48,9 @@ class Syr2k(Syrk):
         """Blocks of at most twice the order, or one; a joined product on a processor."""
         native = blocks.precision(problem) == precisions.NATIVE
         facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem), "native": native}
-        facts["joins"] = device.kind == "cpu" or _doubles(problem, device)
+        facts["joins"] = not blocks.is_complex(problem) if device.kind == "cpu" else _doubles(problem, device)
         alone = (
-            "not JOIN or (joins and NB == 0 and not complex)",
+            "not JOIN or (joins and NB == 0)",
             "device_kind != 'cpu' or WGS == 32",
             "not complex or NB == 0",
             "native or (NB == 0 and not JOIN)",
@@ -136,8 +136,13 @@ def _both(problem: Problem) -> Call:
 
 def _doubles(problem: Problem, device: DeviceInfo) -> bool:
     """Whether one launch computes both products, which are estimated to be faster so."""
-    plain = blocks.precision(problem) == precisions.NATIVE and not blocks.is_complex(problem) and problem.options["trans"] in ("N", "T")
-    return plain and problem.sizes["n"] * problem.sizes["k"] > 0 and zeros.doubled(_both(problem).problem, device) is not None
+    symmetric = problem.options.get("mirror", "T") == "T" and problem.options["trans"] in ("N", "T")  # one factor for both products
+    return (
+        symmetric
+        and blocks.precision(problem) == precisions.NATIVE
+        and problem.sizes["n"] * problem.sizes["k"] > 0
+        and zeros.doubled(_both(problem).problem, device) is not None
+    )
 
 
 workload = Syr2k()

@@ -12,7 +12,7 @@ from portatile.workloads.gemm.forms import UNKNOWN_LOSS
 from portatile.workloads.gemm.forms.gpu import costs, ranking, timings
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
-from portatile.workloads.gemm.reals import for_units, in_place, plain, types_of
+from portatile.workloads.gemm.reals import for_units, in_place, parted, plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.waste import waste
 
@@ -54,9 +54,12 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
     return found if _single(found) else replace(found, TAIL=0, SPLIT_K=1)
 
 
-def in_stacks(problem: Problem, device: DeviceInfo, count: int) -> Gpu:
-    """The point for a stack of ``count`` small products on NVIDIA's GPUs."""
-    return _nvidia(problem, device, count)
+def in_stacks(problem: Problem, device: DeviceInfo, count: int, zeros: str = "") -> Gpu:
+    """The point for a stack of ``count`` small products on NVIDIA's GPUs, in one launch; ``zeros`` as for ``alone``."""
+    if count == 1 or not _reals_estimated(problem, device):
+        return _nvidia(problem, device, count)
+    found = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, count=count)
+    return _nvidia(problem, device, count) if found is None else found
 
 
 def _single(point: Gpu) -> bool:
@@ -74,7 +77,7 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu
 
 def expected(problem: Problem, device: DeviceInfo) -> float | None:
     """Microseconds that the estimate expects of the fastest point; None where it does not know the device's units."""
-    known = costs.known(device, problem.dtype) if _estimated(problem, device) else None
+    known = costs.known(device, problem.dtype) if _reals_estimated(problem, device) else None
     took = None if known is None else ranking.candidates(problem, device, local_limit(device), known).took
     return None if took is None or not len(took) else float(took.min())
 
@@ -89,8 +92,8 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
     device, or a smaller one that wastes much less of it; the smallest may also split k.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
-    if batch == 1 and _estimated(problem, device) and not _whole_waves(problem, device):
-        found = ranking.fastest(problem, device, local_limit(device))
+    if _reals_estimated(problem, device) and (batch > 1 or not _whole_waves(problem, device)):
+        found = ranking.fastest(problem, device, local_limit(device), count=batch)
         if found is not None:
             return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
     if problem.dtype != "float64":
@@ -151,7 +154,12 @@ def _whole_waves(problem: Problem, device: DeviceInfo) -> bool:
     """Whether the largest tile of float32 has long sums and whole waves: what its copies spare then decides, which no estimate knows."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     tiles = ceil_div(m, 256) * ceil_div(n, 128)
-    return problem.dtype == "float32" and k >= _LONG and tiles >= _EVEN * ceil_div(tiles, device.compute_units) * device.compute_units
+    return (
+        problem.dtype == "float32"
+        and plain(problem)
+        and k >= _LONG
+        and tiles >= _EVEN * ceil_div(tiles, device.compute_units) * device.compute_units
+    )
 
 
 def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
@@ -165,13 +173,18 @@ def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     along = {name: takes_vectors_along_k(problem, name) for name in "ab"}
-    copied = {name: takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
+    copied = {
+        name: parted(problem, name) or takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1))
+        for name in "ab"
+    }
     pack_a, pack_b = (
-        not in_place(problem, name) or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not copied[name])
+        not (in_place(problem, name) or parted(problem, name))
+        or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not copied[name])
         for name, other in (("a", "n"), ("b", "m"))
     )
     if not plain(problem):
-        return replace(point, PACK_A=pack_a, PACK_B=pack_b, KEEP=False, TAIL=0)
+        loaded = any(parted(problem, name) and not packed for name, packed in (("a", pack_a), ("b", pack_b)))
+        return replace(point, PACK_A=pack_a, PACK_B=pack_b, KEEP=False, TAIL=0, PAD=4 if loaded and not point.MMA else 0)
     turn = point.VL == 4 and not point.KEEP and ((along["a"] and not pack_a) or (along["b"] and not pack_b))
     loose = not point.MMA and any(
         k_fast(problem, name) and not packed and not along[name] for name, packed in (("a", pack_a), ("b", pack_b))

@@ -19,7 +19,7 @@ from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.sources import shifts
 from portatile.workloads.gemm.forms.gpu.triangle import count
 from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
-from portatile.workloads.gemm.reals import plain, types_of
+from portatile.workloads.gemm.reals import parted, plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
@@ -36,7 +36,7 @@ class Shape:
     """The sizes of a problem, or of many as columns, and how many multiprocessors there are.
 
     ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted. ``ragged``: rows of C are not aligned to vectors.
-    ``torn``: rows of A, of B begin in the middle of what memory reads together.
+    ``torn``: rows of A, of B begin in the middle of what memory reads together. ``count``: problems of a stack.
     """
 
     m: int | Ints
@@ -48,6 +48,7 @@ class Shape:
     ragged: bool | Bools = False
     torn_a: bool | Bools = False
     torn_b: bool | Bools = False
+    count: int = 1
 
 
 COLUMNS = ("m", "n", "k", "units", "ragged", "torn_a", "torn_b")
@@ -65,7 +66,7 @@ def shape_of(problem: Problem, device: DeviceInfo, zeros: str = "") -> Shape:
 
 def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
     """How a problem's operands lie, and what its device can do; ``limit``: bytes of a group's local memory."""
-    whole = tuple(takes_vectors(problem, name) or takes_vectors_along_k(problem, name) for name in "ab")
+    whole = tuple(takes_vectors(problem, name) or takes_vectors_along_k(problem, name) or parted(problem, name) for name in "ab")
     paired = tuple(
         problem.itemsize == 4 and not all_whole and (takes_vectors(problem, name, 8) or takes_vectors_along_k(problem, name, 8))
         for name, all_whole in zip("ab", whole, strict=True)
@@ -105,7 +106,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
 
     drain = np.where(v.groups == 1, costs.drain * 1e-3 * area * itemsize, 0.0)
     fill: Floats = costs.filled(v.rows + v.columns, np.minimum(v.deep * (v.stages - 1), chunk), itemsize)
-    c = 1e-6 * shape.m * shape.n * itemsize * (0.5 if shape.zeros == "c" else 1.0)
+    c = 1e-6 * shape.count * shape.m * shape.n * itemsize * (0.5 if shape.zeros == "c" else 1.0)
     stored = costs.stored / np.where(shape.ragged, costs.ragged, 1.0)
     began = costs.launch + _packing(shape, v, costs)
     waves = _ceil(tiles, np.maximum(v.tail, 1) * units) * (1 - v.saved)
@@ -115,7 +116,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     rounds, rest = each // v.groups, each % v.groups
     rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, tiles * parts) if shape.zeros else 1.0)
     copied = 1e-6 * tiles * parts * (v.rows + v.columns) * chunk * itemsize / costs.cached
-    read = 1e-6 * (shape.m + shape.n) * shape.k * itemsize / costs.read
+    read = 1e-6 * shape.count * (shape.m + shape.n) * shape.k * itemsize / costs.read
     took = began + (
         (fill + drain) * (rounds + (rest > 0))
         + np.maximum(np.maximum(rounds_took, copied), read)
@@ -130,11 +131,11 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
 
 
 def wanted(shape: Shape, rows: Ints, columns: Ints) -> Ints:
-    """The tiles of C that are computed, for tiles of each size."""
+    """The tiles of C that are computed, for tiles of each size, of all problems."""
     if shape.zeros != "c":
-        return _ceil(shape.m, rows) * _ceil(shape.n, columns)
+        return shape.count * _ceil(shape.m, rows) * _ceil(shape.n, columns)
     known = {side: count(int(shape.m), "above", *side) for side in set(zip(rows.tolist(), columns.tolist(), strict=True))}
-    return np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
+    return shape.count * np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
 
 
 def _tiles(shape: Shape, v: Columns) -> Ints:
@@ -169,8 +170,8 @@ def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
 def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:
     """Microseconds of the launch that packs."""
     packed = WAYS.index("packed")
-    moved = np.where(v.ways_a == packed, 2e-6 * shape.m * shape.k * shape.itemsize, 0.0)
-    moved = moved + np.where(v.ways_b == packed, 2e-6 * shape.n * shape.k * shape.itemsize, 0.0)
+    moved = np.where(v.ways_a == packed, 2e-6 * shape.count * shape.m * shape.k * shape.itemsize, 0.0)
+    moved = moved + np.where(v.ways_b == packed, 2e-6 * shape.count * shape.n * shape.k * shape.itemsize, 0.0)
     return costs.pack * np.minimum(v.packs, 1) + moved / costs.packed
 
 

@@ -1,5 +1,7 @@
 {# Where C is the sum of a product and its transpose: of a tile on the diagonal there is one product, to which its own transpose is added by
-   way of local memory. Blocks within a row are exchanged there, so that rows and columns spread over the banks. #}
+   way of local memory. Blocks within a row are exchanged there, so that rows and columns spread over the banks. Of complex elements the
+   sums of (j, i) are those of (i, j) with rows and columns of elements exchanged, not of their parts. #}
+{% set row, column = ("(j & -2 | i & 1)", "(i & -2 | j & 1)") if COMPLEX else ("j", "i") %}
     if (row0 == col0) {
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
@@ -15,6 +17,6 @@
 #pragma unroll
             for (int c = 0; c < {{ cols }}; ++c) {
                 const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }}, j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }} + tc * {{ TC }};
-                acc[r][c] += tiles[j * {{ bn }} + (i ^ j % 32)];
+                acc[r][c] += tiles[{{ row }} * {{ bn }} + ({{ column }} ^ {{ row }} % 32)];
             }
     }

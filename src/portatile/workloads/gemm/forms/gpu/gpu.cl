@@ -49,7 +49,11 @@
 {% set parts_c = 2 if COMPLEX else 1 %}
 {% set team = TBR * TBC %}
 {% set items = team * KG %}
+{# tiles whose rows lie along k, of reals and of complex elements; then a lane's two steps of k lie four apart #}
 {% set lines = ("lines", "dots", "dot_pairs") %}
+{% set complex_lines = ("complexes", "mirrored") if MMA and COMPLEX else () %}
+{% set spread = A_FROM in complex_lines or B_FROM in complex_lines %}
+{% set lane_k = "lane % 4" if spread else "lane % 4 * 2" %}
 {% set depth = VL if MMA or A_FROM in lines or B_FROM in lines else 1 %}
 {% set halves = 2 if MMA_SHAPE == "16x8x16" else 1 %}
 {% set unit = 8 * halves if MMA else depth %}
@@ -58,8 +62,8 @@
 {% set turns = steps if UNROLL * KG >= KB else UNROLL // unit %}
 {% set now, later = ("step % 2", "(step + 1) % 2") if turns == steps else ("within % 2", "(within + 1) % 2") %}
 {% set vector = 16 // itemsize %}
-{% set lda_tile = bm + (PAD if A_FROM == "columns" else vector if A_FROM == "shifted" else 0) %}
-{% set ldb_tile = bn + (PAD if B_FROM == "columns" else vector if B_FROM == "shifted" else 0) %}
+{% set lda_tile = bm + (PAD if A_FROM in ("columns", "complexes", "mirrored") else vector if A_FROM == "shifted" else 0) %}
+{% set ldb_tile = bn + (PAD if B_FROM in ("columns", "complexes", "mirrored") else vector if B_FROM == "shifted" else 0) %}
 {% set stage = KB * (lda_tile + ldb_tile) %}
 {# x is the operand that is taken some rows at a time, y the one that all of them meet; for matrix instructions, their A and B #}
 {% set flipped = MMA and LANES == 8 %}
@@ -171,7 +175,7 @@
                     {{ x }}[{{ set }}][{{ e * count }} + {{ i }} + next{{ past }}] = v.s{{ e }};
 {% endfor %}
 {% else %}
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_{{ place }} + next * {{ pitch }} + {{ at }}));
+                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_{{ place }} + next * {{ "apart" if source in complex_lines else pitch * (4 if spread else 1) }} + {{ "(%s) * %d" % (at, KB) if source in complex_lines else at }}));
 {% for e in range(VL) %}
                     {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ e }}{{ past }}] = v.s{{ e }};
 {% endfor %}
@@ -215,8 +219,10 @@
 {% macro origin(source, base, pitch, k_of, at) %}
 {% if source in lines %}
 tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }} ^ {{ shift(at) }}){{ " + lane % 4 * 2" if MMA }}
+{%- elif source in complex_lines %}
+tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }}) * 2 + (lane % 4 * 2 ^ lane / 4 % 2 * 8)
 {%- elif MMA %}
-tiles + {{ base }} + ({{ k_of }} + lane % 4 * 2) * {{ pitch }} + ({{ at }} ^ {{ skew("lane % 4 * 2") }})
+tiles + {{ base }} + ({{ k_of }} + {{ lane_k }}) * {{ pitch }} + ({{ at }} ^ {{ skew(lane_k) }})
 {%- elif source == "transposed" %}
 tiles + {{ base }} + {{ k_of }} * {{ pitch }} + ({{ at }} ^ {{ turn("%s / %d" % (k_of, vector)) }})
 {%- else %}
@@ -325,6 +331,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "batch.cl" %}
     const int item = (int)get_local_id(0), part = item / {{ team }};
     const int warp = item % {{ team }} / 32, lane = item % 32;
+{% if spread %}
+    const int apart = lane / 4 % 2 ? -8 : 8;  // from one step of a lane's to the other, in rows of complex elements
+{% endif %}
 {% if QUARTERS %}
 {# warps of a quarter #}
 {% set warps_down, warps_across = TBR * LANES // 64, TBC // LANES // 2 %}

@@ -36,8 +36,8 @@ class Gpu(BlockedTile):
         "Elements of a vector that is loaded from local memory.",
         must={
             "VL must divide TR and be 2 or more": "TR % VL == 0 and VL >= 2",
-            "the gpu form packs operands that are no reals as they lie: set PACK_A and PACK_B": "(PACK_A or in_place_a)"
-            " and (PACK_B or in_place_b)",
+            "the gpu form packs operands that are neither reals as they lie nor complex elements: set PACK_A and PACK_B": ""
+            "(PACK_A or in_place_a or parted_a) and (PACK_B or in_place_b or parted_b)",
             "TURN, KEEP and TAIL are for float32 and float64": "plain or not (TURN or KEEP or TAIL)",
             "groups that share sums of complex products leave them to a second launch: set JOIN = False, CLUSTER = 1": "not complex"
             " or not (JOIN or CLUSTER > 1)",
@@ -329,6 +329,11 @@ class Gpu(BlockedTile):
         stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * max(self.PAD, 4 * self.SHIFT))
         exchange = self.rows * self.columns if self.KG > 1 or self.CLUSTER > 1 else 0
         return max(stages, exchange) * itemsize
+
+    def mirroring(self, operand: str) -> Gpu:
+        """The point for a symmetric A or B of which one triangle is read: not packed, its rows spread over the banks."""
+        pad = 0 if self.MMA else max(self.PAD, 4)
+        return replace(self, PACK_A=self.PACK_A and operand != "a", PACK_B=self.PACK_B and operand != "b", PAD=pad)
 
     def lowered(self, device: DeviceInfo) -> Gpu:
         """The point without what the device lacks: matrix units or a shape of theirs, clusters, groups that can tell which is last."""

@@ -9,7 +9,7 @@
    A quarter is the work of some warps, which find its rows at `a_panel` and its columns at `b_panel`; it goes to `quarter_row`,
    `quarter_col`. #}
 {% set lower = ZEROS == "c above" %}
-{% macro panel(number, source) %}({{ number }}) / 2 * {{ KB * lda_tile }} + ({{ number }}) % 2 * {{ bm // 2 * KB if source in lines else bm // 2 }}{% endmacro %}
+{% macro panel(number, source) %}({{ number }}) / 2 * {{ KB * lda_tile }} + ({{ number }}) % 2 * {{ bm // 2 * KB if source in lines + complex_lines else bm // 2 }}{% endmacro %}
     const int across = (m - 1) / {{ bm }} + 1, beside = across * (across - 1) / 2;
 {% set number = "(group < beside ? group : 0)" %}
 {% include "triangle_tile.cl" %}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ _STEPS = 64  # of k for each group that shares it, at least
 _FULL = 4  # groups a multiprocessor up to which k is split
 _CUT = 256  # steps of k from which a last wave is cut
 _WIDE = 64  # columns of a tile
+_NEAR = 1.4  # times the least estimate
+SHALLOW = (16, 32)
+"""Steps of k of a stage that has all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +41,21 @@ class Ranking:
         return self.table.point(self.columns, which)
 
 
-def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *, alone: bool = False) -> Gpu | None:
+def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *, alone: bool = False, count: int = 1) -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
     With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``). With ``alone`` only points of one
-    launch are candidates: k is shared where the last group adds up, and there is no tail.
+    launch are candidates: k is shared where the last group adds up, and there is no tail. ``count``: of a stack of so many, where no
+    clusters share k, and with ``alone`` no groups.
     """
     costs = known(device, problem.dtype)
     if costs is None:
         return None
-    found = candidates(problem, device, limit, costs, zeros=zeros, alone=alone)
+    found = candidates(problem, device, limit, costs, zeros=zeros, alone=alone, count=count)
     if not len(found):
         return None
+    if count > 1 and problem.sizes["k"] <= SHALLOW[-1]:
+        return _in_one_stage(problem, found)
     # until the caller sees the result: launches take the host as long
     host = (found.columns.launches + np.minimum(found.columns.packs, 1)) * device.can.launch_us
     return found.point(int(np.lexsort((found.took, np.maximum(found.took, host)))[0]))
@@ -64,20 +71,47 @@ def candidates(
     zeros: str = "",
     alone: bool = False,
     timed: bool = False,
+    count: int = 1,
 ) -> Ranking:
-    """Every variant of the ``most`` tiles whose simplest ones take the least time; ``zeros`` and ``alone`` as for ``fastest``.
+    """Every variant of the ``most`` tiles whose simplest ones take the least time; ``zeros``, ``alone`` and ``count`` as for ``fastest``.
 
     With ``timed``, for those who time them before they use one, those are among them of which the estimate has only a guess.
     """
-    shape, variants = shape_of(problem, device, zeros), table(kind_of(problem, device, limit))
+    shape, kind = replace(shape_of(problem, device, zeros), count=count), kind_of(problem, device, limit)
+    variants = table(kind if count == 1 else replace(kind, packing=False))
     saved = _saved(problem, device, variants)
     promised = _promises(shape, variants, saved, costs)
     order = sorted(promised, key=lambda place: (promised[place], place))[:most]
     columns = variants.of_tiles(order) if order else variants.columns.take(slice(0))
     columns = replace(columns, saved=saved[columns.place])
     guessed = np.array([staging.SHIFT for staging in variants.stagings], np.bool_)[columns.staging]
-    columns = columns.take(_sensible(shape, variants, columns) & ((columns.launches == 1) if alone else True) & (~guessed | timed))
-    return Ranking(variants, columns, microseconds(shape, columns, costs))
+    stacked = (columns.tail == 0) & (columns.cluster == 1) & ((columns.split == 1) | (not alone)) if count > 1 else True
+    columns = columns.take(
+        _sensible(shape, variants, columns) & stacked & ((columns.launches == 1) if alone else True) & (~guessed | timed)
+    )
+    empty = 1.0 if count == 1 else np.sqrt(_areas(shape, columns) / (shape.m * shape.n))
+    return Ranking(variants, columns, microseconds(shape, columns, costs) * empty)
+
+
+def _in_one_stage(problem: Problem, found: Ranking) -> Gpu:
+    """The point that copies least, of those that are estimated to take little longer than the fastest, with all of k in one stage: there is
+    nothing that could be copied ahead.
+    """
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    v, near = found.columns, np.flatnonzero(found.took <= _NEAR * found.took.min())
+    copied = _ceil(m, v.rows[near]) * _ceil(n, v.columns[near]) * (v.rows[near] + v.columns[near])
+    point = found.point(int(near[np.lexsort((found.took[near], copied))[0]]))
+    kb = next(kb for kb in SHALLOW if k <= kb)
+    return replace(point, KB=kb, UNROLL=kb, STAGES=1, DOUBLE=0, KG=1)
+
+
+def _areas(shape: Shape, v: Columns) -> Floats:
+    """The elements of C that the tiles of one problem cover."""
+    return np.asarray(_ceil(shape.m, v.rows) * v.rows * _ceil(shape.n, v.columns) * v.columns, np.float64)
+
+
+def _ceil(a: Any, b: Any) -> Any:
+    return -(-a // b)
 
 
 def _saved(problem: Problem, device: DeviceInfo, variants: Table) -> Floats:
@@ -112,6 +146,6 @@ def _sensible(shape: Shape, variants: Table, v: Columns) -> np.ndarray:
     stages = -(-shape.k // (v.split * v.deep))  # of a group
     shared &= -(-shape.k // (stages * v.deep)) == v.split
     cut = (v.tail == 0) | ((shape.m > v.rows) & (shape.k >= _CUT) & (count > v.tail * units) & ~np.isnan(v.saved))
-    teams = (v.teams == 1) | (coarse <= 2 * units)
+    teams = (v.teams == 1) | (coarse <= 2 * units) | (shape.count > 1)
     slow = (v.teams > 1) & (v.columns >= _WIDE) & ~packs_b & (not (fast or whole))  # seen to take up to a third longer than estimated
     return np.asarray(shared & cut & teams & ~slow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portatile.records import Problem
+from portatile.workloads.gemm.reals import in_place
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _PAIR = 8  # bytes of two float32
@@ -14,6 +15,8 @@ def source(problem: Problem, name: str, *, along: bool, transposed: bool, pairs:
     ``along``: with k fast it lies in local memory as it is. ``transposed``: else vectors are transposed on the way there. ``pairs``: rows
     that are aligned to no vectors are copied two elements at a time where they may. ``shifted``: with k slow by the vectors that hold them.
     """
+    if not in_place(problem, name):
+        return "complexes"
     if not k_fast(problem, name):
         if takes_vectors(problem, name):
             return "vectors"

@@ -6,6 +6,10 @@
      pairs       the same, two elements at a time, for storage that is aligned to two
      shifted     stored with k slow, rows that begin anywhere: the 16 bytes that hold them, so that row kk lies kk SHIFT % 4 elements on
      columns     stored with k fast, an element at a time, transposed on the way
+     complexes   the same of complex elements, of which the real and the imaginary part become neighbours across k; for matrix
+                 instructions kept along k
+     mirrored    one triangle of a symmetric matrix, an element at a time, each from where it or its mirror image is stored; of complex elements
+                 kept as those
      transposed  stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
      lines       stored with k fast and kept so, 16 bytes at a time
      dots        the same, an element at a time
@@ -20,16 +24,15 @@
    range across k. With `edge` the tile goes past that range: what lies there is copied from its last elements, and nobody stores
    what comes of it. With K_EDGE the last tile goes past k: copies past its end bring zeros. #}
 {% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
-{% macro width(source) %}{{ vector if source in ("panel", "vectors", "shifted", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs") else 1 }}{% endmacro %}
-{% set lines = ("lines", "dots", "dot_pairs") %}
-{% macro along(source) %}{{ "1" if source in ("columns", "transposed") or source in lines }}{% endmacro %}
+{% macro width(source) %}{{ vector if source in ("panel", "vectors", "shifted", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs", "complexes") else 1 }}{% endmacro %}
+{% macro along(source) %}{{ "1" if source in ("columns", "complexes", "transposed") or source in lines }}{% endmacro %}
 {% macro held(source) %}{{ "1" if source == "transposed" or (HELD and source in ("elements", "pairs")) }}{% endmacro %}
 {# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
 {% set together = [128 // itemsize, jump_of["a"], jump_of["b"]] | min %}
 {# ... in the rows of a transposed tile that hold the 16 bytes number `piece` along k, ... #}
 {% macro turn(piece) %}({{ piece }} * {{ [vector, together // (KB // vector)] | max }} & {{ together - 1 }}){% endmacro %}
 {# ... in row `kk` of a tile for matrix instructions, ... #}
-{% macro skew(kk) %}(({{ kk }}) & 6) * 2{% endmacro %}
+{% macro skew(kk) %}{{ "((%s) & 3) * 4" % kk if spread else "((%s) & 6) * 2" % kk }}{% endmacro %}
 {# ... in line `i` #}
 {% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB, together] | min // vector - 1) * vector) }}{% endmacro %}
 {# ... and how far on row `kk` of a shifted tile begins: tiles begin at a multiple of four steps of k #}
@@ -37,13 +40,17 @@
 {# where element `i` across k of step `kk` lies in the tile #}
 {% macro spot(source, pitch, kk, i, x="") %}
 {{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in lines
+   else "((%s) & -2) * %d + ((%s) * 2 ^ ((%s) & 2) * 4) + ((%s) & 1)" % (i, KB, kk, i, i) if source in complex_lines
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, turn("%s / %d" % (kk, vector))) if source == "transposed"
    else "(%s) * %s + %s + %s" % (kk, pitch, i, begins(x, kk)) if source == "shifted"
    else "(%s) * %s + %s" % (kk, pitch, i) }}
 {%- endmacro %}
+{# steps of k that a copy brings, and elements across k #}
+{% macro deep(source) %}{{ width(source) if along(source) and source != "complexes" else 1 }}{% endmacro %}
+{% macro broad(source) %}{{ 2 if source == "complexes" else 1 if along(source) else width(source) }}{% endmacro %}
 {# copies across the rows of a tile, or along its k where that is contiguous #}
-{% macro per(source, wide) %}{{ KB // (width(source) | int) if along(source) else wide // (width(source) | int) }}{% endmacro %}
+{% macro per(source, wide) %}{{ KB // (deep(source) | int) if along(source) else wide // (width(source) | int) }}{% endmacro %}
 {# whether every work-item copies at the same place of some rows #}
 {% macro even(source, wide) %}
 {% set per = per(source, wide) | int %}
@@ -51,7 +58,9 @@
 {% endmacro %}
 {# the place in tile and operand that a work-item copies first #}
 {% macro place(x, source, wide, pitch, edge, ld, first, end) %}
-{% if source == "shifted" %}
+{% if source == "mirrored" %}
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset;
+{% elif source == "shifted" %}
     __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long)k0 * {{ ld }} + {{ first }};
 {% if even(source, wide) %}
     const int {{ x }}_k = item / {{ wide // vector }}, {{ x }}_i = item % {{ wide // vector }} * {{ vector }};
@@ -61,12 +70,13 @@
 {% set per = per(source, wide) | int %}
 {% set clamp = edge and even(source, wide) %}
 {% if along(source) %}
-    const int {{ x }}_k = item % {{ per }} * {{ width }}, {{ x }}_i = item / {{ per }};
-    const int {{ x }}_first = {{ "min(%s + %s_i, %s - 1)" % (first, x, end) if clamp else "%s + %s_i" % (first, x) }};
+{% set broad = broad(source) | int %}
+    const int {{ x }}_k = item % {{ per }} * {{ deep(source) }}, {{ x }}_i = item / {{ per }}{{ " * %d" % broad if broad > 1 }};
+    const int {{ x }}_first = {{ "min(%s + %s_i, %s - %d)" % (first, x, end, broad) if clamp else "%s + %s_i" % (first, x) }};
 {% if clamp %}
-    const int {{ x }}_last = ({{ end }} - 1 - {{ x }}_first) / {{ items // per }};
+    const int {{ x }}_last = ({{ end }} - 1 - {{ x }}_first) / {{ items // per * broad }};
 {% endif %}
-    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long){{ x }}_first * {{ ld }} + k0 + {{ x }}_k;
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long){{ "(%s_first / 2)" % x if broad > 1 else x ~ "_first" }} * {{ ld }} + {{ "2 * (k0 + %s_k)" % x if broad > 1 else "k0 + %s_k" % x }};
 {% else %}
     const int {{ x }}_k = item / {{ per }}, {{ x }}_i = item % {{ per }} * {{ width }};
 {% if source == "panel" %}
@@ -115,6 +125,35 @@
             }
 {% endif %}
 {% endmacro %}
+{# the copies of a mirrored tile. Where all of it lies on the side whose rows in memory are those of the tile, 16 bytes at a time, unless matrix
+   instructions need the registers; else a warp has 8 steps of k of 4 rows, so that it reads few lines of memory on either side #}
+{% macro copies_mirrored(x, wide, pitch, edge, ld, first, end) %}
+{% set first_c, past_c = ("(%s) / 2" % first, "(%s + %d) / 2" % (first, wide)) if COMPLEX else (first, "%s + %d" % (first, wide)) %}
+{% if MIRRORED_WHOLE and not MMA %}
+{% set slots, per = KB * wide // vector, wide // vector %}
+            if ({{ "k_next + 1 >= %s" % past_c if MIRRORED == "above" else "%s + 1 >= k_next + %d" % (first_c, KB) }}) {
+#pragma unroll
+                for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+                    const int slot = item + s * {{ items }}, kk = slot / {{ per }}, i = slot % {{ per }} * {{ vector }};
+{% if slots % items %}
+                    if (slot < {{ slots }})
+{% endif %}
+                        {{ copy(16, "%s_to + %s" % (x, spot("mirrored", pitch, "kk", "i")), "%s_at + (long)(k_next + kk) * %s + %s + i" % (x, ld, first), "%s + i < %s && k_next + kk < k1" % (first, end) if edge or K_EDGE else "") }};
+                }
+            } else
+{% endif %}
+{% set slots = KB * wide // parts_c %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+                const int slot = item + s * {{ items }}, kk = slot / 32 % {{ KB // 8 }} * 8 + slot % 8, i = (slot / {{ 4 * KB }} * 4 + slot / 8 % 4) * {{ parts_c }};
+                const int across = {{ first_c }} + i{{ " / 2" if COMPLEX }}, along = k_next + kk;
+                const int row = {{ "max" if MIRRORED == "above" else "min" }}(across, along), column = {{ "min" if MIRRORED == "above" else "max" }}(across, along);
+{% if slots % items %}
+                if (slot < {{ slots }})
+{% endif %}
+                    {{ copy(itemsize * parts_c, "%s_to + %s" % (x, spot("mirrored", pitch, "kk", "i")), "%s_at + (long)row * %s + column%s" % (x, ld, " * 2" if COMPLEX else ""), "%s + i < %s && along < k1" % (first, end) if edge or K_EDGE else "") }};
+            }
+{% endmacro %}
 {# slot `s` of those that a work-item copies along a row of k, kept inside the operand #}
 {% macro inside(x, edge) %}{{ "min(s, %s_last)" % x if edge else "s" }}{% endmacro %}
 {# what is done with an element or some of one tile: an asynchronous copy; a load to a register, or the store of what it brought #}
@@ -131,6 +170,7 @@
 {# the copies of one tile, or as `what` says #}
 {% macro copies(x, source, wide, pitch, edge, ld, first, end, what="copy") %}
 {% set width = width(source) | int %}
+{% set broad = broad(source) | int %}
 {% set slots = KB * wide // width %}
 {% set per = per(source, wide) | int %}
 {% set jump = items // per %}
@@ -138,9 +178,9 @@
 #pragma unroll
             for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
 {% if even(source, wide) %}
-{% set to = spot(source, pitch, x ~ "_k", "%s_i + s * %d" % (x, jump)) if source in lines
+{% set to = spot(source, pitch, x ~ "_k", "%s_i + s * %d" % (x, jump * broad)) if source in lines or (MMA and source == "complexes")
        else spot(source, pitch, "%s_k + s * %d" % (x, jump), x ~ "_i") if MMA
-       else "%s_spot + s * %d" % (x, jump * (1 if source == "columns" else pitch)) %}
+       else "%s_spot + s * %d" % (x, jump * (1 if source == "columns" else 2 if source == "complexes" else pitch)) %}
 {% set from = "%s_at + s * %d" % (x, items * width) if source == "panel"
          else "%s_at + (long)%s * (%s * %d)" % (x, inside(x, edge) if along(source) else "s", ld, jump) %}
 {% set within = "k_next + %s_k%s < k1" % (x, "" if along(source) else " + s * %d" % jump) %}
@@ -148,8 +188,8 @@
 {% else %}
                 const int slot = item + s * {{ items }};
 {% if along(source) %}
-                const int kk = slot % {{ per }} * {{ width }}, i = slot / {{ per }};
-                __global const {{ real }}* from = {{ x }}_at + (long)(i - {{ x }}_i) * {{ ld }} + (kk - {{ x }}_k);
+                const int kk = slot % {{ per }} * {{ deep(source) }}, i = slot / {{ per }}{{ " * %d" % broad if broad > 1 }};
+                __global const {{ real }}* from = {{ x }}_at + (long){{ "((i - %s_i) / 2)" % x if broad > 1 else "(i - %s_i)" % x }} * {{ ld }} + {{ "2 * " if broad > 1 }}(kk - {{ x }}_k);
 {% else %}
                 const int kk = slot / {{ per }}, i = slot % {{ per }} * {{ width }};
                 __global const {{ real }}* from = {{ x }}_at + {{ "s * %d" % (items * width) if source == "panel" else "(long)(kk - %s_k) * %s + (i - %s_i)" % (x, ld, x) }};
@@ -198,7 +238,7 @@
 {% endif %}
 {% endmacro %}
 {% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
-{{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies_shifted(x, wide, pitch, ld, first, end) if source == "shifted" else copies(x, source, wide, pitch, edge, ld, first, end, "load" if held(source) else "copy") }}
+{{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies_mirrored(x, wide, pitch, edge, ld, first, end) if source == "mirrored" else copies_shifted(x, wide, pitch, ld, first, end) if source == "shifted" else copies(x, source, wide, pitch, edge, ld, first, end, "load" if held(source) else "copy") }}
 {%- endmacro %}
 {# from one stage to the next in the operand #}
-{% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if along(source) else "(long)%s * %d" % (ld, KB) }}{% endmacro %}
+{% macro stride(source, wide, ld) %}{{ 0 if source == "mirrored" else wide * KB if source == "panel" else KB * (2 if source == "complexes" else 1) if along(source) else "(long)%s * %d" % (ld, KB) }}{% endmacro %}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from portatile.records import Problem, Value
 from portatile.workloads.gemm.passing import ceil_div
 
 BAND = 1024
@@ -15,6 +16,16 @@ def count(order: int, zeros: str, rows: int, columns: int) -> int:
     along, across = (rows, columns) if zeros == "above" else (columns, rows)
     most = ceil_div(order, across)
     return sum(min(most, (first + along - 1) // across + 1) for first in range(0, order, along))
+
+
+def mirrored(problem: Problem, operand: str, missing: str) -> dict[str, Value]:
+    """Facts of a symmetric A or B of which what lies ``missing``, "above" or "below" the diagonal, is not stored: whether vectors of the
+    other triangle can be copied, too.
+    """
+    vector = 16 // problem.itemsize
+    sizes = (problem.sizes["m" if operand == "a" else "n"], problem.sizes["k"])
+    whole = all(size % vector == 0 for size in sizes) and problem.layout[operand].vector_width(problem.itemsize) >= vector
+    return {f"{operand.upper()}_FROM": "mirrored", "MIRRORED": missing, "MIRRORED_WHOLE": whole}
 
 
 @dataclass(frozen=True)

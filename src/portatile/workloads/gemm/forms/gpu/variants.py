@@ -226,6 +226,8 @@ def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, 
     loose = _PAIR if paired and staging.PAIRS else 1.0
     if staging[operand]:
         name = "packed"
+    elif kind.complex:
+        name = "free"
     elif fast and (staging.KEEP or along):
         name = "kept" if whole else "dots"
     elif fast:
@@ -256,11 +258,13 @@ def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[
 
 
 def stagings(kind: Kind, point: Gpu) -> Iterator[Staging]:
-    """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element. Complex ones are
-    packed unless they are reals as they lie, with k slow.
+    """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element. Complex ones with k
+    fast are packed only where their elements are not aligned.
     """
     if kind.complex:
-        yield Staging(*kind.fast)
+        packed = [fast and not whole for fast, whole in zip(kind.fast, kind.whole, strict=True)]
+        loaded = any(fast and whole for fast, whole in zip(kind.fast, kind.whole, strict=True))
+        yield Staging(packed[0], packed[1], PAD=4 if loaded and not point.MMA else 0)
         return
     plain = tuple(whole and (point.MMA or not fast) for fast, whole in zip(kind.fast, kind.whole, strict=True))
     for packs in product((False, True) if kind.packing else (False,), repeat=2):
