@@ -204,11 +204,12 @@ def fits(point: Point, device: DeviceInfo) -> bool:
 
 def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:
     """The microseconds that the fastest of ``tiles`` would take on an H200, and its point, with k split where that pays."""
-    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
+    k = max(problem.sizes["k"], 1)
     size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)
     ranked: list[tuple[float, int, Point]] = []
     for place, tile in enumerate(tiles):
         point = tile.point
+        m, n = (max(problem.sizes[s], 1) for s in ("nm" if point.transposes else "mn"))
         groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
         rows = _unaligned_rows(problem, point) / depth(problem)
         for split in (1, 2, 4, 8, 16, 32, 64, 128):
