@@ -115,8 +115,10 @@ def _plan(call: Call) -> Planned:
     checks.check_factors((alpha, beta), "float32")
     shape = stored_a.shape[0], stored_b.shape[1]
     result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-    product = _with_vectors(stored_a, stored_b, stored_c, arrays, epilogue.real(dtypes.product(dtype))).row_major()
-    options = (letter(product.a), letter(product.b), *(product.along[name] for name in epilogue.VECTORS), activation)
+    product = _with_vectors(stored_a, stored_b, stored_c, arrays, dtypes.product(dtype)).row_major()
+    bias = product.vectors.get("bias")
+    narrow = "none" if bias is None or bias.array.dtype in ("float32", "float64") else "bias"
+    options = (letter(product.a), letter(product.b), *(product.along[name] for name in epilogue.VECTORS), activation, narrow)
     request = Request(
         "gemm_blocks" if product.blocks else "gemm_epilogue",
         (*product.c.shape, product.a.shape[1]),
@@ -145,14 +147,18 @@ def _result_type(operand: np.dtype[Any], asked: str | None, out: Any, c: Any) ->
     return kind
 
 
-def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], dtype: str) -> _Product:
-    """The product with the vectors in ``arrays``, which are of ``dtype``. Raises ArgumentError where one does not fit, or overlaps C."""
+def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], types: dtypes.Types) -> _Product:
+    """The product with the vectors in ``arrays``, of the type of the sums, or a bias of the result's. Raises ArgumentError where one does
+    not fit, or overlaps C.
+    """
     (m, k), (_, n) = a.shape, b.shape
     blocks = _blocks(arrays, (m, n, k), dtypes.name_of(a.array.dtype))
     alone = {name: vector for name, vector in arrays.items() if name not in blocks}
     steps = k if dtypes.name_of(a.array.dtype) in EIGHT_BITS else 0
     along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _along(vector, name, (m, n), steps) for name, vector in alone.items()}
-    vectors = {name: _row(vector, name, dtype) for name, vector in alone.items()} | blocks
+    narrow = (types.result.name,) if types.result.itemsize == 2 else ()
+    kinds = (epilogue.real(types),)
+    vectors = {name: _row(vector, name, kinds + narrow if name == "bias" else kinds) for name, vector in alone.items()} | blocks
     for name, vector in vectors.items():
         outputs.apart(c, vector, name)
     return _Product(a, b, c, vectors, along, bool(blocks))
@@ -217,20 +223,21 @@ def _along(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
     return axis
 
 
-def _row(vector: Any, name: str, kind: str) -> Matrix:
-    """A vector as a matrix of one row; raises ArgumentError for another type than ``kind``, or for gaps between its elements."""
+def _row(vector: Any, name: str, kinds: tuple[str, ...]) -> Matrix:
+    """A vector as a matrix of one row; raises ArgumentError for other types than ``kinds``, or for gaps between its elements."""
     if not isinstance(vector, (np.ndarray, Buffer)) and not is_cuda_array(vector):
         raise matrices.unknown(vector, name)
     array = vector if isinstance(vector, np.ndarray) else Buffer.wrap(vector)
-    if array.dtype != kind:
-        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be {kind}, the type of the sums: convert it")
+    if dtypes.name_of(array.dtype) not in kinds:
+        known = f"{kinds[0]}, the type of the sums" + "".join(f", or {kind}, that of the result" for kind in kinds[1:])
+        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be {known}: convert it")
     step = max((stride for size, stride in zip(array.shape, array.strides, strict=True) if size > 1), default=array.dtype.itemsize)
     if step != array.dtype.itemsize:
         raise ArgumentError(f"{name} has strides {array.strides} bytes; its elements must lie one after another: copy it")
     size = int(np.prod(array.shape))
     if isinstance(array, np.ndarray):
-        return matrices.matrix(array.reshape(1, size), name)
-    return matrices.matrix(Buffer(array.memory, (1, size), array.dtype, None, array.offset), name)
+        return matrices.matrix(array.reshape(1, size), name, kinds)
+    return matrices.matrix(Buffer(array.memory, (1, size), array.dtype, None, array.offset), name, kinds)
 
 
 _RECORDER = Recorder(("alpha", "beta"))

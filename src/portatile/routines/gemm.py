@@ -80,7 +80,7 @@ def gemm(
     bias: Array | None = None,
     scale_a: Array | float | None = None,
     scale_b: Array | float | None = None,
-    activation: Literal["relu", "gelu", "silu"] | None = None,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM.
@@ -94,7 +94,8 @@ def gemm(
 
     One product of real matrices may have an epilogue in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b)
     + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b`` (n,), or one number; for floats of eight bits also m x q
-    and q x n, with q = ceil(k / 128). These are float32, for float64 matrices float64. ``"reproducible"`` takes a bias and ReLU only.
+    and q x n, with q = ceil(k / 128). These are float32, for float64 matrices float64; a bias may have a result's type of 16 bits.
+    ``"reproducible"`` takes a bias and ReLU only.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 

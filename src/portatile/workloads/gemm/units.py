@@ -125,7 +125,11 @@ def facts(
     values["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
     values["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))
-    values["ALIGNED"] = " ".join(name for name in epilogue.VECTORS if name in problem.layout and _aligned(problem.layout[name]))
+    values["ALIGNED"] = " ".join(
+        name
+        for name in epilogue.VECTORS
+        if name != problem.options.get("narrow") and name in problem.layout and _aligned(problem.layout[name])
+    )
     return values
 
 
