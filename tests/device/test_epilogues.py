@@ -114,6 +114,27 @@ def test_a_bias_may_have_the_type_of_the_result(device: Device, kind: str) -> No
             portatile.gemm(a, b, device=device.info.id, **given)
 
 
+def test_a_stack_times_one_matrix_is_one_product(device: Device) -> None:
+    """As a layer of a network has it: of any number of dimensions, with and without ``out`` and ``c``; also an empty one."""
+    rng = np.random.default_rng(new_seed("layers"))
+    x, c, weights, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 2, 7, 20), (3, 2, 7, 24), (24, 20), 24))
+    want = np.maximum(x.astype(float) @ weights.T.astype(float) + bias, 0)
+    given: dict[str, Any] = {"trans_b": "T", "bias": bias, "device": device.info.id}
+    for out in (None, np.full(want.shape, np.nan, np.float32)):
+        for _ in range(2):
+            result = portatile.gemm(x, weights, activation="relu", out=out, **given)
+            assert out is None or result is out
+            assert np.allclose(result, want, rtol=1e-4, atol=1e-4)
+    assert np.allclose(portatile.gemm(x, weights, c, beta=2.0, **given), x @ weights.T + 2 * c + bias, rtol=1e-4, atol=1e-3)
+    assert portatile.gemm(x[:0], weights, **given).shape == (0, 2, 7, 24)
+    y, w, z = (Buffer.from_numpy(array, device) for array in (x, weights, bias))
+    for _ in range(2):
+        result = portatile.gemm(y, w, trans_b="T", bias=z, activation="relu")
+        assert np.allclose(result.numpy(), want, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ArgumentError, match="rows lie evenly"):
+        portatile.gemm(x.transpose(1, 0, 2, 3), weights, **given)
+
+
 def test_nothing_else_is_touched(device: Device) -> None:
     """beta = 0 does not read C, alpha = 0 neither A nor B; what surrounds the output stays."""
     nothing, bias = np.full((5, 5), np.nan, np.float32), np.arange(5, dtype=np.float32)

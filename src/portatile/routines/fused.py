@@ -107,14 +107,12 @@ def _plan(call: Call) -> Planned:
     a, b, *rest = call.arrays
     arrays, c = dict(zip(names, rest, strict=False)), rest[len(names)] if len(rest) > len(names) else None
     alpha, beta = call.factors
-    if stacks.stacked(a) or stacks.stacked(b):
-        raise ArgumentError("a bias, scales and activations belong to one product; call gemm for each matrix of a stack")
-    stored_a, stored_b = letters.factors(a, b, trans_a, trans_b)
-    kind = _result_type(stored_a.array.dtype, dtype_asked, call.out, c if beta != 0 else None)
-    dtype = dtypes.product_name(dtypes.name_of(stored_a.array.dtype), dtypes.name_of(kind))
+    found = (_of_stack if stacks.stacked(a) or stacks.stacked(b) else _of_matrices)(call, (a, b, c), (trans_a, trans_b), dtype_asked)
+    if not found.products:
+        return Planned(found.result, [])
+    result, begin, [(stored_a, stored_b, stored_c)] = found
+    dtype = dtypes.product_name(dtypes.name_of(stored_a.array.dtype), dtypes.name_of(stored_c.array.dtype))
     checks.check_factors((alpha, beta), "float32")
-    shape = stored_a.shape[0], stored_b.shape[1]
-    result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
     product = _with_vectors(stored_a, stored_b, stored_c, arrays, dtypes.product(dtype)).row_major()
     bias = product.vectors.get("bias")
     narrow = "none" if bias is None or bias.array.dtype in ("float32", "float64") else "bias"
@@ -132,6 +130,32 @@ def _plan(call: Call) -> Planned:
     if precisions.computed(precision, request.workload, dtype, product.along).workload != request.workload:
         return Planned(result, _product_first(request._replace(options=options), precision))
     return Planned(result, [request])
+
+
+def _of_matrices(call: Call, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.Products[Any]:
+    """The product of two matrices, with its result. Raises ArgumentError for what does not fit."""
+    a, b, c = operands
+    beta = call.factors[1]
+    stored_a, stored_b = letters.factors(a, b, *trans)
+    kind = _result_type(stored_a.array.dtype, asked, call.out, c if beta != 0 else None)
+    shape = stored_a.shape[0], stored_b.shape[1]
+    result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
+    return stacks.Products(result, begin, [stacks.Product(stored_a, stored_b, stored_c)])
+
+
+def _of_stack(call: Call, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.Products[Any]:
+    """As ``_of_matrices``, of a stack whose rows go on evenly from matrix to matrix, times one matrix. Raises ArgumentError for others."""
+    a, b, c = operands
+    beta = call.factors[1]
+    kind = _result_type(stacks.stack_of(a, "a").dtype, asked, call.out, c if beta != 0 else None)
+    found = stacks.products(stacks.StackedGemm(a, b, c, beta, (trans[0], trans[1]), call.out, dtypes.name_of(kind)))
+    merged = [stacks.merged(product) for product in found.products]
+    if len(merged) > 1 or any(product.c.number > 1 for product in merged):
+        raise ArgumentError(
+            "a bias, scales and activations belong to one product: of matrices, or of a stack whose rows lie evenly and one matrix b; "
+            "call gemm for each matrix of other stacks"
+        )
+    return found._replace(products=merged)
 
 
 def _result_type(operand: np.dtype[Any], asked: str | None, out: Any, c: Any) -> np.dtype[Any]:

@@ -92,10 +92,10 @@ def gemm(
     ``precision`` and ``device`` are as for ``matmul``; ``c`` and ``out`` have the result's type. alpha and beta are real numbers;
     complex ones for complex matrices, whole ones for int8.
 
-    One product of real matrices may have an epilogue in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b)
-    + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b`` (n,), or one number; for floats of eight bits also m x q
-    and q x n, with q = ceil(k / 128). These are float32, for float64 matrices float64; a bias may have a result's type of 16 bits.
-    ``"reproducible"`` takes a bias and ReLU only.
+    One product of real matrices, or of an even stack of them and one ``b``, may have an epilogue in the same launch:
+    ``activation(scale_a * scale_b * alpha * op(a) @ op(b) + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b``
+    (n,), or one number; for floats of eight bits also m x q and q x n, with q = ceil(k / 128). These are float32, for float64 matrices
+    float64; a bias may have a result's type of 16 bits. ``"reproducible"`` takes a bias and ReLU only.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
