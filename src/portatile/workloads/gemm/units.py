@@ -35,13 +35,17 @@ MUST_PROMOTE = {"sums of floats of eight bits, and only these, must be promoted"
 
 _CHUNK = 16  # bytes that are copied at a time
 _REMAINDERS = 4  # remainders that a work-item stores at a time
-# Microseconds of an H200, by which tiles are compared; its multiply-adds in a microsecond on a multiprocessor, by bytes of an element.
-_RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
-_ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
-_SECOND = 3.0  # a second launch
-_PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
-_LAST = 0.7, 8.2e-5  # the last group of a tile begins to add; an element that a group leaves or the last one adds
-_UNALIGNED = 7.3e-4, 1.3e-5  # a row of 128 bytes not aligned to 32, of which five sectors are read; for each group that reads too
+# Microseconds by which tiles are compared, fitted to products of random shapes on an H100; the multiply-adds of one on a multiprocessor, by
+# bytes of an element.
+_RATES = {1: 6.5e6, 2: 3.6e6, 4: 1.7e6}
+_ENDED = 7.9e-5  # to store an element of a tile while nothing is multiplied
+_SECOND = 1.4  # a second launch
+_PLANE = 2.3e-4  # an element of a plane that is written and read, on one multiprocessor
+_LAST = 0.87, 1.0e-4  # the last group of a tile begins to add; an element that a group leaves or the last one adds
+# A row of 128 bytes, whose sectors are read whole or not: to receive it, and for each group that reads rows meanwhile.
+_RECEIVED = {False: 1.2e-3, True: 1.34e-3}
+_READ = {False: 1.2e-5, True: 1.9e-5}
+_STREAMED = 4.0e6  # bytes of the larger operand, which is read from memory once at least
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
 _LEAST = 256  # steps of k of each group that shares a tile
@@ -207,26 +211,27 @@ def fits(point: Point, device: DeviceInfo) -> bool:
 
 
 def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:
-    """The microseconds that the fastest of ``tiles`` would take on an H200, and its point, with k split where that pays."""
-    k = max(problem.sizes["k"], 1)
+    """The microseconds that the fastest of ``tiles`` would take on an H100, and its point, with k split where that pays."""
+    sizes = {name: max(problem.sizes[name], 1) for name in "mnk"}
     size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)
-    ranked: list[tuple[float, int, Point]] = []
+    streamed = batch * max(sizes["m"], sizes["n"]) * sizes["k"] * size / _STREAMED
+    ranked: list[tuple[float, float, int, Point]] = []
     for place, tile in enumerate(tiles):
         point = tile.point
-        m, n = (max(problem.sizes[s], 1) for s in ("nm" if point.transposes else "mn"))
+        m, n = (sizes[name] for name in ("nm" if point.transposes else "mn"))
         groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
-        rows = _unaligned_rows(problem, point) / depth(problem)
+        area, (received, read) = point.rows * point.columns, _copied(problem, point)
         for split in (1, 2, 4, 8, 16, 32, 64, 128):
-            if split > 1 and (k < split * _LEAST or groups * split > units):
+            if split > 1 and (sizes["k"] < split * _LEAST or groups * split > units):
                 break
-            steps = -(-k // split // depth(problem)) * depth(problem)
-            area, copied = point.rows * point.columns, rows * (_UNALIGNED[0] + _UNALIGNED[1] * min(groups * split, units))
-            each, ended = max(area / (tile.rate * _RATES[size]), copied) * steps, area * _ENDED
-            waves = -(-groups * split // units)
-            took = tile.launch + waves * each + (ended if getattr(point, "ALTERNATE", False) else waves * ended)
+            steps = -(-sizes["k"] // split // depth(problem))
+            each = max(area * depth(problem) / (tile.rate * _RATES[size]), received, read * min(groups * split, units)) * steps
+            waves, ended = -(-groups * split // units), area * _ENDED
+            busy = waves * each + (ended if getattr(point, "ALTERNATE", False) else waves * ended)
             for values, added in _added(point, split, split * m * n * batch / units, device):
-                ranked.append((took + added, place, replace(point, SPLIT_K=split, **values)))  # type: ignore[type-var]
-    took, _, best = min(ranked, key=lambda one: one[:2])
+                took = tile.launch + max(busy, streamed) + added
+                ranked.append((took, busy, place, replace(point, SPLIT_K=split, **values)))  # type: ignore[type-var]
+    took, *_, best = min(ranked, key=lambda one: one[:3])
     return took, best
 
 
@@ -246,8 +251,12 @@ def unaligned(problem: Problem, name: str) -> bool:
     return direct(problem, name, fragments=True) and (layout.offset * size % _SECTOR or layout.strides[0] * size % _SECTOR) != 0
 
 
-def _unaligned_rows(problem: Problem, point: Point) -> int:
-    """The rows not so aligned that a group has copied for each tile along k."""
+def _copied(problem: Problem, point: Point) -> tuple[float, float]:
+    """Microseconds in which a group receives its rows of a tile along k, and which it takes of the memory's time, that of all groups."""
     seen = transposed(problem) if point.transposes else problem
-    found = {name: not point.aligned(seen, name) and unaligned(seen, name) for name in "ab"}
-    return found["a"] * point.rows + found["b"] * point.columns // point.CLUSTER
+    received = read = 0.0
+    for name, rows, sharing in (("a", point.rows, 1), ("b", point.columns, point.CLUSTER)):
+        slow = unaligned(seen, name) and not point.aligned(seen, name)
+        received += rows * _RECEIVED[slow]
+        read += rows / sharing * _READ[slow]
+    return received, read

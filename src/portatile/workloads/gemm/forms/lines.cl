@@ -43,6 +43,12 @@ void gemm_lines(const int k, const int pitch, const {{ factor }} alpha{% for x i
             if (i < {{ name }}_across && step + {{ count }} <= k)
                 word[r] = *(__global const uint*)from;
             else
+{% elif itemsize == 1 %}
+            const int skew = (int)((size_t)from & 3);  // bytes from the aligned word before, of the two that hold this one
+            if (i < {{ name }}_across && step >= skew && step - skew + 8 <= k) {
+                __global const uint* words = (__global const uint*)(from - skew);
+                word[r] = skew ? words[0] >> 8 * skew | words[1] << (32 - 8 * skew) : words[0];
+            } else
 {% endif %}
             if (i < {{ name }}_across) {
 {% for e in range(count) %}
