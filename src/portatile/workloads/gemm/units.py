@@ -38,13 +38,13 @@ _REMAINDERS = 4  # remainders that a work-item stores at a time
 # Microseconds by which tiles are compared, fitted to products of random shapes on an H100; the multiply-adds of one on a multiprocessor, by
 # bytes of an element.
 _RATES = {1: 6.5e6, 2: 3.6e6, 4: 1.7e6}
-_ENDED = 7.9e-5  # to store an element of a tile while nothing is multiplied
-_SECOND = 1.4  # a second launch
-_PLANE = 2.3e-4  # an element of a plane that is written and read, on one multiprocessor
-_LAST = 0.87, 1.0e-4  # the last group of a tile begins to add; an element that a group leaves or the last one adds
-# A row of 128 bytes, whose sectors are read whole or not: to receive it, and for each group that reads rows meanwhile.
-_RECEIVED = {False: 1.2e-3, True: 1.34e-3}
-_READ = {False: 1.2e-5, True: 1.9e-5}
+_ENDED = 6.0e-5  # to store an element of a tile while nothing is multiplied
+_SECOND = 1.2  # a second launch
+_PLANE = 1.6e-4, 1.2e-3, 1500  # an element of a plane that a multiprocessor writes and reads; more for each past so many
+_LAST = 1.05, 6.8e-5  # the last group of a tile begins to add; an element that a group leaves or the last one adds
+# A row of 128 bytes: to receive it; and for each group that reads rows meanwhile, whose sectors are all read for one row, or some for two.
+_RECEIVED = 1.6e-3
+_READ = {False: 1.45e-5, True: 2.2e-5}
 _STREAMED = 4.0e6  # bytes of the larger operand, which is read from memory once at least
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
@@ -239,7 +239,8 @@ def _added(point: Point, split: int, sums: float, device: DeviceInfo) -> Iterato
     """How the sums of ``split`` groups are added up, and the microseconds of it where each unit has so many: by a second launch, or by the
     last group of a tile.
     """
-    yield {}, _SECOND + sums * _PLANE if split > 1 else 0.0
+    each, further, many = _PLANE
+    yield {}, _SECOND + sums * each + max(sums - many, 0) * further if split > 1 else 0.0
     area = point.rows * point.columns
     if split > 1 and hasattr(point, "JOIN") and joins(device) and 4 * area * split <= JOINED:
         yield {"JOIN": True}, _LAST[0] + (1 + split) * area * _LAST[1]
@@ -256,7 +257,6 @@ def _copied(problem: Problem, point: Point) -> tuple[float, float]:
     seen = transposed(problem) if point.transposes else problem
     received = read = 0.0
     for name, rows, sharing in (("a", point.rows, 1), ("b", point.columns, point.CLUSTER)):
-        slow = unaligned(seen, name) and not point.aligned(seen, name)
-        received += rows * _RECEIVED[slow]
-        read += rows / sharing * _READ[slow]
+        received += rows * _RECEIVED
+        read += rows / sharing * _READ[unaligned(seen, name) and not point.aligned(seen, name)]
     return received, read

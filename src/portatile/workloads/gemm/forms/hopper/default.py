@@ -27,12 +27,12 @@ _BY_TURNS = Tile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LA
 _PROMOTED = tuple(  # of floats of eight bits
     Tile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
     for rows, columns, stages, blocks, rate in (
-        *((128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.85), (128, 128, 6, 1, 0.87)),
+        *((128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.735), (128, 128, 6, 1, 0.87)),
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
 _SCALED = _PROMOTED[3:]  # beside factors of blocks of k
-_JOINED = 0.35  # microseconds that a cluster's groups wait for each other
+_JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.004  # times the rate of groups alone, of large products (less power, probably)
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
