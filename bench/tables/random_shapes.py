@@ -1,4 +1,4 @@
-"""Products of random shapes that nobody tuned, over the vendor's library: the newest run on each device, with Buffers, and of fewer bits."""
+"""Products of random shapes that nobody tuned, over the vendor's library: the newest run on each device, with Buffers, of fewer bits."""
 
 from __future__ import annotations
 
