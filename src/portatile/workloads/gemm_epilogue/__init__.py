@@ -156,11 +156,13 @@ def activated(values: NDArray[Any], how: str) -> NDArray[Any]:
     """An activation of float64 values: one of ``epilogue.CHOICES``."""
     if how == "relu":
         return np.where(values < 0, 0, values)
-    if how == "gelu":
-        result: NDArray[Any] = values * 0.5 * (1 + np.vectorize(erf, otypes=[float])(values / np.sqrt(2)))
+    if how in ("gelu", "gelu_tanh"):
+        if how == "gelu":
+            half = np.vectorize(erf, otypes=[float])(values / np.sqrt(2))
+        else:
+            half = np.tanh(np.sqrt(2 / np.pi) * (values + 0.044715 * values**3))
+        result: NDArray[Any] = values * 0.5 * (1 + half)
         return result
-    if how == "gelu_tanh":
-        return values * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (values + 0.044715 * values**3)))
     if how == "silu":
         with np.errstate(over="ignore"):
             values = values / (1 + np.exp(-values))
