@@ -38,14 +38,17 @@ _REMAINDERS = 4  # remainders that a work-item stores at a time
 # Microseconds by which tiles are compared, fitted to products of random shapes on an H100; the multiply-adds of one on a multiprocessor, by
 # bytes of an element.
 _RATES = {1: 6.5e6, 2: 3.6e6, 4: 1.7e6}
+_BEGUN = 0.16  # until the first products of a tile
+_MET = 0.1  # more for each tile of a cluster, whose groups wait for each other
 _ENDED = 6.0e-5  # to store an element of a tile while nothing is multiplied
-_SECOND = 1.2  # a second launch
-_PLANE = 1.6e-4, 1.2e-3, 1500  # an element of a plane that a multiprocessor writes and reads; more for each past so many
-_LAST = 1.05, 6.8e-5  # the last group of a tile begins to add; an element that a group leaves or the last one adds
+_SECOND = 1.3  # a second launch
+_PLANE = 1.5e-4, 1.1e-3, 4000  # an element of a plane that a multiprocessor writes and reads; more for each past so many
+_LAST = 0.78, 7.0e-5  # the last group of a tile begins to add; an element that a group leaves or the last one adds
 # A row of 128 bytes: to receive it; and for each group that reads rows meanwhile, whose sectors are all read for one row, or some for two.
-_RECEIVED = 1.6e-3
-_READ = {False: 1.45e-5, True: 2.2e-5}
-_STREAMED = 4.0e6  # bytes of the larger operand, which is read from memory once at least
+_RECEIVED = 1.25e-3
+_READ = {False: 1.05e-5, True: 1.95e-5}
+_SENT = 1.3  # times that, of rows that groups of a cluster bring each other
+_STREAMED = 3.7e6  # bytes of the larger operand, which is read from memory once at least
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
 _LEAST = 256  # steps of k of each group that shares a tile
@@ -226,6 +229,7 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
                 break
             steps = -(-sizes["k"] // split // depth(problem))
             each = max(area * depth(problem) / (tile.rate * _RATES[size]), received, read * min(groups * split, units)) * steps
+            each += _BEGUN + (_MET if point.CLUSTER > 1 else 0.0)
             waves, ended = -(-groups * split // units), area * _ENDED
             busy = waves * each + (ended if getattr(point, "ALTERNATE", False) else waves * ended)
             for values, added in _added(point, split, split * m * n * batch / units, device):
@@ -257,6 +261,6 @@ def _copied(problem: Problem, point: Point) -> tuple[float, float]:
     seen = transposed(problem) if point.transposes else problem
     received = read = 0.0
     for name, rows, sharing in (("a", point.rows, 1), ("b", point.columns, point.CLUSTER)):
-        received += rows * _RECEIVED
+        received += rows * _RECEIVED * (_SENT if sharing > 1 else 1.0)
         read += rows / sharing * _READ[unaligned(seen, name) and not point.aligned(seen, name)]
     return received, read

@@ -19,21 +19,29 @@ _LAUNCH = 1.4  # microseconds until a group multiplies and after it ends
 _TILES = tuple(
     Tile(tile(rows, columns, stages), rate, _LAUNCH)
     for rows, columns, stages, rate in (
-        *((128, 256, 4, 1.0), (128, 224, 4, 0.97), (128, 192, 4, 0.95), (128, 160, 5, 0.93), (128, 128, 6, 0.92), (128, 64, 8, 0.9)),
-        *((64, 256, 4, 0.92), (64, 192, 5, 0.92), (64, 128, 6, 0.9), (64, 96, 8, 0.9), (64, 64, 12, 0.9), (64, 32, 12, 0.9)),
+        *((128, 256, 4, 1.0), (128, 224, 4, 0.97), (128, 192, 4, 0.95), (128, 160, 5, 0.93), (128, 128, 6, 0.92)),
+        *(
+            (64, 256, 4, 0.92),
+            (64, 192, 5, 0.92),
+            (64, 128, 6, 0.9),
+            (64, 96, 8, 0.9),
+            (64, 64, 12, 0.9),
+            (64, 32, 12, 0.9),
+            (128, 64, 8, 0.9),
+        ),
     )
 )
 _BY_TURNS = Tile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # of elements of one or two bytes
 _PROMOTED = tuple(  # of floats of eight bits
     Tile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
     for rows, columns, stages, blocks, rate in (
-        *((128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.735), (128, 128, 6, 1, 0.87)),
+        *((128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.76), (128, 128, 6, 1, 0.76)),
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
 _SCALED = _PROMOTED[3:]  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
-_PAIRED = 1.004  # times the rate of groups alone, of large products (less power, probably)
+_PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
