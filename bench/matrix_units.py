@@ -29,7 +29,7 @@ from measure import facts, parser, save, slug, until_stopped
 from portatile.records import Binary, Launch, Problem
 
 BLOCK = 128  # steps of k that share a factor
-_CUDA = 0.6  # of the time, where OpenCL follows
+_CUDA = 0.6  # of the time after compiling, where OpenCL follows
 
 
 def main() -> None:
@@ -48,19 +48,19 @@ def main() -> None:
     info = in_torch.info()
     jobs = list(_jobs(asked))
     texts = {step.source for job in jobs if job.name not in PEERS for step in job.plan(info).steps if isinstance(step, Launch)}
-    with ProcessPoolExecutor(1, mp_context=mp.get_context("spawn")) as pool:  # to import PyTorch takes as long as to compile
-        peer = pool.submit(in_torch.peer)
+    defaults = [replace(job, name="OpenCL") for job in jobs if job.name == "default"]
+    with ProcessPoolExecutor(2, mp_context=mp.get_context("spawn")) as pool:  # to import PyTorch takes as long as to compile
+        peer, opencl_built = pool.submit(in_torch.peer), pool.submit(_compiled_for_opencl, defaults) if asked.opencl else None
         built = in_torch.compiled(texts, info.architecture)
+        opencl = opencl_built is not None and opencl_built.result()
     slow = sum("serialized" in binary.log or any(r.spill_stores > 0 for r in binary.resources.values()) for binary in built.values())
     print(f"{len(built)} of {len(texts)} texts built in {time.perf_counter() - begin:.0f} s, {slow} with spills or serialized products")
-    defaults = [replace(job, name="OpenCL") for job in jobs if job.name == "default"]
-    opencl = asked.opencl and _compiled_for_opencl(defaults)
     results: dict[Job, tuple[float, float]] = {}
     with until_stopped():
-        share = _CUDA if opencl else 1.0
-        _measure(results, jobs * asked.rounds, (built, asked.sustained), begin + asked.limit * share)
+        now, end = time.perf_counter(), begin + asked.limit
+        _measure(results, jobs * asked.rounds, (built, asked.sustained), now + (end - now) * (_CUDA if opencl else 1.0))
         if opencl:
-            answers = in_torch.answers(defaults * asked.rounds, in_opencl.serve, (asked.sustained,), begin + asked.limit, patience=30)
+            answers = in_torch.answers(defaults * asked.rounds, in_opencl.serve, (asked.sustained,), end, patience=30)
             _take(results, answers, Counter())
     _show({job: burst for job, (burst, _) in results.items()})
     rows = [{**asdict(job), "tflops": burst, "sustained": long} for job, (burst, long) in results.items() if job.timed]

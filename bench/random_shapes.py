@@ -2,16 +2,18 @@
 
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0
     python bench/random_shapes.py --seed 7 --count 100 --device cuda:0 --buffers cuda:0 opencl:0:0
+    python bench/random_shapes.py --seed 7 --count 60 --device cuda:0 --dtype float16,bfloat16
     OPENBLAS_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 taskset -c 0 python bench/random_shapes.py --sizes 12,2000
 
-Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in all four transpositions and both precisions. Two times are
-taken of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b,
-out=out)`` one after the other, with the host's time in it. On a GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's.
-On a CPU the peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1
-is a tenth faster. Each of the devices that ``--buffers`` names multiplies the first ``--bursts`` products too, in Buffers of its own:
-bursts of calls that the host queues while the device is busy, by portatile's clock, less those of one call. So NVIDIA's OpenCL and CUDA are
-timed alike, in turn with the replayed graphs; the ratio of the two is given too. Every result is checked against the peer's before it is
-timed. PORTATILE_TIME_UNTUNED=off shows what is chosen without timing.
+Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in all four transpositions and the types of --dtype by turns,
+which are those of problems: bfloat16, int8, float8_e4m3fn:bfloat16. Two times are taken of each product: ``device``, by replaying a CUDA
+graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b, out=out)`` one after the other, with the host's time in it. On a
+GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's; operands of eight bits are padded for it beforehand. On a CPU the
+peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1 is a tenth
+faster. Each of the devices that ``--buffers`` names multiplies the first ``--bursts`` products too, in Buffers of its own: bursts of calls
+that the host queues while the device is busy, by portatile's clock, less those of one call. So NVIDIA's OpenCL and CUDA are timed alike,
+in turn with the replayed graphs; the ratio of the two is given too. Every result is checked against the peer's before it is timed.
+PORTATILE_TIME_UNTUNED=off shows what is chosen without timing.
 """
 
 from __future__ import annotations
@@ -25,18 +27,19 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import portatile
 from measure import facts, parser, print_table, save, slug, until_stopped
-from portatile import Buffer, cache, device, flat_plans, program, settings, workloads
+from portatile import Buffer, cache, device, dtypes, flat_plans, program, settings, workloads
 from portatile.device.clock import back_to_back
 from portatile.errors import PortatileError
-from portatile.records import DeviceInfo, Problem
+from portatile.records import DeviceInfo
 from portatile.workload import Workload
 from portatile.workloads import precisions
+from tensor_products import Shape, Tensors
 
 AHEAD, FILLS = 1 << 30, 2  # bytes that a device fills while the host queues a burst, and how often
 BACKENDS, OPENCL_OVER_CUDA = ("buffers on cuda", "buffers on opencl"), "OpenCL over CUDA"
@@ -46,36 +49,16 @@ LETTERS = ("N", "T")
 ROUNDS = 8  # as many in which a way goes first as in which it does not
 
 
-class Shape(NamedTuple):
-    """One product: C (m x n) = op(A) op(B)."""
-
-    m: int
-    n: int
-    k: int
-    trans: str
-    dtype: str
-
-    @property
-    def flops(self) -> float:
-        """2 m n k."""
-        return 2.0 * self.m * self.n * self.k
-
-    @property
-    def problem(self) -> Problem:
-        """As portatile knows it, packed."""
-        sizes = {"m": self.m, "n": self.n, "k": self.k}
-        return workloads.get("gemm").problem(sizes, self.dtype, {"trans_a": self.trans[0], "trans_b": self.trans[1]})
-
-
-def draw(seed: int, count: int, low: int, high: int, dtypes: Sequence[str]) -> list[Shape]:
-    """``count`` shapes, the same for the same seed."""
+def draw(seed: int, count: int, low: int, high: int, types: Sequence[str]) -> list[Shape]:
+    """``count`` shapes, the same for the same seed; operands of one byte always with k fast, as networks store them."""
     rng = np.random.default_rng(seed)
     found = []
     for number in range(count):
         unit = ALIGNMENTS[rng.integers(len(ALIGNMENTS))]
         sides = [max(unit, round(math.exp(rng.uniform(math.log(low), math.log(high))) / unit) * unit) for _ in range(3)]
         trans = "".join(LETTERS[rng.integers(2)] for _ in range(2))
-        found.append(Shape(*sides, trans, dtypes[number % len(dtypes)]))
+        dtype = types[number % len(types)]
+        found.append(Shape(*sides, "NT" if dtypes.itemsize(dtype) == 1 else trans, dtype))
     return found
 
 
@@ -132,18 +115,17 @@ class Bursts:
         """What gives the seconds of a call, which is checked first: those of a burst less those of a single call, over the calls between,
         so that neither the wait for the first one nor the news of the last one counts.
         """
-        sides = [
-            Buffer.from_numpy(side.cpu().numpy() if side.is_contiguous() else side.T.cpu().numpy(), self.device) for side in product.sides
-        ]
+        sides = [Buffer.from_numpy(side, self.device) for side in product.on_host()]
         given = [side if tensor.is_contiguous() else side.T for side, tensor in zip(sides, product.sides, strict=True)]
-        out = Buffer.from_numpy(np.full(tuple(product.peer.shape), np.nan, sides[0].dtype), self.device)
+        element = dtypes.product(product.shape.dtype).result
+        out = Buffer.from_numpy(np.full((product.shape.m, product.shape.n), np.nan if element.unit else -1, element.numpy), self.device)
 
         def call() -> None:
             portatile.matmul(*given, out=out)
 
         call()
         call()  # an untuned product that comes again may be timed first
-        product.check(np.abs(out.numpy() - product.peer.cpu().numpy()).max(), self.device.info.id)
+        product.check(np.abs(out.numpy().astype(np.float64) - product.peer.double().cpu().numpy()).max(), self.device.info.id)
         once = min(back_to_back(self._queue, self._clock, call, 1) for _ in range(3))
         count = max(2, min(BURST, round(2e-3 / once)))
         return lambda: (self._burst(call, count + 1) - self._burst(call, 1)) / count
@@ -153,73 +135,6 @@ class Bursts:
         for _ in range(FILLS):
             self._clock.fill(self._ahead, b"\x00\x00\x80\x3f")
         return back_to_back(self._queue, self._clock, call, count) * count
-
-
-class Tensors:
-    """A product of PyTorch tensors by portatile and by cuBLAS."""
-
-    def __init__(self, shape: Shape, selector: str) -> None:
-        import torch
-
-        self._torch, self._shape, self._selector = torch, shape, selector
-        kind = getattr(torch, shape.dtype)
-        made = []
-        for rows, columns, letter in ((shape.m, shape.k, shape.trans[0]), (shape.k, shape.n, shape.trans[1])):
-            stored = torch.rand((columns, rows) if letter == "T" else (rows, columns), dtype=kind, device="cuda") - 0.5
-            made.append(stored.T if letter == "T" else stored)
-        self.sides = tuple(made)
-        self.out, self.peer = (torch.empty((shape.m, shape.n), dtype=kind, device="cuda") for _ in range(2))
-        self.calls = {"portatile": self._ours, "peer": self._theirs}
-        for call in (self._ours, self._ours, self._theirs):  # an untuned product that comes again may be timed first
-            call()
-        torch.cuda.synchronize()
-        self.check((self.out - self.peer).abs().max(), selector)
-
-    def _ours(self) -> None:
-        portatile.matmul(*self.sides, out=self.out, device=self._selector)
-
-    def _theirs(self) -> None:
-        self._torch.mm(*self.sides, out=self.peer)
-
-    def check(self, error: Any, where: str) -> None:
-        """End the bench where the largest error is too large."""
-        allowed = 8 * self._shape.k * float(np.finfo(self._shape.dtype).eps)
-        if not float(error) <= allowed:
-            raise SystemExit(f"{self._shape} is wrong on {where}: {float(error)} of {allowed}")
-
-    def repeated(self, name: str, count: int) -> Callable[[], float]:
-        """What gives the seconds of a call, of so many one after the other."""
-
-        def run() -> float:
-            self._torch.cuda.synchronize()
-            started = time.perf_counter()
-            for _ in range(count):
-                self.calls[name]()
-            self._torch.cuda.synchronize()
-            return (time.perf_counter() - started) / count
-
-        return run
-
-    def replay(self, name: str, count: int) -> Callable[[], float]:
-        """What gives the seconds of a call, of so many in a replayed graph; raises RuntimeError for what cannot be captured."""
-        torch, stream = self._torch, self._torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            self.calls[name]()
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for _ in range(count):
-                self.calls[name]()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-
-        def run() -> float:
-            begin.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            return float(begin.elapsed_time(end)) * 1e-3 / count
-
-        return run
 
 
 def on_gpu(shape: Shape, selector: str, bursts: Sequence[Bursts] = ()) -> dict[str, Any]:

@@ -118,8 +118,8 @@ class Executable:
     def ready(self, values: Mapping[str, int], count: int) -> Ready | None:
         """The launches with their arguments packed, for ``rerun``. None where the back end cannot pack them.
 
-        ``values`` gives the place of each operand and scalar among the ``count`` values of a rerun. Only addresses, tensor maps and real
-        numbers can be packed.
+        ``values`` gives the place of each operand and scalar among the ``count`` values of a rerun. Only addresses, tensor maps, real
+        numbers, and whole ones of 32 bits can be packed.
         """
         places = {**values, **{temporary.name: count + place for place, temporary in enumerate(self.plan.temporaries)}}
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
@@ -128,7 +128,7 @@ class Executable:
         for kernel, global_size, local_size, constants, gaps in self._steps:
             args = constants.copy()
             for place, name, kind, form in gaps:
-                if name not in places or kind is None or not (kind in (Memory, TensorMap) or issubclass(kind, np.floating)):
+                if name not in places or kind is None or not (kind in (Memory, TensorMap, np.int32) or issubclass(kind, np.floating)):
                     return None
                 args[place] = Slot(places[name], form if isinstance(form, TensorMap) else kind)
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))

@@ -20,6 +20,7 @@ ACTIVATIONS: dict[str | None, Any] = {
     None: lambda x: x,
     "relu": lambda x: np.maximum(x, 0),
     "gelu": lambda x: x * 0.5 * (1 + np.vectorize(erf)(x / np.sqrt(2))),
+    "gelu_tanh": lambda x: x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
     "silu": lambda x: x / (1 + np.exp(-x)),
 }
 
@@ -91,6 +92,49 @@ def test_blocks_of_k_have_factors(device: Device) -> None:
         portatile.gemm(*wide, scale_a=s, scale_b=t, device=device.info.id)
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_a_bias_may_have_the_type_of_the_result(device: Device, kind: str) -> None:
+    """Of 16 bits, along rows or columns, for row- and column-major outputs, of NumPy arrays and Buffers; no other type of that width."""
+    rng, dtype = np.random.default_rng(new_seed(kind)), dtypes.ELEMENTS[kind].numpy
+    a, b, columns, rows = (rng.standard_normal(shape).astype(dtype) for shape in ((17, 40), (40, 24), 24, (17, 1)))
+    for bias in (columns, rows):
+        want = np.maximum(a.astype(float) @ b.astype(float) + bias.astype(float), 0)
+        for out in (None, np.zeros((24, 17), dtype).T):
+            result = portatile.gemm(a, b, bias=bias, activation="relu", out=out, device=device.info.id)
+            assert np.allclose(result.astype(float), want, rtol=2 * dtypes.ELEMENTS[kind].unit, atol=1e-4)
+        x, y, z = (Buffer.from_numpy(array, device) for array in (a, b, bias))
+        for _ in range(2):
+            result = portatile.gemm(x, y, bias=z, activation="relu").numpy()
+            assert np.allclose(result.astype(float), want, rtol=2 * dtypes.ELEMENTS[kind].unit, atol=1e-4)
+        wide = portatile.gemm(a, b, bias=bias.astype(np.float32), activation="relu", device=device.info.id)
+        assert np.allclose(wide.astype(float), want, rtol=2 * dtypes.ELEMENTS[kind].unit, atol=1e-4)
+    other = "bfloat16" if kind == "float16" else "float16"
+    for given in ({"bias": columns.astype(dtypes.ELEMENTS[other].numpy)}, {"bias": columns, "dtype": "float32"}):
+        with pytest.raises(ArgumentError, match="it must be float32, the type of the sums"):
+            portatile.gemm(a, b, device=device.info.id, **given)
+
+
+def test_a_stack_times_one_matrix_is_one_product(device: Device) -> None:
+    """As a layer of a network has it: of any number of dimensions, with and without ``out`` and ``c``; also an empty one."""
+    rng = np.random.default_rng(new_seed("layers"))
+    x, c, weights, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 2, 7, 20), (3, 2, 7, 24), (24, 20), 24))
+    want = np.maximum(x.astype(float) @ weights.T.astype(float) + bias, 0)
+    given: dict[str, Any] = {"trans_b": "T", "bias": bias, "device": device.info.id}
+    for out in (None, np.full(want.shape, np.nan, np.float32)):
+        for _ in range(2):
+            result = portatile.gemm(x, weights, activation="relu", out=out, **given)
+            assert out is None or result is out
+            assert np.allclose(result, want, rtol=1e-4, atol=1e-4)
+    assert np.allclose(portatile.gemm(x, weights, c, beta=2.0, **given), x @ weights.T + 2 * c + bias, rtol=1e-4, atol=1e-3)
+    assert portatile.gemm(x[:0], weights, **given).shape == (0, 2, 7, 24)
+    y, w, z = (Buffer.from_numpy(array, device) for array in (x, weights, bias))
+    for _ in range(2):
+        result = portatile.gemm(y, w, trans_b="T", bias=z, activation="relu")
+        assert np.allclose(result.numpy(), want, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ArgumentError, match="rows lie evenly"):
+        portatile.gemm(x.transpose(1, 0, 2, 3), weights, **given)
+
+
 def test_nothing_else_is_touched(device: Device) -> None:
     """beta = 0 does not read C, alpha = 0 neither A nor B; what surrounds the output stays."""
     nothing, bias = np.full((5, 5), np.nan, np.float32), np.arange(5, dtype=np.float32)
@@ -111,7 +155,7 @@ def test_nothing_else_is_touched(device: Device) -> None:
         ({"scale_b": np.ones((5, 1), np.float32)}, "scale_b has shape"),
         ({"bias": np.ones(5)}, "it must be float32, the type of the sums"),
         ({"bias": np.ones(10, np.float32)[::2]}, "copy it"),
-        ({"activation": "tanh"}, "is not one of relu, gelu, silu"),
+        ({"activation": "tanh"}, "is not one of relu, gelu, gelu_tanh, silu"),
         ({"scale_a": 1j}, "no real number"),
         ({"alpha": 1j, "activation": "relu"}, "no real number"),
     ],

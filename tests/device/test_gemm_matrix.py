@@ -216,7 +216,8 @@ def test_epilogues_are_right(device: Device, dtype: str) -> None:
     rng = np.random.default_rng(new_seed(dtype))
     workload = workloads.get("gemm_epilogue")
     options = {"scale_a": "rows", "scale_b": "columns", "bias": str(rng.choice(["rows", "columns"]))}
-    options["activation"] = str(rng.choice(["relu", "gelu", "silu"]))
+    options["narrow"] = str(rng.choice(["none", "bias"]))
+    options["activation"] = str(rng.choice(["relu", "gelu", "gelu_tanh", "silu"]))
     case = workload.problem({"m": 70, "n": int(rng.choice([100, 104])), "k": 150}, dtype, options)  # stored one by one, or several
     if rng.integers(2):  # vectors of which four cannot be read at once
         case = replace(case, layout={**case.layout, **{name: replace(case.layout[name], offset=3) for name in ("bias", "scale_b")}})

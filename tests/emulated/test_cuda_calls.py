@@ -13,6 +13,7 @@ import portatile
 from portatile import Buffer, program
 from portatile.device.base import Device, Memory, ReadyLaunch, Slot
 from portatile.device.cuda.kernel import CudaKernel
+from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source
@@ -61,6 +62,21 @@ def test_repeated_products_of_buffers(gpu: Device, driver: EmulatedDriver) -> No
         out = Buffer.empty((4, 5), "float32", gpu)
         assert portatile.matmul(*there[:2], out=out) is out
         np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5)
+
+
+def test_repeated_products_of_whole_numbers_are_packed_too(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their factors are integers in the kernel: a call that comes again launches what lies ready, with factors of its own."""
+    a, b = (np.random.default_rng(1).integers(-100, 100, shape, np.int8) for shape in ((6, 8), (8, 5)))
+    x, y, out = Buffer.from_numpy(a, gpu), Buffer.from_numpy(b, gpu), Buffer.from_numpy(np.zeros((6, 5), np.int32), gpu)
+    packed: list[float] = []
+    run = PackedLaunches.run
+    monkeypatch.setattr(
+        PackedLaunches, "run", lambda self, queue, values, borrows: (packed.append(1), run(self, queue, values, borrows))[1]
+    )
+    for alpha in (1.0, 1.0, -3.0, 2.0):
+        portatile.gemm(x, y, alpha=alpha, out=out)
+        np.testing.assert_array_equal(out.numpy(), int(alpha) * (a.astype(np.int32) @ b.astype(np.int32)))
+    assert len(packed) == 3
 
 
 def test_a_kernel_that_waits_for_the_one_before_it_may_start_early(gpu: Device, driver: EmulatedDriver) -> None:

@@ -107,16 +107,16 @@ def _plan(call: Call) -> Planned:
     a, b, *rest = call.arrays
     arrays, c = dict(zip(names, rest, strict=False)), rest[len(names)] if len(rest) > len(names) else None
     alpha, beta = call.factors
-    if stacks.stacked(a) or stacks.stacked(b):
-        raise ArgumentError("a bias, scales and activations belong to one product; call gemm for each matrix of a stack")
-    stored_a, stored_b = letters.factors(a, b, trans_a, trans_b)
-    kind = _result_type(stored_a.array.dtype, dtype_asked, call.out, c if beta != 0 else None)
-    dtype = dtypes.product_name(dtypes.name_of(stored_a.array.dtype), dtypes.name_of(kind))
+    found = (_of_stack if stacks.stacked(a) or stacks.stacked(b) else _of_matrices)(call, (a, b, c), (trans_a, trans_b), dtype_asked)
+    if not found.products:
+        return Planned(found.result, [])
+    result, begin, [(stored_a, stored_b, stored_c)] = found
+    dtype = dtypes.product_name(dtypes.name_of(stored_a.array.dtype), dtypes.name_of(stored_c.array.dtype))
     checks.check_factors((alpha, beta), "float32")
-    shape = stored_a.shape[0], stored_b.shape[1]
-    result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-    product = _with_vectors(stored_a, stored_b, stored_c, arrays, epilogue.real(dtypes.product(dtype))).row_major()
-    options = (letter(product.a), letter(product.b), *(product.along[name] for name in epilogue.VECTORS), activation)
+    product = _with_vectors(stored_a, stored_b, stored_c, arrays, dtypes.product(dtype)).row_major()
+    bias = product.vectors.get("bias")
+    narrow = "none" if bias is None or bias.array.dtype in ("float32", "float64") else "bias"
+    options = (letter(product.a), letter(product.b), *(product.along[name] for name in epilogue.VECTORS), activation, narrow)
     request = Request(
         "gemm_blocks" if product.blocks else "gemm_epilogue",
         (*product.c.shape, product.a.shape[1]),
@@ -132,6 +132,32 @@ def _plan(call: Call) -> Planned:
     return Planned(result, [request])
 
 
+def _of_matrices(call: Call, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.Products[Any]:
+    """The product of two matrices, with its result. Raises ArgumentError for what does not fit."""
+    a, b, c = operands
+    beta = call.factors[1]
+    stored_a, stored_b = letters.factors(a, b, *trans)
+    kind = _result_type(stored_a.array.dtype, asked, call.out, c if beta != 0 else None)
+    shape = stored_a.shape[0], stored_b.shape[1]
+    result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
+    return stacks.Products(result, begin, [stacks.Product(stored_a, stored_b, stored_c)])
+
+
+def _of_stack(call: Call, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.Products[Any]:
+    """As ``_of_matrices``, of a stack whose rows go on evenly from matrix to matrix, times one matrix. Raises ArgumentError for others."""
+    a, b, c = operands
+    beta = call.factors[1]
+    kind = _result_type(stacks.stack_of(a, "a").dtype, asked, call.out, c if beta != 0 else None)
+    found = stacks.products(stacks.StackedGemm(a, b, c, beta, (trans[0], trans[1]), call.out, dtypes.name_of(kind)))
+    merged = [stacks.merged(product) for product in found.products]
+    if len(merged) > 1 or any(product.c.number > 1 for product in merged):
+        raise ArgumentError(
+            "a bias, scales and activations belong to one product: of matrices, or of a stack whose rows lie evenly and one matrix b; "
+            "call gemm for each matrix of other stacks"
+        )
+    return found._replace(products=merged)
+
+
 def _result_type(operand: np.dtype[Any], asked: str | None, out: Any, c: Any) -> np.dtype[Any]:
     """As ``outputs.result_type``, but float32 for int8. Raises ArgumentError for complex operands and integer results."""
     name = dtypes.name_of(operand)
@@ -145,14 +171,18 @@ def _result_type(operand: np.dtype[Any], asked: str | None, out: Any, c: Any) ->
     return kind
 
 
-def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], dtype: str) -> _Product:
-    """The product with the vectors in ``arrays``, which are of ``dtype``. Raises ArgumentError where one does not fit, or overlaps C."""
+def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], types: dtypes.Types) -> _Product:
+    """The product with the vectors in ``arrays``, of the type of the sums, or a bias of the result's. Raises ArgumentError where one does
+    not fit, or overlaps C.
+    """
     (m, k), (_, n) = a.shape, b.shape
     blocks = _blocks(arrays, (m, n, k), dtypes.name_of(a.array.dtype))
     alone = {name: vector for name, vector in arrays.items() if name not in blocks}
     steps = k if dtypes.name_of(a.array.dtype) in EIGHT_BITS else 0
     along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _along(vector, name, (m, n), steps) for name, vector in alone.items()}
-    vectors = {name: _row(vector, name, dtype) for name, vector in alone.items()} | blocks
+    narrow = (types.result.name,) if types.result.itemsize == 2 else ()
+    kinds = (epilogue.real(types),)
+    vectors = {name: _row(vector, name, kinds + narrow if name == "bias" else kinds) for name, vector in alone.items()} | blocks
     for name, vector in vectors.items():
         outputs.check_apart(c, vector, name)
     return _Product(a, b, c, vectors, along, bool(blocks))
@@ -217,20 +247,21 @@ def _along(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
     return axis
 
 
-def _row(vector: Any, name: str, kind: str) -> Matrix:
-    """A vector as a matrix of one row; raises ArgumentError for another type than ``kind``, or for gaps between its elements."""
+def _row(vector: Any, name: str, kinds: tuple[str, ...]) -> Matrix:
+    """A vector as a matrix of one row; raises ArgumentError for other types than ``kinds``, or for gaps between its elements."""
     if not isinstance(vector, (np.ndarray, Buffer)) and not is_cuda_array(vector):
         raise matrices.unknown(vector, name)
     array = vector if isinstance(vector, np.ndarray) else Buffer.wrap(vector)
-    if array.dtype != kind:
-        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be {kind}, the type of the sums: convert it")
+    if dtypes.name_of(array.dtype) not in kinds:
+        known = f"{kinds[0]}, the type of the sums" + "".join(f", or {kind}, that of the result" for kind in kinds[1:])
+        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be {known}: convert it")
     step = max((stride for size, stride in zip(array.shape, array.strides, strict=True) if size > 1), default=array.dtype.itemsize)
     if step != array.dtype.itemsize:
         raise ArgumentError(f"{name} has strides {array.strides} bytes; its elements must lie one after another: copy it")
     size = int(np.prod(array.shape))
     if isinstance(array, np.ndarray):
-        return matrices.matrix(array.reshape(1, size), name)
-    return matrices.matrix(Buffer(array.memory, (1, size), array.dtype, None, array.offset), name)
+        return matrices.matrix(array.reshape(1, size), name, kinds)
+    return matrices.matrix(Buffer(array.memory, (1, size), array.dtype, None, array.offset), name, kinds)
 
 
 _RECORDER = Recorder(("alpha", "beta"))

@@ -85,7 +85,7 @@ def gemm(
     bias: Array | None = None,
     scale_a: Array | float | None = None,
     scale_b: Array | float | None = None,
-    activation: Literal["relu", "gelu", "silu"] | None = None,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM.
@@ -96,10 +96,11 @@ def gemm(
     complex matrices, and are whole numbers for int8. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a`` and ``b`` are not.
     The result goes to ``out``, which may be ``c`` itself; without ``out`` it goes to a new row-major array, and ``c`` is not changed.
 
-    A product of real matrices may have an epilogue, computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b)
-    + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b`` (n,), or each is one number. For floats of eight bits
-    scales may be m x q and q x n, q = ceil(k / 128), a factor for each 128 steps of k. They are float32, for float64 matrices float64.
-    ``"reproducible"`` takes a bias and ReLU only.
+    One product of real matrices, or of an even stack of them and one ``b``, may have an epilogue, computed in the same launch:
+    ``activation(scale_a * scale_b * alpha * op(a) @ op(b) + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b``
+    (n,), or each is one number. For floats of eight bits scales may be m x q and q x n, q = ceil(k / 128), a factor for each 128 steps
+    of k. They are float32, for float64 matrices float64; a bias may have a result's type of 16 bits. ``"reproducible"`` takes a bias and
+    ReLU only.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 

@@ -277,12 +277,13 @@ def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
 
 
 def _writing(device: CudaContext, slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]]:
-    """A function that gives what stands in these slots: values, and of tensor maps the bytes, made anew where the address is another one
-    than in the last run. Not safe between threads.
+    """A function that gives what stands in these slots: values, whole ones as integers, and of tensor maps the bytes, made anew where the
+    address is another one than in the last run. Not safe between threads.
     """
     pick = _picking([slot.place for slot in slots])
     maps = [(at, slot.kind) for at, slot in enumerate(slots) if isinstance(slot.kind, TensorMap)]
-    if not maps:
+    integers = [at for at, slot in enumerate(slots) if slot.kind is np.int32]
+    if not maps and not integers:
         return pick
     last: dict[int, tuple[float, bytes]] = {}
 
@@ -294,6 +295,8 @@ def _writing(device: CudaContext, slots: Sequence[Slot]) -> Callable[[Sequence[f
                 with device.current():  # in a thread of the caller's perhaps, which has launched nothing yet
                     known = last[at] = given[at], encoded(int(given[at]), form)
             given[at] = known[1]
+        for at in integers:
+            given[at] = int(given[at])
         return given
 
     return written

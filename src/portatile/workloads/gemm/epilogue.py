@@ -11,13 +11,17 @@ CHOICES: dict[str, tuple[Value, ...]] = {
     "bias": ("none", "rows", "columns"),
     "scale_a": ("none", "rows"),
     "scale_b": ("none", "columns"),
-    "activation": ("none", "relu", "gelu", "silu"),
+    "activation": ("none", "relu", "gelu", "gelu_tanh", "silu"),
+    "narrow": ("none", "bias"),
 }
-"""The options: which vectors there are, and along which side of C they go; what is applied to the sum."""
+"""The options: which vectors there are, and along which side of C they go; what is applied to the sum; which vector has C's type of 16 bits
+rather than that of the sums."""
 LIPSCHITZ = 1.2
 """The largest slope of an activation: GELU's is 1.129, SiLU's 1.0998."""
 FUNCTION = 48
-"""Units in the last place of its argument that an activation rounds by: OpenCL allows erf 16 and exp 3, and both are multiplied."""
+"""Units in the last place of its argument that an activation rounds by: OpenCL allows erf 16, tanh 5 and exp 3, and all are multiplied."""
+ROUNDED = ("gelu", "gelu_tanh", "silu")
+"""The activations that round."""
 
 
 def block_of(problem: Problem) -> int:
@@ -43,6 +47,11 @@ def options_of(problem: Problem) -> dict[str, Value]:
 def real(types: Types) -> str:
     """The dtype of the vectors: that of the sums, float32 for those of integers."""
     return "float64" if types.real == "float64" else "float32"
+
+
+def element(name: str, types: Types, narrow: Value) -> str:
+    """The dtype of a vector, where ``narrow`` names those that have C's."""
+    return types.result.name if name == narrow and types.result.itemsize == 2 else real(types)
 
 
 def arguments(problem: Problem) -> tuple[Arg, ...]:

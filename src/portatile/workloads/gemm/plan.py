@@ -21,7 +21,7 @@ from portatile.workloads.gemm.storage import Batch, k_fast, transposed
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
 _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
-_SQUARE = 64  # rows and steps of k that a group of lines.cl copies
+_LINE = 128  # bytes along k of the 64 rows that a group of lines.cl copies
 _KEPT = 128  # bytes of local memory, at most, that streamed.cl declares beside the tiles
 
 Sharing = SharedTiles | Quarters | Doubled
@@ -198,6 +198,8 @@ class _Steps:
         pitches = {name: self.point.aligned(self.problem, name) for name in "ab"}
         if any(pitches.values()):
             steps.append(self._aligned({name: pitch for name, pitch in pitches.items() if pitch}))
+        copied = "".join(name for name in "ab" if not self.point.packs(name) and self.point.lines(self.problem, name))
+        steps += [self._lines(names) for names in ([copied] if copied and self.batch is None else copied)]
         for name, across in (("a", self.m), ("b", self.n)):
             memory, layout = self.names[name], self.problem.layout[name]
             if self.point.packs(name):
@@ -207,7 +209,6 @@ class _Steps:
                 elif not together:
                     steps.append(self._pack(name, across))
             elif pitch := self.point.lines(self.problem, name):
-                steps.append(self._lines(name, across, pitch))
                 memory, layout = f"{name}_lines", Layout((pitch, 1))
             elif pitch := pitches[name]:
                 memory, layout = f"{name}_aligned", Layout((pitch, 1))
@@ -332,27 +333,26 @@ class _Steps:
         squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)
         return Launch(source, "gemm_pack", (squares * 32, 8, count), (32, 8, 1), args)
 
-    def _lines(self, name: str, across: int, pitch: int) -> Launch:
-        """The launch that copies A or B to rows along k."""
+    def _lines(self, names: str) -> Launch:
+        """The launch that copies A, B or both, of a batch one of them, to rows along k."""
         types, batched = reals.types_of(self.problem), self.batch is not None
-        count = self.count if self.batch is not None and self._step(name) else 1
-        self.temporaries.append(Temporary(f"{name}_lines", count * across * pitch * types.operand.itemsize))
-        facts = {"K_FAST": k_fast(self.problem, name), "BATCH": batched, "itemsize": types.operand.itemsize}
-        args = (
-            *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("pitch", pitch))),
-            factor(self.problem, "alpha"),
-            *matrix(self.names[name], "in", self.problem.layout[name]),
-            Arg(f"{name}_lines", role="temporary"),
-        )
+        size, pitch = types.operand.itemsize, self.point.lines(self.problem, names[0])
+        across = {name: self.m if name == "a" else self.n for name in names}
+        count = self.count if batched and self._step(names) else 1
+        args = [scalar("k", self.k), scalar("pitch", pitch), factor(self.problem, "alpha")]
+        for name in names:
+            self.temporaries.append(Temporary(f"{name}_lines", count * across[name] * pitch * size))
+            args += [scalar("across", across[name]), *matrix(self.names[name], "in", self.problem.layout[name])]
+            args.append(Arg(f"{name}_lines", role="temporary"))
         if self.batch is not None:
-            args = (
-                *args,
-                long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
-                long_scalar("lines_batch", self._step(name)),
-            )
+            args.append(long_scalar("base_batch", self.batch.a if names == "a" else self.batch.b))
+            args.append(long_scalar("lines_batch", self._step(names)))
+        words = "".join(name for name in names if self.problem.layout[name].vector_width(size) * size >= 4)
+        facts: dict[str, Value] = {"NAMES": names, "FAST": "".join(name for name in names if k_fast(self.problem, name)), "WORDS": words}
+        facts |= {"BATCH": batched, "itemsize": size}
         source = shared_texts.beside(self.point, "lines.cl", {}, **shared_texts.types(self.problem), **facts)
-        squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
-        return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
+        groups = ceil_div(pitch * size, _LINE), sum(ceil_div(rows, 64) for rows in across.values())
+        return Launch(source, "gemm_lines", (groups[0] * 32, groups[1] * 8, count), (32, 8, 1), tuple(args))
 
     def _aligned(self, pitches: Mapping[str, int]) -> Launch:
         """The launch that copies A, B or both, which are no batch's, to rows that memory reads whole."""

@@ -35,13 +35,20 @@ MUST_PROMOTE = {"sums of floats of eight bits, and only these, must be promoted"
 
 _CHUNK = 16  # bytes that are copied at a time
 _REMAINDERS = 4  # remainders that a work-item stores at a time
-# Microseconds of an H200, by which tiles are compared; its multiply-adds in a microsecond on a multiprocessor, by bytes of an element.
-_RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
-_ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
-_SECOND = 3.0  # a second launch
-_PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
-_LAST = 0.7, 8.2e-5  # the last group of a tile begins to add; an element that a group leaves or the last one adds
-_UNALIGNED = 7.3e-4, 1.3e-5  # a row of 128 bytes not aligned to 32, of which five sectors are read; for each group that reads too
+# Microseconds by which tiles are compared, fitted to products of random shapes on an H100; the multiply-adds of one on a multiprocessor, by
+# bytes of an element.
+_RATES = {1: 6.5e6, 2: 3.6e6, 4: 1.7e6}
+_BEGUN = 0.16  # until the first products of a tile
+_MET = 0.1  # more for each tile of a cluster, whose groups wait for each other
+_ENDED = 6.0e-5  # to store an element of a tile while nothing is multiplied
+_SECOND = 1.3  # a second launch
+_PLANE = 1.5e-4, 1.1e-3, 4000  # an element of a plane that a multiprocessor writes and reads; more for each past so many
+_LAST = 0.78, 7.0e-5  # the last group of a tile begins to add; an element that a group leaves or the last one adds
+# A row of 128 bytes: to receive it; and for each group that reads rows meanwhile, whose sectors are all read for one row, or some for two.
+_RECEIVED = 1.25e-3
+_READ = {False: 1.05e-5, True: 1.95e-5}
+_SENT = 1.3  # times that, of rows that groups of a cluster bring each other
+_STREAMED = 3.7e6  # bytes of the larger operand, which is read from memory once at least
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
 _LEAST = 256  # steps of k of each group that shares a tile
@@ -125,7 +132,11 @@ def facts(
     values["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
     values["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))
-    values["ALIGNED"] = " ".join(name for name in epilogue.VECTORS if name in problem.layout and _aligned(problem.layout[name]))
+    values["ALIGNED"] = " ".join(
+        name
+        for name in epilogue.VECTORS
+        if name != problem.options.get("narrow") and name in problem.layout and _aligned(problem.layout[name])
+    )
     return values
 
 
@@ -203,25 +214,28 @@ def fits(point: Point, device: DeviceInfo) -> bool:
 
 
 def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:
-    """The microseconds that the fastest of ``tiles`` would take on an H200, and its point, with k split where that pays."""
-    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
+    """The microseconds that the fastest of ``tiles`` would take on an H100, and its point, with k split where that pays."""
+    sizes = {name: max(problem.sizes[name], 1) for name in "mnk"}
     size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)
-    ranked: list[tuple[float, int, Point]] = []
+    streamed = batch * max(sizes["m"], sizes["n"]) * sizes["k"] * size / _STREAMED
+    ranked: list[tuple[float, float, int, Point]] = []
     for place, tile in enumerate(tiles):
         point = tile.point
+        m, n = (sizes[name] for name in ("nm" if point.transposes else "mn"))
         groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
-        rows = _unaligned_rows(problem, point) / depth(problem)
+        area, (received, read) = point.rows * point.columns, _copied(problem, point)
         for split in (1, 2, 4, 8, 16, 32, 64, 128):
-            if split > 1 and (k < split * _LEAST or groups * split > units):
+            if split > 1 and (sizes["k"] < split * _LEAST or groups * split > units):
                 break
-            steps = -(-k // split // depth(problem)) * depth(problem)
-            area, copied = point.rows * point.columns, rows * (_UNALIGNED[0] + _UNALIGNED[1] * min(groups * split, units))
-            each, ended = max(area / (tile.rate * _RATES[size]), copied) * steps, area * _ENDED
-            waves = -(-groups * split // units)
-            took = tile.launch + waves * each + (ended if getattr(point, "ALTERNATE", False) else waves * ended)
+            steps = -(-sizes["k"] // split // depth(problem))
+            each = max(area * depth(problem) / (tile.rate * _RATES[size]), received, read * min(groups * split, units)) * steps
+            each += _BEGUN + (_MET if point.CLUSTER > 1 else 0.0)
+            waves, ended = -(-groups * split // units), area * _ENDED
+            busy = waves * each + (ended if getattr(point, "ALTERNATE", False) else waves * ended)
             for values, added in _added(point, split, split * m * n * batch / units, device):
-                ranked.append((took + added, place, replace(point, SPLIT_K=split, **values)))  # type: ignore[type-var]
-    took, _, best = min(ranked, key=lambda one: one[:2])
+                took = tile.launch + max(busy, streamed) + added
+                ranked.append((took, busy, place, replace(point, SPLIT_K=split, **values)))  # type: ignore[type-var]
+    took, *_, best = min(ranked, key=lambda one: one[:3])
     return took, best
 
 
@@ -229,7 +243,8 @@ def _added(point: Point, split: int, sums: float, device: DeviceInfo) -> Iterato
     """How the sums of ``split`` groups are added up, and the microseconds of it where each unit has so many: by a second launch, or by the
     last group of a tile.
     """
-    yield {}, _SECOND + sums * _PLANE if split > 1 else 0.0
+    each, further, many = _PLANE
+    yield {}, _SECOND + sums * each + max(sums - many, 0) * further if split > 1 else 0.0
     area = point.rows * point.columns
     if split > 1 and hasattr(point, "JOIN") and joins(device) and 4 * area * split <= JOINED:
         yield {"JOIN": True}, _LAST[0] + (1 + split) * area * _LAST[1]
@@ -241,8 +256,11 @@ def unaligned(problem: Problem, name: str) -> bool:
     return direct(problem, name, fragments=True) and (layout.offset * size % _SECTOR or layout.strides[0] * size % _SECTOR) != 0
 
 
-def _unaligned_rows(problem: Problem, point: Point) -> int:
-    """The rows not so aligned that a group has copied for each tile along k."""
+def _copied(problem: Problem, point: Point) -> tuple[float, float]:
+    """Microseconds in which a group receives its rows of a tile along k, and which it takes of the memory's time, that of all groups."""
     seen = transposed(problem) if point.transposes else problem
-    found = {name: not point.aligned(seen, name) and unaligned(seen, name) for name in "ab"}
-    return found["a"] * point.rows + found["b"] * point.columns // point.CLUSTER
+    received = read = 0.0
+    for name, rows, sharing in (("a", point.rows, 1), ("b", point.columns, point.CLUSTER)):
+        received += rows * _RECEIVED * (_SENT if sharing > 1 else 1.0)
+        read += rows / sharing * _READ[unaligned(seen, name) and not point.aligned(seen, name)]
+    return received, read

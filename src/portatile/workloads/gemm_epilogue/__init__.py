@@ -23,8 +23,9 @@ class GemmEpilogue(Product):
     """C (m x n) = activation(s_i t_j alpha op(A) op(B) + beta C + bias), of real types, in the launches of a product.
 
     The vectors ``scale_a`` (s, one for each row), ``scale_b`` (t, one for each column) and ``bias``, for each row or column as the option
-    says, are there where their options do not say ``none``; they have the type of the sums, float32 of int8. The activation is ReLU, GELU
-    (with the error function) or SiLU. Parameters are those of ``gemm``; k goes in one launch, since what is not linear comes last.
+    says, are there where their options do not say ``none``; they have the type of the sums, float32 of int8, or where ``narrow`` says
+    ``bias``, that has C's type. The activation is ReLU, GELU (with the error function, or with tanh in its place) or SiLU. Parameters are
+    those of ``gemm``; k goes in one launch, since what is not linear comes last.
     """
 
     name = "gemm_epilogue"
@@ -44,7 +45,8 @@ class GemmEpilogue(Product):
     def element(self, problem: Problem, operand: str) -> str:
         """The operands' type, the result's, or of vectors that of the sums."""
         types = dtypes.product(problem.dtype)
-        return epilogue.real(types) if operand in epilogue.VECTORS else super().element(problem, operand)
+        known = operand in epilogue.VECTORS
+        return epilogue.element(operand, types, problem.options["narrow"]) if known else super().element(problem, operand)
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
@@ -73,8 +75,8 @@ class GemmEpilogue(Product):
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands as those of ``gemm``, and random vectors."""
         given = super().inputs(problem, rng)
-        kind, shapes = epilogue.real(dtypes.product(problem.dtype)), self.shapes(problem)
-        vectors = {name: operands.random(rng, problem.layout[name], shapes[name], kind) for name in epilogue.VECTORS}
+        shapes = self.shapes(problem)
+        vectors = {name: operands.random(rng, problem.layout[name], shapes[name], self.element(problem, name)) for name in epilogue.VECTORS}
         return Inputs({**given.operands, **vectors}, given.scalars)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
@@ -109,7 +111,7 @@ class GemmEpilogue(Product):
         kind = epilogue.real(types)
         terms = 0 if types.real == "uint32" else problem.sizes["k"] + forms.read(config).roundings(problem.sizes["k"])
         sums = operands.gamma(terms + 9, kind) + operands.gamma(problem.sizes["k"] + 9, "float64")
-        function = epilogue.FUNCTION * operands.unit_roundoff(kind) if problem.options["activation"] in ("gelu", "silu") else 0.0
+        function = epilogue.FUNCTION * operands.unit_roundoff(kind) if problem.options["activation"] in epilogue.ROUNDED else 0.0
         last = types.result.unit if types.result.stored not in ("float", "double") else 0.0
         return (epilogue.LIPSCHITZ * sums + function) * (1 + last) + last * epilogue.LIPSCHITZ
 
@@ -151,11 +153,15 @@ class GemmEpilogue(Product):
 
 
 def activated(values: NDArray[Any], how: str) -> NDArray[Any]:
-    """An activation of float64 values: ``none``, ``relu``, ``gelu`` or ``silu``."""
+    """An activation of float64 values: one of ``epilogue.CHOICES``."""
     if how == "relu":
         return np.where(values < 0, 0, values)
-    if how == "gelu":
-        result: NDArray[Any] = values * 0.5 * (1 + np.vectorize(erf, otypes=[float])(values / np.sqrt(2)))
+    if how in ("gelu", "gelu_tanh"):
+        if how == "gelu":
+            half = np.vectorize(erf, otypes=[float])(values / np.sqrt(2))
+        else:
+            half = np.tanh(np.sqrt(2 / np.pi) * (values + 0.044715 * values**3))
+        result: NDArray[Any] = values * 0.5 * (1 + half)
         return result
     if how == "silu":
         with np.errstate(over="ignore"):

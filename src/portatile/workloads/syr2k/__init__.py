@@ -31,7 +31,7 @@ class Syr2k(Syrk):
     name = "syr2k"
     meanings: Mapping[str, str] = {
         "JOIN": "One product, of [A B] and the transpose of [B A], which leaves out the tiles of the other triangle: on a processor and, "
-        "without a copy of A and B, for float64 on matrix units.",
+        "without a copy of A and B, for float64 and complex128 on matrix units.",
         "NB": "Order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C; the other product is its "
         "transpose. Outside of these blocks both products are added to C. 0: one block, so that all of it is one product.",
         "WGS": "Work-items of a group of the other kernels.",

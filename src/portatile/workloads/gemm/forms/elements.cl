@@ -91,7 +91,7 @@ static inline ushort to_float16(const float x)
 {# what the kernel is passed for its epilogue, and what `put` takes of it for the element in row i and column j: see epilogue.py #}
 {% macro epilogue_parameters() %}
 {% for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}
-, __global const {{ factor }}* restrict {{ name }}, const long {{ name }}_offset
+, __global const {{ stored_c if name in NARROW else factor }}* restrict {{ name }}, const long {{ name }}_offset
 {%- endfor %}
 {% endmacro %}
 {# what a kernel is passed for factors of blocks of k, and that of row or column i of op(A) or op(B) in a block: see epilogue.py #}
@@ -101,9 +101,13 @@ static inline ushort to_float16(const float x)
 {% macro block_factor(x, i, block) %}
 scale_{{ x }}[scale_{{ x }}_offset + {{ "(long)(%s) * scale_a_ld + %s" % (i, block) if x == "a" else "(long)(%s) * scale_b_ld + %s" % (block, i) }}]
 {%- endmacro %}
+{# the element `at` of a vector in the type of the sums #}
+{% macro vector_at(name, at) %}
+{{ ("from_%s(%s[%s_offset + %s])" % (C_KIND, name, name, at)) if name in NARROW else "%s[%s_offset + %s]" % (name, name, at) }}
+{%- endmacro %}
 {% macro vectors_of(i, j) %}
 {% for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}
-, {{ name }}[{{ name }}_offset + {{ i if EPILOGUE[name] == "rows" else j }}]
+, {{ vector_at(name, i if EPILOGUE[name] == "rows" else j) }}
 {%- endfor %}
 {% if MODULI %}
 , {{ number() }}
@@ -122,6 +126,8 @@ scale_{{ x }}[scale_{{ x }}_offset + {{ "(long)(%s) * scale_a_ld + %s" % (i, blo
     value = value < 0 ? 0 : value;
 {% elif EPILOGUE["activation"] == "gelu" %}
     value = ({{ value }})0.5 * value * (1 + erf(value * ({{ value }})0.70710678118654752440));
+{% elif EPILOGUE["activation"] == "gelu_tanh" %}
+    value = ({{ value }})0.5 * value * (1 + tanh(({{ value }})0.79788456080286535588 * (value + ({{ value }})0.044715 * value * value * value)));
 {% elif EPILOGUE["activation"] == "silu" %}
     value = value / (1 + exp(-value));
 {% endif %}

@@ -1,8 +1,8 @@
 {# How the forms on matrix units store C: WIDE neighbours from `from`, sums in local memory, to `to` in C.
    OUT says what is stored: F16, BF16, or nothing where it has 32 bits. With ENDS a sum becomes an element by an epilogue, or integers
    become floats: by `put` one at a time, by `ended` several, see elements.cl; ALIGNED names vectors of which four are read at once. #}
-{% from "elements.cl" import ended, ending, number, vectors_of with context %}
-{% set vectors = EPILOGUE.items() | rejectattr(1, "equalto", "none") | rejectattr(0, "equalto", "activation") | list %}
+{% from "elements.cl" import ended, ending, number, vector_at, vectors_of with context %}
+{% set vectors = EPILOGUE.items() | rejectattr(1, "equalto", "none") | selectattr(0, "in", ("bias", "scale_a", "scale_b")) | list %}
 {# the functions of an epilogue #}
 {% macro endings() %}
 {% if ENDS %}
@@ -21,8 +21,7 @@
 {# reads `count` elements of each vector along the columns, from column j on #}
 {% macro ahead(part, j, count) %}
 {% for name, along in vectors if along == "columns" %}
-{% set at = "%s_offset + %s" % (name, j) %}
-            const float{{ count }} {{ name }}_{{ part }} = {% if name in ALIGNED %}*(__global const float{{ count }}*)({{ name }} + {{ at }}){% else %}(float{{ count }})({% for e in range(count) %}{{ name }}[{{ at }} + {{ e }}]{{ ", " if not loop.last }}{% endfor %}){% endif %};
+            const float{{ count }} {{ name }}_{{ part }} = {% if name in ALIGNED %}*(__global const float{{ count }}*)({{ name }} + {{ name }}_offset + {{ j }}){% else %}(float{{ count }})({% for e in range(count) %}{{ vector_at(name, "%s + %d" % (j, e)) }}{{ ", " if not loop.last }}{% endfor %}){% endif %};
 {% endfor %}
 {% endmacro %}
 {# the element e of WIDE at `from` #}
@@ -74,7 +73,7 @@ static inline float unscaled(const float sum, const int scale)
 {{ ahead(part, "col0 + j + %d" % (4 * part), 4) }}
 {%- endfor %}
 {% for name, along in vectors if along == "rows" %}
-            const float {{ name }}_row = {{ name }}[{{ name }}_offset + row0 + i];
+            const float {{ name }}_row = {{ vector_at(name, "row0 + i") }};
 {% endfor %}
 {% if OUT %}
             uint4 old = (uint4)(0);

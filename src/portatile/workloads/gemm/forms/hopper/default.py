@@ -12,28 +12,36 @@ from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import moduli, types_of
+from portatile.workloads.gemm.storage import transposed
 from portatile.workloads.gemm.units import Tile
 
-_TILES = (
-    Tile(tile(128, 256, 4), 1.0, 2.4),
-    Tile(tile(128, 192, 4), 0.93, 2.4),
-    Tile(tile(128, 128, 6), 0.86, 2.4),
-    Tile(tile(64, 256, 4), 0.77, 2.4),
-    Tile(tile(64, 128, 6), 0.70, 2.4),
-    Tile(tile(64, 64, 12), 0.50, 2.4),
+_LAUNCH = 1.4  # microseconds until a group multiplies and after it ends
+_TILES = tuple(
+    Tile(tile(rows, columns, stages), rate, _LAUNCH)
+    for rows, columns, stages, rate in (
+        *((128, 256, 4, 1.0), (128, 224, 4, 0.97), (128, 192, 4, 0.95), (128, 160, 5, 0.93), (128, 128, 6, 0.92)),
+        *(
+            (64, 256, 4, 0.92),
+            (64, 192, 5, 0.92),
+            (64, 128, 6, 0.9),
+            (64, 96, 8, 0.9),
+            (64, 64, 12, 0.9),
+            (64, 32, 12, 0.9),
+            (128, 64, 8, 0.9),
+        ),
+    )
 )
-_BY_TURNS = Tile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.9, 2.4)  # of elements of one or two bytes
-_PROMOTED = (  # of floats of eight bits
-    Tile(replace(tile(128, 192, 4), PROMOTE=units.PROMOTED), 1.0, 2.4),
-    Tile(replace(tile(128, 176, 4), PROMOTE=units.PROMOTED), 1.0, 2.4),
-    Tile(replace(tile(256, 128, 4, blocks=2), PROMOTE=units.PROMOTED), 0.93, 2.4),
-    Tile(replace(tile(128, 128, 6), PROMOTE=units.PROMOTED), 0.94, 2.4),
-    Tile(replace(tile(64, 128, 6), PROMOTE=units.PROMOTED), 0.62, 2.4),
-    Tile(replace(tile(64, 64, 12), PROMOTE=units.PROMOTED), 0.4, 2.4),
+_BY_TURNS = Tile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # of elements of one or two bytes
+_PROMOTED = tuple(  # of floats of eight bits
+    Tile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
+    for rows, columns, stages, blocks, rate in (
+        *((128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.76), (128, 128, 6, 1, 0.76)),
+        *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
+    )
 )
 _SCALED = _PROMOTED[3:]  # beside factors of blocks of k
-_JOINED = 0.5  # microseconds that a cluster's groups wait for each other
-_PAIRED = 1.004  # times the rate of groups alone, where memory is read well
+_JOINED = 0.3  # microseconds that a cluster's groups wait for each other
+_PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
@@ -58,19 +66,21 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Poi
 
 
 def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[Tile]:
-    """The tiles for the problem's types that the device has instructions and local memory for. Where memory is read less well, also with
-    operands copied to aligned rows first; there, and for large products, where it was faster (less power, probably), also in clusters of
-    groups that share what they read. Elsewhere also with warp groups that take turns.
+    """The tiles for the problem's types that the device has instructions and local memory for: also in clusters of groups that share what
+    they read, but for floats of eight bits whose rows memory reads whole; where it does not, with operands copied to aligned rows first;
+    elsewhere with warp groups that take turns.
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
     tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
     unaligned = "".join(name for name in "ab" if units.unaligned(problem, name))
-    gain = 1.0 if unaligned else 0.0 if tiles is not _TILES else _PAIRED
-    alone = tiles
-    if device.can.clusters and gain:
-        tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED, rate=one.rate * gain) for one in alone))
-    if tiles[0] is _TILES[0] and types_of(problem).operand.itemsize < 4 and not unaligned and not moduli(problem):
+    plain = tiles is _TILES
+    across = not units.along(transposed(problem) if units.turns(problem) else problem, "b", fragments=True)  # in boxes of 128 bytes
+    size = types_of(problem).operand.itemsize
+    alone = tiles = tuple(one for one in tiles if not across or one.point.columns * size % units.LINE == 0)
+    if device.can.clusters and (plain or unaligned):
+        tiles = (*tiles, *(replace(_with(one, CLUSTER=2), launch=one.launch + _JOINED, rate=one.rate * _PAIRED) for one in alone))
+    if plain and types_of(problem).operand.itemsize < 4 and not unaligned and not moduli(problem):
         tiles = (*tiles, _BY_TURNS)
     if batch == 1 and not units.turns(problem):
         for names in sorted({*unaligned, unaligned} - {""}, reverse=True):  # rather B, of which groups mostly read more rows

@@ -53,7 +53,7 @@
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
-{% from "elements.cl" import number, vectors_of with context %}
+{% from "elements.cl" import number, vector_at, vectors_of with context %}
 {% from "join.cl" import arrival with context %}
 {% from "copies.cl" import copier, tile_of with context %}
 {% from "products.cl" import by_fragments, free, freed, multiply, multiply_terms, promoted, row_of with context %}

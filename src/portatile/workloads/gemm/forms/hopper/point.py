@@ -44,7 +44,7 @@ class Hopper(Point):
     TRR: int = parameter(1, (1, 2), "Blocks of 64 rows of a warp group.", must={"64 TRR TBR must be 256 at most": "TRR * TBR <= 4"})
     TCR: int = parameter(
         1,
-        (4, 8, 10, 11, 12, 14, 16),
+        (2, 4, 6, 8, 10, 11, 12, 14, 16),
         "Columns of the tile of C in sixteens.",
         must={
             "TCR must be 1 to 16": "1 <= TCR <= 16",

@@ -8,7 +8,7 @@
             for (int r = 0; r < {{ TRR }}; ++r) {
 {% for name, along in vectors if along == "rows" %}
                 const int {{ name }}_at = row0 + {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "lane / 4") }};
-                const float2 {{ name }}_rows = (float2)({{ name }}[{{ name }}_offset + min({{ name }}_at, m - 1)], {{ name }}[{{ name }}_offset + min({{ name }}_at + {{ 4 if fragments else 8 }}, m - 1)]);
+                const float2 {{ name }}_rows = (float2)({{ vector_at(name, "min(%s_at, m - 1)" % name) }}, {{ vector_at(name, "min(%s_at + %d, m - 1)" % (name, 4 if fragments else 8)) }});
 {% endfor %}
 #pragma unroll
                 for (int c = 0; c < {{ bn }}; c += 64) {
