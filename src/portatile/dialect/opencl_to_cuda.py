@@ -43,11 +43,9 @@ _ON_DEMAND = {
 _STANDARD = re.compile(r"-cl-std=CL(\d)\.(\d)")
 _UNCONTRACTED = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b", re.MULTILINE)
 _NOT_HERE = {
-    "pipe": "pipes",
-    "enqueue_kernel": "kernels that start kernels",
-    "read_pipe": "pipes",
-    "write_pipe": "pipes",
-    "_Generic": "selections by type, which functions with __attribute__((overloadable)) can make,",
+    **dict.fromkeys(("pipe", "read_pipe", "write_pipe"), "no pipes: pass the values in a buffer"),
+    "enqueue_kernel": "no kernels that start kernels: launch once more from the host",
+    "_Generic": "no selections by type on CUDA: functions with __attribute__((overloadable)) make them everywhere",
 }
 
 
@@ -72,7 +70,7 @@ def _refuse(tokens: Tokens, places: Places) -> None:
     """Raise CompileError for the first construct that CUDA cannot express."""
     for i, token in enumerate(tokens):
         if token.kind == "name" and token.text in _NOT_HERE and (tokens.text_at(i + 1) == "(" or token.text == "pipe"):
-            raise CompileError(f"{places.at(token.line)}: {token.text}: {_NOT_HERE[token.text]} are not supported on CUDA")
+            raise CompileError(f"{places.at(token.line)}: {token.text}: portatile has {_NOT_HERE[token.text]}")
 
 
 def _preprocessed(text: str, file: str, standards: Mapping[str, str], defines: Mapping[str, str]) -> str:
