@@ -260,9 +260,11 @@ def test_a_full_disk_is_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(sqlite, "create", full)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
-    with pytest.warns(RuntimeWarning, match="disk I/O error, no space is left on the disk"), ResultStore(path) as store:
-        store.add(trial(2))
-        assert store.trials() == [trial(1), trial(2)]
+    with pytest.warns(RuntimeWarning, match="disk I/O error, no space is left on the disk"):
+        store = ResultStore(path)
+    store.add(trial(2))
+    assert store.trials() == [trial(1), trial(2)]
+    store.close()
 
 
 def test_full_disk_goes_on_in_memory(tmp_path: Path) -> None:
