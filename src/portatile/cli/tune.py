@@ -304,6 +304,8 @@ def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
         if trial.status != "skipped"
     ]
     _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up", "of ceiling"), summary))
+    if beyond := _formatting.beyond_ceiling(result.best, workload):
+        print_(beyond)
     print_("")
     valid = _tune_output.ordered(result)[:5]
     names = varying(valid)
