@@ -105,3 +105,20 @@ def test_run_names_the_language(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text("__global__ void k(float *x) {}\n")
     with pytest.raises(CompileError, match=r"k\.cl:1: __global__ is CUDA C"):
         read(tmp_path / "k.cl", (), (), ()).entries()
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
+def test_a_files_name_may_hold_what_strings_escape(tmp_path: Path) -> None:
+    r"""As C:\new\k.cl does."""
+    from portatile.cli._kernels import read
+
+    folder = tmp_path / 'a "new\\dir"'
+    folder.mkdir()
+    (folder / "two.h").write_text("#define TWO two\n")
+    (folder / "k.cl").write_text('#include "two.h"\nkernel void k(global float *x) {\n    x[0] = TWO;  // as written\n}\n')
+    target = backends()["cuda"].target("sm_90", "")
+    with pytest.raises(CompileError) as failed:
+        program.build(read(folder / "k.cl", (), (), ()).source, target, None)
+    lines = str(failed.value).splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith(f"{folder / 'k.cl'}(3): error"))
+    assert lines[place + 1] == "      x[0] = TWO;  // as written"

@@ -20,6 +20,7 @@ from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.turns import quiet
 from portatile.device.target import Instruction, Target, for_compiler
+from portatile.dialect.preprocess import quoted
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
 
@@ -117,7 +118,7 @@ class ClTarget(Target):
         options = [*given, "-cl-kernel-arg-info"]
         if device.nvidia:
             options.append("-cl-nv-verbose")
-        text = f'{defines}#line 1 "{source.file}"\n{source.text}'
+        text = f"{defines}#line 1 {quoted(source.file)}\n{source.text}"
         program = self._program(text, options, f"{source.file} does not build for {device.info.name}")
         log = log_of(program, device)
         try:
