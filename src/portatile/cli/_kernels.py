@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from portatile.dialect import definitions, gather, read_text, translate
-from portatile.dialect.other_languages import cuda_word
+from portatile.dialect import cuda_word, definitions, gather, read_text, translate
 from portatile.errors import ArgumentError, CompileError, UnknownNameError
 from portatile.records import Entry, Source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from portatile.dialect.other_languages import other_language
+from portatile import dialect
 from portatile.records import Source
 
 _ABSENT = r"(?:implicit declaration of function|use of undeclared identifier|unknown type name|identifier)"
@@ -37,7 +37,7 @@ _UNKNOWN = re.compile(r"(?:use of undeclared identifier '|identifier \")([A-Z][A
 
 def advice(source: Source, log: str) -> str:
     """A sentence for the user whose text failed with ``log``; empty if nothing is known beyond what the compiler says."""
-    if found := other_language(source.text, source.file, dict(source.defines)):
+    if found := dialect.other_language(source.text, source.file, dict(source.defines)):
         return found
     for pattern, sentence in _CAUSES:
         if re.search(pattern, log):

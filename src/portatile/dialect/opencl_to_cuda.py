@@ -16,7 +16,8 @@ from portatile.dialect.passes.function_forms import modernise
 from portatile.dialect.passes.nested_types import hoist
 from portatile.dialect.passes.struct_layouts import lay_out
 from portatile.dialect.passes.swizzles import accessor
-from portatile.dialect.preprocess import Places, preprocess, quoted
+from portatile.dialect.places import Places, quoted
+from portatile.dialect.preprocess import preprocess
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.dialect.version import headers, is_switch, spelt
 from portatile.errors import CompileError

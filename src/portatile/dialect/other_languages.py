@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from portatile.dialect.preprocess import Places, comments_and_strings, preprocess
+from portatile.dialect.places import Places
+from portatile.dialect.preprocess import comments_and_strings, preprocess
 from portatile.errors import CompileError
 
 _CUDA = re.compile(r"\b(__global__|__device__|__shared__|__syncthreads|blockIdx|blockDim|threadIdx)\b")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from portatile.dialect.preprocess import quoted
+from portatile.dialect.places import quoted
 from portatile.records import digest
 
 _HERE = Path(__file__).parent

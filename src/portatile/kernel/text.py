@@ -12,7 +12,6 @@ import numpy as np
 
 from portatile import dialect
 from portatile.capabilities import Capabilities
-from portatile.dialect.other_languages import cuda_word
 from portatile.dialect.signature import Signature, signature
 from portatile.dialect.variables import first_declared
 from portatile.errors import ArgumentError, CompileError, reason
@@ -51,7 +50,7 @@ class KernelText:
         for config in configs:
             defines = dialect.definitions(remaining)[0] | _spelt({**constants, **config})
             whole = dialect.gather(text, path if path is not None else file, folders, defines)
-            if foreign := cuda_word(whole, file, defines):
+            if foreign := dialect.cuda_word(whole, file, defines):
                 raise ArgumentError(foreign)
             try:
                 read = cls(whole, file, entry, remaining, signature(whole, entry, file, defines))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from portatile import flat_plans
-from portatile.dialect.preprocess import quoted
+from portatile.dialect.places import quoted
 from portatile.records import DeviceInfo, Launch, Plan, Source
 
 RELAXED = "-cl-fast-relaxed-math"

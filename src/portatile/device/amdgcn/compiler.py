@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from portatile.device.amdgcn import isa, toolchain
 from portatile.device.target import Instruction, Target
-from portatile.dialect.preprocess import quoted
+from portatile.dialect.places import quoted
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import Binary, Entry, Source
 

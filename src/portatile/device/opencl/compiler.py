@@ -20,7 +20,7 @@ from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.turns import quiet
 from portatile.device.target import Instruction, Target, for_compiler
-from portatile.dialect.preprocess import Places, quoted
+from portatile.dialect.places import Places, quoted
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
 
