@@ -79,8 +79,17 @@ kernel void twice(global float *x)  // get_global_id is what blockIdx and thread
     ],
 )
 def test_a_compilers_message_is_explained(log: str, said: str) -> None:
-    told = advice(Source("k.cl", "kernel void k(global float *x) {}"), log)
+    told = advice(Source("k.cl", "kernel void k(global float *x) { float half_way = x[0] / 2; }"), log)
     assert said in told if said else told == ""
+
+
+@pytest.mark.parametrize(
+    "log", ["k.cl:1:9: error: call to 'vload4' is ambiguous", "k.cl:1:3: error: no matching function for call to 'fma'"]
+)
+def test_a_compiler_may_have_half_without_its_functions(log: str) -> None:
+    """As NVIDIA's for OpenCL."""
+    assert "lacks functions of half" in advice(Source("k.cl", "kernel void k(global half *x) { half4 v = vload4(0, x); }"), log)
+    assert advice(Source("k.cl", "kernel void k(global float *x) { float4 v = vload4(0, x); }"), log) == ""
 
 
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))

@@ -25,7 +25,7 @@ _CAUSES = (
     ),
     (
         rf"{_ABSENT} [\"'](?:intel_|get_|qcom_)?(?:num_)?sub_group\w*[\"']",
-        "this compiler does not have these functions of sub-groups",
+        "this compiler does not have these functions of sub-groups; through CUDA there are those of the standard's extensions",
     ),
     (
         rf"{_ABSENT} [\"']image2d_(?:array_)?(?:depth|msaa|msaa_depth|array_msaa\w*)_t[\"']|image2d_depth",
@@ -35,6 +35,10 @@ _CAUSES = (
 _UNKNOWN = re.compile(r"(?:use of undeclared identifier '|identifier \")([A-Z][A-Z0-9_]*)(?:'|\" is undefined)")
 
 
+_HALF = re.compile(r"\bhalf\d*\b")
+_NO_HALF_FUNCTIONS = re.compile(r"'as_half\d*'|call to '\w+' is ambiguous|no matching function for call to")
+
+
 def advice(source: Source, log: str) -> str:
     """A sentence for the user whose text failed with ``log``; empty if nothing is known beyond what the compiler says."""
     if found := dialect.other_language(source.text, source.file, dict(source.defines)):
@@ -42,6 +46,8 @@ def advice(source: Source, log: str) -> str:
     for pattern, sentence in _CAUSES:
         if re.search(pattern, log):
             return sentence
+    if _NO_HALF_FUNCTIONS.search(log) and _HALF.search(source.text):
+        return "this compiler lacks functions of half: calculate in float between vload_half and vstore_half, or use CUDA, which has them"
     if names := list(dict.fromkeys(_UNKNOWN.findall(log))):
         listed = ", ".join(names[:4])
         return (

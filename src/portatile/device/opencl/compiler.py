@@ -120,7 +120,7 @@ class ClTarget(Target):
             options.append("-cl-nv-verbose")
         text = f"{defines}#line 1 {quoted(source.file)}\n{source.text}"
         program = self._program(text, options, f"{source.file} does not build for {device.info.name}")
-        log = log_of(program, device)
+        log = _relocated(log_of(program, device), text)
         try:
             kernels = program.all_kernels()
         except cl.Error as error:
@@ -248,6 +248,8 @@ def log_of(program: Any, device: ClContext) -> str:
 
 def _relocated(log: str, text: str) -> str:
     """A log whose places are lines of the whole text, as NVIDIA's are, with the file and line that ``#line`` gives them."""
+    if "<kernel>:" not in log:
+        return log
     places, lines = Places(text, "<kernel>"), text.count("\n") + 1
 
     def place(match: re.Match[str]) -> str:
