@@ -21,6 +21,7 @@ from portatile.records import Source
     [
         ("\n__global__ void k(float *x) {}", "k.cl:2: __global__ is CUDA C; write OpenCL C"),
         ('#line 7 "a.h"\nint f() { return threadIdx.x; }', "a.h:7: threadIdx is CUDA C"),
+        ("kernel void k(global float *x, int blockDim) { x[blockDim + blockIdx . y] = 1; }", "k.cl:1: blockIdx is CUDA C"),
         ("// words\ntemplate <class T> T f(T x) { return x; }", "k.cl:2: template is C++, and OpenCL C has none"),
         ("kernel void k(global float *x) { x[0] = std::max(1.f, 2.f); }", "k.cl:1: std::max is C++"),
         ("kernel void k(global ${T} *x) {}", "k.cl:1: ${T} is for a template engine"),
@@ -35,6 +36,9 @@ def test_words_of_other_languages_are_named_with_their_line(text: str, said: str
     "text",
     [
         "// threadIdx.x\nkernel void k(global float *x) {}",
+        "kernel void k(global int *x) { int blockIdx = get_group_id(0) * 64, threadIdx = get_local_id(0); x[blockIdx] = threadIdx; }",
+        "kernel void k(global int *x, const int3 blockDim) { int4 *threadIdx; int2 blockIdx[2]; x[blockDim.x] = blockIdx[0].y; }",
+        "int f(int3 threadIdx) { return threadIdx.x; }\nkernel void k(global int *x) { x[0] = f((int3)(1, 2, 3)); }",
         "#ifdef __CUDACC__\n__global__\n#else\nkernel\n#endif\nvoid k(global float *x) {}",
         'kernel void k(global float *x) { printf("${x} a::b template <"); }',
         "kernel void k(global float *template, int a, int b) { template[0] = a < b ? a : b; }",

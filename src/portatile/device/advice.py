@@ -33,8 +33,6 @@ _CAUSES = (
     ),
 )
 _UNKNOWN = re.compile(r"(?:use of undeclared identifier '|identifier \")([A-Z][A-Z0-9_]*)(?:'|\" is undefined)")
-
-
 _HALF = re.compile(r"\bhalf\d*\b")
 _NO_HALF_FUNCTIONS = re.compile(r"'as_half\d*'|call to '\w+' is ambiguous|no matching function for call to")
 

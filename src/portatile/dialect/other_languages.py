@@ -10,7 +10,9 @@ from portatile.dialect.places import Places
 from portatile.dialect.preprocess import comments_and_strings, preprocess
 from portatile.errors import CompileError
 
-_CUDA = re.compile(r"\b(__global__|__device__|__shared__|__syncthreads|blockIdx|blockDim|threadIdx)\b")
+_CUDA = re.compile(r"\b(__global__|__device__|__shared__|__syncthreads)\b|\b(blockIdx|blockDim|threadIdx)\s*\.\s*[xyz]\b")
+_DECLARED = r"\b(?!return\b)[A-Za-z_]\w*[\s*]+{}\s*[=;,)\[]"  # a variable of that name, which OpenCL C leaves to its user
+_INSTEAD = "is CUDA C; write OpenCL C (__kernel, __global, __local, get_global_id), which portatile runs through CUDA too"
 _OTHERS = (
     (re.compile(r"\$\{\s*\w+\s*\}|\{\{\s*\w+\s*\}\}|\{%-?\s*\w+"), "is for a template engine: fill it in before the text is compiled"),
     (
@@ -29,11 +31,11 @@ def cuda_word(text: str, file: str, defines: Mapping[str, str] = MappingProxyTyp
         text = preprocess(text, file, defines, "opencl")
     except CompileError:
         text = _blanked(text)
-    match = _CUDA.search(text)
-    return "" if match is None else f"{_place(text, file, match)}: {match[1]} {_INSTEAD}"
-
-
-_INSTEAD = "is CUDA C; write OpenCL C (__kernel, __global, __local, get_global_id), which portatile runs through CUDA too"
+    for match in _CUDA.finditer(text):
+        word = match[1] or match[2]
+        if re.search(_DECLARED.format(word), text) is None:
+            return f"{_place(text, file, match)}: {word} {_INSTEAD}"
+    return ""
 
 
 def other_language(text: str, file: str, defines: Mapping[str, str] = MappingProxyType({})) -> str:
