@@ -11,7 +11,7 @@ from portatile.dialect.preprocess import comments_and_strings, preprocess
 from portatile.errors import CompileError
 
 _CUDA = re.compile(r"\b(__global__|__device__|__shared__|__syncthreads)\b|\b(blockIdx|blockDim|threadIdx)\s*\.\s*[xyz]\b")
-_DECLARED = r"\b(?!return\b)[A-Za-z_]\w*[\s*]+{}\s*[=;,)\[]"  # a variable of that name, which OpenCL C leaves to its user
+_DECLARED = r"(?:\b(?!return\b)[A-Za-z_]\w*[\s*]+|,\s*){}\s*[=;,)\[]"  # a variable of that name, which OpenCL C leaves to its user
 _INSTEAD = "is CUDA C; write OpenCL C (__kernel, __global, __local, get_global_id), which portatile runs through CUDA too"
 _OTHERS = (
     (re.compile(r"\$\{\s*\w+\s*\}|\{\{\s*\w+\s*\}\}|\{%-?\s*\w+"), "is for a template engine: fill it in before the text is compiled"),
