@@ -16,7 +16,7 @@ def duration(seconds: float) -> str:
     for limit, scale, unit in ((0.9995e-3, 1e6, "us"), (0.9995, 1e3, "ms")):  # above them three digits would round to 1e+03
         if seconds < limit:
             return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds:.3g} s"
+    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"
 
 
 def rate(value: float, unit: str) -> str:

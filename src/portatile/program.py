@@ -13,6 +13,7 @@ import msgspec
 from portatile import dialect
 from portatile.cache import Cache
 from portatile.device import excerpts
+from portatile.device.advice import advice
 from portatile.device.target import Target
 from portatile.errors import CompileError
 from portatile.records import Binary, Source, canonical, digest
@@ -48,22 +49,34 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
         if cached is not None and cached.entries:
             return replace(cached, seconds={"cache": time.perf_counter() - started})
     looked = time.perf_counter()
-    with _lowering:
-        lowered, entries = target.lower(source)
-    ready = time.perf_counter()
     deferred = put_off is not None and cache is not None and target.defers
     try:
+        with _lowering:
+            lowered, entries = target.lower(source)
+        ready = time.perf_counter()
         binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
     except CompileError as error:
-        raise CompileError(error.message, excerpts.restored(error.log, source.text, source.file)) from None
+        raise _explained(error, source) from None
     if not binary.entries:  # a compiler that failed may say nothing but this
-        raise CompileError(f"{source.file} has no kernel: a function with __kernel before it", binary.log)
+        raise _explained(CompileError(f"{source.file} has no kernel: a function with __kernel before it", _messages(binary.log)), source)
     done = time.perf_counter()
     if cache is not None and put_off is not None and finish is not None:
         put_off(binary, partial(_put, cache, name, finish))
     elif cache is not None:
         cache.put(name, _encode(binary))
     return replace(binary, seconds={"cache": looked - started, "lower": ready - looked, "compile": done - ready})
+
+
+def _messages(log: str) -> str:
+    """A log of a build without the assembler's statistics."""
+    return "\n".join(line for line in log.splitlines() if not line.startswith("ptxas"))
+
+
+def _explained(error: CompileError, source: Source) -> CompileError:
+    """The error with the user's lines, and with advice in its first lines where there is some."""
+    advised = advice(source, f"{error.message}\n{error.log}")
+    message = f"{error.message}\n{advised}" if advised else error.message
+    return CompileError(message, excerpts.restored(error.log, source.text, source.file))
 
 
 def _put(cache: Cache, name: str, finish: Callable[[], Binary]) -> None:

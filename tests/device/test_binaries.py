@@ -25,9 +25,10 @@ def test_unknown_kernel_lists_the_others(module: Module) -> None:
         module.kernel("missing")
 
 
-def test_compile_error_has_file_and_line(device: Device) -> None:
+@pytest.mark.parametrize("name", ["mine.cl", 'of "new\\u"/mine.cl'])
+def test_compile_error_has_file_and_line(device: Device, name: str) -> None:
     with pytest.raises(CompileError) as raised:
-        program.build(Source("mine.cl", "__kernel void f(__global int *x)\n{\n    x[0] = missing;\n}\n"), device.target, None)
+        program.build(Source(name, "__kernel void f(__global int *x)\n{\n    x[0] = missing;\n}\n"), device.target, None)
     assert "missing" in raised.value.log
     assert re.search(r"mine\.cl[:(]3\b", raised.value.log)
 

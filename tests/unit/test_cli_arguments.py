@@ -105,7 +105,7 @@ def test_images_and_files(tmp_path: Path) -> None:
     [
         ("buffer", "float*", "many", "'many' is no count of elements"),
         ("buffer", "float*", "0", "positive"),
-        ("buffer", "float*", "4=noise", "'noise' is no number"),
+        ("buffer", "float*", "4=noise", "'noise' is no number, and none of zeros, ones, index, random"),
         ("buffer", "node*", "4", "size of node"),
         ("buffer", "float*", "@nowhere.npy", "no such file"),
         ("scalar", "int", "1.5", "'1.5' is no whole number"),

@@ -9,7 +9,7 @@ import pytest
 
 from portatile import ceilings
 from portatile.ceilings import Measured
-from portatile.cli import _console, _tune_output
+from portatile.cli import _console, _formatting, _tune_output
 from portatile.trials import Standing, Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.search.tuner import TuningResult
@@ -79,6 +79,22 @@ def test_missing_ceilings_are_said_once_where_they_would_matter(tmp_path: Path, 
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     ceilings.add(DEVICE, [Measured("fp32", "flop/s", 1e9, (1.0,))])
     assert not list(_tune_output.unguarded(result, workload))
+
+
+def test_more_than_the_ceiling_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    workload = Faulty(("none",), (32,))
+    trial = replace(raced(WINNER, WINNER).best, problem=workload.problem({"n": 1000}), samples=(1e-6,) * 5, standing=None)
+    assert _formatting.beyond_ceiling(trial, workload) == ""  # nothing is known
+    monkeypatch.setattr(workload, "flops", lambda problem: 0.0)
+    monkeypatch.setattr(workload, "traffic", lambda problem: 2e5)
+    ceilings.add(trial.device, [Measured("triad", "B/s", 1e11, (1.0,))])
+    assert _formatting.ceiling(trial, workload) == "200 % memory"
+    assert _formatting.beyond_ceiling(trial, workload) == "more than 100 % of memory: the operands stay in a cache between runs"
+    assert _formatting.beyond_ceiling(replace(trial, samples=(2e-6,) * 5), workload) == ""
+    monkeypatch.setattr(workload, "flops", lambda problem: 1e6)
+    ceilings.add(trial.device, [Measured("fp32", "flop/s", 1e11, (1.0,))])
+    assert "the ceiling is too low" in _formatting.beyond_ceiling(trial, workload)
 
 
 def test_one_clock_orders_and_times_everything(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

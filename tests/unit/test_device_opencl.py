@@ -20,3 +20,7 @@ TEXT = '#define N 3\n#line 1 "prelude.h"\nint a;\nint b;\n#line 1 "mine.cl"\n__k
 )
 def test_places_are_the_users_own(log: str, expected: str) -> None:
     assert _relocated(log, TEXT) == expected
+
+
+def test_names_of_files_are_as_their_user_writes_them() -> None:
+    assert _relocated("<kernel>:2:5: error", '#line 7 "a \\"b\\" \\\\c.cl"\nx') == 'a "b" \\c.cl:7:5: error'

@@ -106,7 +106,7 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"local_size": lambda **all: 1}, ArgumentError, "without \\* and \\*\\*"),
         ({"local_size": None}, ArgumentError, "local_size is missing"),
         ({"constraints": ["blok < 64"]}, UnknownNameError, "'blok'"),
-        ({"constraints": [lambda p: p["block"] < 64]}, UnknownNameError, "whose arguments are named after what it reads: 'p'"),
+        ({"constraints": [lambda p: p["block"] < 64]}, UnknownNameError, "as in 'lambda block: ...': 'p'"),
         ({"constraints": ["block <"]}, SpaceError, "not an expression"),
         ({"reference": lambda a, d: a}, UnknownNameError, "argument of the reference 'd'"),
         ({"reference": lambda a, block: a}, ArgumentError, "reads the parameter .block."),

@@ -24,7 +24,7 @@ from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.request import TuningResult
 from support.devices import CPU
 
-PROBLEM = Problem("gemm", {"m": 8, "n": 9}, "float32", {"trans_a": "N"}, {})
+PROBLEM = Problem("gemm", {"m": 8, "n": 9, "k": 1000}, "float32", {"trans_a": "N"}, {})
 
 
 def trial(seconds: float | None, device: DeviceInfo = CPU, **config: Any) -> Trial:
@@ -40,7 +40,7 @@ RESULT = TuningResult(PROBLEM, CPU, TRIALS, TRIALS[2], TRIALS[0], "budget", 1.5)
 def test_a_result_in_a_few_lines() -> None:
     lines = str(RESULT).splitlines()
     assert len(lines) == 5
-    assert lines[1].split() == ["winner", "1", "ms", "4.00", "x", "A=2", "B=2"]
+    assert lines[1].split() == ["winner", "1", "ms", "0.144", "Gflop/s", "4.00", "x", "A=2", "B=2"]
     assert lines[2].startswith("default  4 ms")
     assert lines[3] == "4 configurations in 1.5 s, failed: 1 compile"
     assert lines[4] == "  compile: line 1: <b>unknown</b>, and a comma"
@@ -74,7 +74,7 @@ def test_trials_and_choices_in_a_few_lines() -> None:
     assert "&lt;b&gt;unknown" in bad._repr_html_()
     assert "<b>" not in bad._repr_html_()
     choice = Choice({"A": 2}, "tuned", "tuned for this problem", replace(good, time="2026"))
-    assert str(choice).splitlines() == ["tuned: tuned for this problem", "A=2", f"1 ms for m=8 n=9 trans_a=N on {CPU.id}, 2026"]
+    assert str(choice).splitlines() == ["tuned: tuned for this problem", "A=2", f"1 ms for m=8 n=9 k=1000 trans_a=N on {CPU.id}, 2026"]
     assert "<th>A</th><td>2</td>" in choice._repr_html_()
     assert repr(choice) == "<tuned: A=2>"
     assert len(str(Choice({}, "default", "nothing tuned is near")).splitlines()) == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -242,6 +244,27 @@ def test_a_disk_too_full_for_the_first_table(tmp_path: Path, monkeypatch: pytest
         store.add(trial(2))
     with ResultStore.reader(path) as store:
         assert store.trials() == [trial(2)]
+
+
+def test_a_full_disk_is_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the index of the log finds no room, SQLite says no more than that input or output failed."""
+    path = tmp_path / "results.sqlite"
+    with ResultStore(path) as store:
+        store.add(trial(1))
+    create = stores.create
+
+    def full(name: str) -> sqlite3.Connection:
+        if name == ":memory:":
+            return create(name)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(sqlite, "create", full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    with pytest.warns(RuntimeWarning, match="disk I/O error, no space is left on the disk"):
+        store = ResultStore(path)
+    store.add(trial(2))
+    assert store.trials() == [trial(1), trial(2)]
+    store.close()
 
 
 def test_full_disk_goes_on_in_memory(tmp_path: Path) -> None:

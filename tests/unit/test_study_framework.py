@@ -49,7 +49,7 @@ def test_a_study_that_is_interrupted_goes_on() -> None:
 def test_what_was_left_out_is_measured_when_the_study_goes_on() -> None:
     def hurried(run: Run) -> Iterator[Row]:
         for row in measure(run):
-            yield replace(row, seconds=None, status="left out: about 9 s are too long") if row.size in (2, 4) else row
+            yield replace(row, seconds=None, status="left out: about 9 s would be too long") if row.size in (2, 4) else row
 
     first = conduct(replace(STUDY, measure=hurried), asked())
     assert (first.ended, [row.status[:8] for row in first.rows]) == (OUT_OF_TIME, ["ok", "left out", "ok", "left out"])
@@ -217,7 +217,7 @@ def test_a_product_that_would_take_longer_than_is_left_is_left_out(monkeypatch: 
     run = Run((device,), memory.MemoryRequest((10, 100, 1000), (4, 8), repeat=1), until=time.monotonic() + 600)
     rows = [row for row in memory.measure(replace(run, known=lambda row: row.device == "host")) if row.algorithm != "sequential"]
     assert [(row.size, row.block) for row in rows[:4]] == [(10, 8), (10, 8), (10, 4), (10, 4)]
-    assert {row.size: row.status for row in rows} == {10: "ok", 100: "ok", 1000: "left out: 2000 s are too long"}
+    assert {row.size: row.status for row in rows} == {10: "ok", 100: "ok", 1000: "left out: 2000 s would be too long"}
 
 
 @pytest.mark.parametrize("study", discover.studies().values(), ids=lambda study: study.name)

@@ -32,6 +32,14 @@ def test_devices_are_compared_at_a_size_of_all() -> None:
     assert any(note.startswith("b at 64: local memory saves 50 %") for note in memory.notes(done))
 
 
+def test_a_loss_is_called_a_loss() -> None:
+    slower = [replace(each, kernel=4.0 / each.block) if each.algorithm == "local" else each for each in rows("a", 64)]
+    assert memory.answer(memory.finish(slower)) == "Local memory takes 300 % longer on a (block 16, size 64)"
+    both = memory.finish([*slower, *rows("b", 64)])
+    expected = "Local memory saves 50 % of the time on b (block 16, size 64) and takes 300 % longer on a (block 16, size 64)"
+    assert memory.answer(both) == expected
+
+
 def test_without_a_common_size_each_is_shown_at_its_largest() -> None:
     done = memory.finish([*rows("a", 64), *rows("a", 128), *rows("b", 32)])
     assert memory.compared_sizes(done) == {"a": 128, "b": 32}

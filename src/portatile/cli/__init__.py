@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from importlib import metadata
 from keyword import iskeyword
 from pathlib import Path
 
@@ -28,6 +27,7 @@ import click
 from portatile import delays, settings
 from portatile.cli._shown import shown
 from portatile.errors import PortatileError, UsageError
+from portatile.provenance import version
 
 _WHOLE = 1000  # characters of a summary; none is as long
 
@@ -95,14 +95,6 @@ def opening(name: str) -> str:
     path = Path(__file__).with_name(f"{stem(name)}.py")
     text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
     return text.partition(". ")[0].removesuffix(".")
-
-
-def version() -> str:
-    """The installed version; the one in this tree if the package is not installed."""
-    try:
-        return metadata.version("portatile")
-    except metadata.PackageNotFoundError:
-        return "0+source"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

@@ -27,6 +27,7 @@ image    WxH[xCHANNELS][=FILL]   float pixels; W, WxLAYERS, WxHxLAYERS or WxHxDE
 sampler  WORD[,WORD[,WORD]]   nearest or linear; none, edge, clamp, repeat or mirror; normalized
 FILL     zeros (default), ones, index (0, 1, 2, ...), random, random(LOW,HIGH), or a number"""
 
+_FILLS = ("zeros", "ones", "index", "random", "random(LOW,HIGH)")
 _DRAWN = 8  # bytes of a random number before it has its type
 _COPIES = 3  # of an array: here, on its way to the process that runs the kernel, and there
 _FRACTION = re.compile(r"(u|s)norm(8|16)?")
@@ -155,7 +156,10 @@ def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: str, rng: np.ran
         return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
     if fill in ("zeros", "ones"):
         return np.full(shape, fill == "ones", dtype)
-    return np.full(shape, _number(fill, dtype), dtype)
+    try:
+        return np.full(shape, _number(fill, dtype), dtype)
+    except ValueError as error:
+        raise ValueError(f"{error}, and none of {', '.join(_FILLS)}") from None
 
 
 def _number(text: str, dtype: np.dtype[Any]) -> Any:

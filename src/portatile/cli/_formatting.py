@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from portatile import ceilings
+from portatile.ceilings import Binding
 from portatile.formatting import spelled
 from portatile.kernel.definition import PREFIX as OWN
 from portatile.records import Problem
 from portatile.trials import Trial
 from portatile.workload import Workload
 from portatile.workloads import speeds
+
+_BEYOND = 1.05  # a share of a ceiling that measurements which scatter do not explain
+_WHY = {"memory": "the operands stay in a cache between runs", "special": "polynomials compute such functions, not the special units"}
 
 
 def shape(problem: Problem) -> str:
@@ -30,7 +34,19 @@ def brief(problem: Problem) -> str:
 
 def ceiling(trial: Trial, workload: Workload | None) -> str:
     """The share of the ceiling that binds a valid trial: ``73 % memory``; empty where it is not known."""
-    if workload is None or trial.status != "ok":
-        return ""
-    binding = ceilings.binding(ceilings.load(trial.device), ceilings.work_of(workload, trial.problem), trial.comparable)
+    binding = _binding(trial, workload)
     return "" if binding is None else str(binding)
+
+
+def beyond_ceiling(trial: Trial, workload: Workload | None) -> str:
+    """Why a trial is faster than the ceiling; empty where it is not, by more than measurements scatter."""
+    binding = _binding(trial, workload)
+    if binding is None or binding.share < _BEYOND:
+        return ""
+    return f"more than 100 % of {binding.name}: {_WHY.get(binding.name, 'the ceiling is too low; `portatile bench peak` tells')}"
+
+
+def _binding(trial: Trial, workload: Workload | None) -> Binding | None:
+    if workload is None or trial.status != "ok":
+        return None
+    return ceilings.binding(ceilings.load(trial.device), ceilings.work_of(workload, trial.problem), trial.comparable)

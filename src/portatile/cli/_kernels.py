@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from portatile.dialect import definitions, gather, read_text, translate
+from portatile.dialect import cuda_word, definitions, gather, read_text, translate
 from portatile.errors import ArgumentError, CompileError, UnknownNameError
 from portatile.records import Entry, Source
 
@@ -24,7 +24,9 @@ class KernelFile:
     source: Source
 
     def entries(self) -> tuple[Entry, ...]:
-        """The kernels in it, without a compiler; raises CompileError with file and line."""
+        """The kernels in it, without a compiler; raises CompileError with file and line, and for CUDA C."""
+        if foreign := cuda_word(self.source.text, self.source.file, dict(self.source.defines)):
+            raise CompileError(foreign)
         return translate(self.source.text, file=self.source.file, defines=dict(self.source.defines), options=self.source.options).entries
 
 

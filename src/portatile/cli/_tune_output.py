@@ -32,6 +32,8 @@ def show(result: tuner.TuningResult, workload: Workload | None) -> None:
         if trial.status != "skipped"
     ]
     _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up", "of ceiling"), summary))
+    if beyond := _formatting.beyond_ceiling(result.best, workload):
+        _say(beyond)
     _say("")
     _show_best(result, workload)
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(result.failures.items())) or "none"

@@ -13,6 +13,7 @@ from portatile import device as devices
 from portatile import settings
 from portatile.cli import _console, _files, _options
 from portatile.errors import UsageError
+from portatile.provenance import revision
 from portatile.records import DeviceInfo, to_json
 from portatile.studies import calibration
 from portatile.trials import Budget
@@ -78,7 +79,7 @@ def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[lis
         raise UsageError(f"--budget {budget}: calibrate takes a time, for example 10m")
     folder = settings.load().data_dir
     path = calibration.timings_file(info, folder) if output is None else output.with_name(f"{output.stem}-timings.json")
-    provenance = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": calibration.revision()}
+    provenance = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": revision()}
     with _console.bar("configurations timed", 0) as advance:
         collected = calibration.collect(info, seconds, path, provenance, advance)
     _console.say(f"timed {_console.counted(len(collected.shapes), 'shape')}; {path}")

@@ -19,7 +19,7 @@ from portatile.errors import ArgumentError, UnknownNameError, UsageError
 from portatile.formats.t1 import Specification
 from portatile.formatting import spelled
 from portatile.kernel import Kernel
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Resources, Source, Value
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Resources, Source, Value, to_json
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.store import known_results
@@ -51,6 +51,7 @@ class _Subject:
 @click.option("--backend", type=click.Choice(list(device.backends())), help="Default: that of the device, or of --arch.")
 @click.option("--arch", help="Architecture, for example sm_90 or gfx942; no such device need be here.")
 @_options.device("selector")
+@_options.document("Print one JSON document.")
 def command(
     problem: Problem,
     pairs: tuple[str, ...],
@@ -58,6 +59,7 @@ def command(
     backend: str | None,
     arch: str | None,
     selector: str | None,
+    as_json: bool,
     preset: str | None = None,
 ) -> None:
     """Print a configuration's kernels.
@@ -81,20 +83,29 @@ def command(
     A T1 file (kernel.json) in place of a workload shows your own kernel that it describes. The text goes to standard output; which
     configuration it is goes to standard error.
     """
-    _print(_subject(workloads.get(problem.workload), problem, preset, pairs, _info(backend, arch, selector)), stage)
+    _print(_subject(workloads.get(problem.workload), problem, preset, pairs, _info(backend, arch, selector)), stage, as_json)
 
 
 def _file_shown(
-    specification: Specification, pairs: tuple[str, ...], stage: str, backend: str | None, arch: str | None, selector: str | None
+    specification: Specification,
+    pairs: tuple[str, ...],
+    stage: str,
+    backend: str | None,
+    arch: str | None,
+    selector: str | None,
+    as_json: bool,
 ) -> None:
     """The kernel that a T1 file describes, in the configuration that it would run with."""
     kernel = Kernel.from_t1(specification)
-    _print(_subject(kernel, kernel.problem(), None, pairs, _info(backend, arch, selector)), stage)
+    _print(_subject(kernel, kernel.problem(), None, pairs, _info(backend, arch, selector)), stage, as_json)
 
 
-def _print(subject: _Subject, stage: str) -> None:
-    """A stage to standard output; which configuration it is to standard error."""
+def _print(subject: _Subject, stage: str, as_json: bool) -> None:
+    """A stage to standard output; which configuration it is to standard error, or into the document."""
     info = subject.info
+    if as_json:
+        click.echo(to_json(_document(subject, stage)))
+        return
     which = f"{subject.workload.name} for {info.name} ({info.backend}), {subject.why}"
     _console.err.print(f"{which}\n{spelled(subject.config)}", markup=False, soft_wrap=True)
     if stage == "parameters":
@@ -108,6 +119,24 @@ def _print(subject: _Subject, stage: str) -> None:
         return
     for source in subject.sources:
         click.echo(_text(source, stage, info))
+
+
+def _document(subject: _Subject, stage: str) -> dict[str, object]:
+    """What a stage prints, as fields: ``parameters``, ``launches`` with what they take, ``kernels`` with instructions, or ``texts``."""
+    info = subject.info
+    named = {"device": info.id, "name": info.name, "backend": info.backend, "architecture": info.architecture}
+    facts = {"workload": subject.workload.name, **named, "config": dict(subject.config), "why": subject.why}
+    if stage == "parameters":
+        meanings = subject.workload.explained(subject.config)
+        values = [{"name": name, "value": value, "meaning": meanings.get(name, "")} for name, value in subject.config.items()]
+        return {**facts, "parameters": values, "about": parameter_text(subject.workload)}
+    if stage == "resources":
+        used = _used(subject, device.target(info))
+        sizes = [{"kernel": step.kernel, "global": step.global_size, "local": step.local_size} for step, _ in used]
+        return {**facts, "launches": [{**size, "resources": resources} for size, (_, resources) in zip(sizes, used, strict=True)]}
+    if stage == "instructions":
+        return {**facts, "kernels": _counted(device.target(info), [_text(source, "assembly", info) for source in subject.sources])}
+    return {**facts, "texts": [{"file": source.file, "text": _text(source, stage, info)} for source in subject.sources]}
 
 
 def _with_presets(workload: Workload, plain: click.Command) -> click.Command:
@@ -204,13 +233,18 @@ def _parameters(subject: _Subject) -> None:
         click.echo(textwrap.fill(line, _WIDTH, subsequent_indent=" " * sum(wide), drop_whitespace=True))
 
 
-def _resources(subject: _Subject, target: Target) -> None:
+def _used(subject: _Subject, target: Target) -> list[tuple[Launch, Resources]]:
+    """Each launch with what it takes of the device."""
     binaries = {source: program.build(source, target, cache.default()) for source in _console.track(subject.sources, "compiling")}
     steps = [step for step in subject.plan.steps if isinstance(step, Launch)]
-    used = [_with_arguments(binaries[step.source].resources.get(step.kernel, Resources()), step) for step in steps]
-    columns = reported_columns(used)
+    return [(step, _with_arguments(binaries[step.source].resources.get(step.kernel, Resources()), step)) for step in steps]
+
+
+def _resources(subject: _Subject, target: Target) -> None:
+    used = _used(subject, target)
+    columns = reported_columns([resources for _, resources in used])
     rows: Counter[tuple[str, ...]] = Counter()
-    for step, resources in zip(steps, used, strict=True):
+    for step, resources in used:
         group, grid = ("x".join(map(str, size)) for size in (step.local_size, step.global_size))
         rows[step.kernel, *cells(resources, columns), group, grid] += 1
     titles = ("kernel", *columns, "work-group", "work-items", "launches")
@@ -225,14 +259,19 @@ def _with_arguments(resources: Resources, launch: Launch) -> Resources:
     return replace(resources, local_memory=resources.local_memory + passed) if resources.local_memory >= 0 else resources
 
 
-def _instructions(target: Target, texts: Sequence[str]) -> None:
-    """A line for each family of instructions in each kernel, as they stand in the text: a loop's body counts once."""
+def _counted(target: Target, texts: Sequence[str]) -> dict[str, dict[str, Counter[str]]]:
+    """The instructions of each kernel by family and kind, as they stand in the text: a loop's body counts once."""
     counts: dict[str, dict[str, Counter[str]]] = {}
     for text in texts:
         for instruction in target.instructions(text):
             counts.setdefault(instruction.function, {}).setdefault(instruction.family, Counter())[instruction.kind] += 1
+    return counts
+
+
+def _instructions(target: Target, texts: Sequence[str]) -> None:
+    """A line for each family of instructions in each kernel."""
     rows = []
-    for kernel, families in counts.items():
+    for kernel, families in _counted(target, texts).items():
         for family, kinds in sorted(families.items(), key=lambda item: -item[1].total()):
             named = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS)) + (", ..." if len(kinds) > _KINDS else "")
             rows.append((kernel, family, named, str(kinds.total())))

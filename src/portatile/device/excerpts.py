@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _HEAD = re.compile(r"^(?P<file>\S.*)\((?P<line>\d+)\): (?:catastrophic )?(?:error|warning|note|remark)\b")
-_DIRECTIVE = re.compile(r'^\s*#\s*line\s+(?P<line>\d+)(?:\s+"(?P<file>[^"]*)")?')
+_DIRECTIVE = re.compile(r'^\s*#\s*line\s+(?P<line>\d+)(?:\s+"(?P<file>(?:\\.|[^"\\])*)")?')
 _CARET = re.compile(r"^\s*\^\s*$")
 _WORD = re.compile(r"\w+|\S")
 
@@ -37,7 +37,7 @@ def _lines(text: str, file: str) -> dict[tuple[str, int], str]:
     for line in text.splitlines():
         directive = _DIRECTIVE.match(line)
         if directive is not None:
-            number, file = int(directive["line"]), directive["file"] or file
+            number, file = int(directive["line"]), re.sub(r"\\(.)", r"\1", directive["file"] or "") or file
         else:
             lines[file, number] = line
             number += 1

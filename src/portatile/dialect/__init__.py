@@ -13,17 +13,20 @@ if _TYPE_CHECKING:
     from portatile.dialect.messages import readable
     from portatile.dialect.opencl_to_cuda import Translation, translate
     from portatile.dialect.options import NVRTC_OPTIONS, definitions, nvrtc_options
+    from portatile.dialect.other_languages import cuda_word, other_language
 
 __all__ = [
     "NVRTC_OPTIONS",
     "PRELUDE_OPENCL",
     "VERSION",
     "Translation",
+    "cuda_word",
     "definitions",
     "gather",
     "headers",
     "nvrtc_options",
     "opencl",
+    "other_language",
     "read_text",
     "readable",
     "translate",
@@ -34,6 +37,7 @@ _FILES = {
     "messages": ("readable",),
     "opencl_to_cuda": ("Translation", "translate"),
     "options": ("NVRTC_OPTIONS", "definitions", "nvrtc_options"),
+    "other_languages": ("cuda_word", "other_language"),
 }
 
 

@@ -11,7 +11,8 @@ from os.path import normpath
 from pathlib import Path
 from types import MappingProxyType
 
-from portatile.dialect.preprocess import comments_and_strings, preprocess, quoted
+from portatile.dialect.places import quoted
+from portatile.dialect.preprocess import comments_and_strings, preprocess
 from portatile.errors import ArgumentError
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(include|if|ifdef|ifndef|else|elif|endif)\b((?:\\\n|[^\n])*)", re.MULTILINE)

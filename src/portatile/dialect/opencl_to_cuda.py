@@ -16,7 +16,8 @@ from portatile.dialect.passes.function_forms import modernise
 from portatile.dialect.passes.nested_types import hoist
 from portatile.dialect.passes.struct_layouts import lay_out
 from portatile.dialect.passes.swizzles import accessor
-from portatile.dialect.preprocess import Places, preprocess, quoted
+from portatile.dialect.places import Places, quoted
+from portatile.dialect.preprocess import preprocess
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.dialect.version import headers, is_switch, spelt
 from portatile.errors import CompileError
@@ -60,11 +61,9 @@ _NEED = {
 _STANDARD = re.compile(r"-cl-std=CL(\d)\.(\d)")
 _UNCONTRACTED = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b", re.MULTILINE)
 _NOT_HERE = {
-    "pipe": "pipes",
-    "enqueue_kernel": "kernels that start kernels",
-    "read_pipe": "pipes",
-    "write_pipe": "pipes",
-    "_Generic": "selections by type, which functions with __attribute__((overloadable)) can make,",
+    **dict.fromkeys(("pipe", "read_pipe", "write_pipe"), "no pipes: pass the values in a buffer"),
+    "enqueue_kernel": "no kernels that start kernels: launch once more from the host",
+    "_Generic": "no selections by type on CUDA: functions with __attribute__((overloadable)) make them everywhere",
 }
 
 
@@ -99,7 +98,7 @@ def _refuse(tokens: Tokens, places: Places) -> None:
     """Raise CompileError for the first construct that CUDA cannot express."""
     for i, token in enumerate(tokens):
         if token.kind == "name" and token.text in _NOT_HERE and (tokens.text_at(i + 1) == "(" or token.text == "pipe"):
-            raise CompileError(f"{places.at(token.line)}: {token.text}: {_NOT_HERE[token.text]} are not supported on CUDA")
+            raise CompileError(f"{places.at(token.line)}: {token.text}: portatile has {_NOT_HERE[token.text]}")
 
 
 def _preprocessed(text: str, file: str, standards: Mapping[str, str], defines: Mapping[str, str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any
 
 from portatile.dialect.lexer import parted
 from portatile.dialect.macros import LinearPreprocessor
+from portatile.dialect.places import Places
 from portatile.errors import CompileError
 
 _PRELUDES = Path(__file__).parent / "preludes"
@@ -34,39 +34,13 @@ _SEEDS: Mapping[str, tuple[Path, Mapping[str, str]]] = {
         },
     ),
 }
-_LINE = re.compile(r'^[ \t]*#[ \t]*line[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)")?', re.MULTILINE)
 _SPLIT_WORD = re.compile(r"(?<=\w)\\\n(\w+)")
 _COMMENT_OR_STRING = re.compile(r"""//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
-
-
-def quoted(name: str) -> str:
-    """A file's name as a string of C."""
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def comments_and_strings(text: str) -> Iterator[re.Match[str]]:
     """The parts of ``text`` that are comments or strings."""
     return _COMMENT_OR_STRING.finditer(text)
-
-
-class Places:
-    """Maps the lines of a text to files and their lines by its ``#line`` directives."""
-
-    def __init__(self, text: str, file: str) -> None:
-        self._starts, self._shown = [0], [(file, 0)]
-        physical, position = 0, 0
-        for match in _LINE.finditer(text):
-            physical += text.count("\n", position, match.start())
-            position = match.start()
-            if match[2] is not None:
-                file = re.sub(r"\\(.)", r"\1", match[2])
-            self._starts.append(physical + 2)
-            self._shown.append((file, int(match[1]) - physical - 2))
-
-    def at(self, line: int) -> str:
-        """``file:line`` of the line with that number, from 1."""
-        file, offset = self._shown[bisect_right(self._starts, line) - 1]
-        return f"{file}:{line + offset}"
 
 
 class _Pass(LinearPreprocessor):

@@ -10,7 +10,8 @@ from portatile.dialect.names import CONSTANT, KERNEL
 from portatile.dialect.passes import expressions
 from portatile.dialect.passes.attributes import Attributes
 from portatile.dialect.passes.declarations import Declarations
-from portatile.dialect.preprocess import Places, preprocess
+from portatile.dialect.places import Places
+from portatile.dialect.preprocess import preprocess
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError, UnknownNameError
 from portatile.records import Parameter, Size3

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from portatile.dialect.passes import expressions
-from portatile.dialect.preprocess import Places, preprocess
+from portatile.dialect.places import Places
+from portatile.dialect.preprocess import preprocess
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError
 from portatile.records import ELEMENT

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from portatile.dialect.places import quoted
 from portatile.records import digest
 
 _HERE = Path(__file__).parent
@@ -73,4 +74,4 @@ def opencl(text: str, file: str, defines: Sequence[tuple[str, str]] = ()) -> str
     tensor = f'#line 1 "portatile/tensor.h"\n{_TENSOR}\n' if _USES_TENSOR.search(text) else ""
     switches = spelt(pair for pair in defines if is_switch(pair[0]))
     own = spelt(pair for pair in defines if not is_switch(pair[0]))
-    return f'{switches}{PRELUDE_OPENCL}\n{tensor}{headers(text)}{own}#line 1 "{file}"\n{text}'
+    return f"{switches}{PRELUDE_OPENCL}\n{tensor}{headers(text)}{own}#line 1 {quoted(file)}\n{text}"

@@ -19,7 +19,6 @@ from portatile.records import Config, DeviceInfo, Size3, Source, Value
 from portatile.template import spell
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_CUDA = re.compile(r"\b(__global__|__device__|__shared__|blockIdx|threadIdx)\b")
 
 
 @dataclass(frozen=True)
@@ -45,17 +44,14 @@ class KernelText:
             text = dialect.read_text(path) if path is not None else str(source)
         except OSError as error:
             raise ArgumentError(f"the kernel file {path} cannot be read: {reason(error)}") from None
-        if match := _CUDA.search(text):
-            line = text.count("\n", 0, match.start()) + 1
-            where = f"{path.name if path else entry + '.cl'}:{line}"
-            words = "__kernel, __global, __local, get_global_id"
-            raise ArgumentError(f"{where}: {match[0]} is CUDA C; write OpenCL C ({words}), which portatile runs through CUDA too")
         remaining, folders = _split(options)
         file = path.name if path is not None else f"{entry}.cl"
         wrong: CompileError | None = None
         for config in configs:
             defines = dialect.definitions(remaining)[0] | _spelt({**constants, **config})
             whole = dialect.gather(text, path if path is not None else file, folders, defines)
+            if foreign := dialect.cuda_word(whole, file, defines):
+                raise ArgumentError(foreign)
             try:
                 read = cls(whole, file, entry, remaining, signature(whole, entry, file, defines))
                 _check_variables(whole, file, defines, {**constants, **config})

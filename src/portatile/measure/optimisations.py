@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from portatile import flat_plans
+from portatile.dialect.places import quoted
 from portatile.records import DeviceInfo, Launch, Plan, Source
 
 RELAXED = "-cl-fast-relaxed-math"
@@ -132,4 +133,4 @@ def _weakened(source: Source, names: Collection[str], info: DeviceInfo) -> Sourc
 
 def _headed(source: Source, *lines: str) -> Source:
     """Lines before a text, which keeps the numbers of its own."""
-    return replace(source, text="\n".join([*lines, f'#line 1 "{source.file}"', source.text]))
+    return replace(source, text="\n".join([*lines, f"#line 1 {quoted(source.file)}", source.text]))

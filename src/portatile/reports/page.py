@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from markupsafe import Markup
 from portatile import template
 from portatile.device import names as device_names
 from portatile.figures import quantities, svg
+from portatile.provenance import release
 from portatile.records import DeviceInfo
 from portatile.reports import attention, formatting, kernels, overview, sections, tables
 from portatile.reports.attention import Concern
@@ -99,7 +99,7 @@ _WORDS: dict[str, object] = {
 def _head(groups: Sequence[Group], live: Live | None) -> dict[str, object]:
     """The values for the head and the foot of the page: a summary, versions and the time."""
     return {
-        "version": _version("portatile"),
+        "version": release(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "made": datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC"),
@@ -201,13 +201,6 @@ def _lede(groups: Sequence[Group]) -> str:
     where = named if len(short) <= _NAMED else quantities.count(len(devices), "device")
     text = f"{quantities.count(problems, 'problem')} on {where}, {quantities.count(trials, 'trial')}"
     return f"{text}, of which {failed} failed." if failed else f"{text}, none of which failed."
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "from its source tree"
 
 
 @cache

@@ -323,7 +323,9 @@ class ParameterSpace:
         for constraint in self.constraints:
             for name in constraint.reads:
                 if name not in known:
-                    how = "" if constraint.code is not None else ", whose arguments are named after what it reads"
+                    first = next(iter(self.parameters), "n")
+                    named = f", whose arguments are named after what it reads, as in 'lambda {first}: ...'"
+                    how = "" if constraint.code is not None else named
                     raise UnknownNameError(f"name in constraint {constraint.text!r}{how}:", name, known)
 
     def _empty_message(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -42,6 +43,7 @@ OR (problem, device, config) IN
 """
 
 _RETRY = 5.0  # seconds between two attempts to reach a server that did not answer
+_LEAST_SPACE = 128 << 10  # bytes on the disk of a store
 REPAIR = "`portatile doctor --repair` keeps all that can be read"
 
 
@@ -228,7 +230,7 @@ class ResultStore:
             advice = "results are kept in memory, and go there when it is back"
         else:
             advice = "results are kept until this process ends. Set PORTATILE_DATA_DIR"
-        warn(f"the result store {self.place} cannot be written ({error}); {advice}")
+        warn(f"the result store {self.place} cannot be written ({error}{self._no_space(error)}); {advice}")
 
     def _resend(self, *, last: bool = False) -> None:
         """Send the trials in memory to a server that answers again; tries at most every ``_RETRY`` seconds.
@@ -273,13 +275,20 @@ class ResultStore:
                 self._warned = True
             return None
 
+    def _no_space(self, error: Exception) -> str:
+        """What SQLite does not say where its index of the log finds no room: that the disk is full."""
+        with contextlib.suppress(OSError):
+            if self.path is not None and "full" not in str(error) and shutil.disk_usage(self.path.parent).free < _LEAST_SPACE:
+                return ", no space is left on the disk"
+        return ""
+
     def _unusable(self, error: Exception) -> StoreError:
         remedy = "Is the server there? PORTATILE_STORE says where"
         if isinstance(error, StoreError):  # it is whole, but not this version's
             remedy = "Set PORTATILE_STORE to another file or server" + (", or upgrade portatile" if str(error) != sqlite.FOREIGN else "")
         elif self.path is not None:
             remedy = f"{REPAIR}; or move it away, or set PORTATILE_DATA_DIR to another folder"
-        return StoreError(f"the result store {self.place} cannot be used: {error}. {remedy}")
+        return StoreError(f"the result store {self.place} cannot be used: {error}{self._no_space(error)}. {remedy}")
 
 
 def _insert(connection: Connection, row: tuple[object, ...]) -> None:

@@ -50,6 +50,7 @@ def create(name: str) -> sqlite3.Connection:
         connection.execute("COMMIT")
         with contextlib.suppress(sqlite3.OperationalError):  # another process may be at it; without the log the store is only slower
             connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("SELECT id FROM trials LIMIT 1").fetchone()  # needs room for the log's index
         connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing; only a power failure could
     except BaseException:
         connection.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 
 from portatile import workloads
 from portatile.errors import UsageError
+from portatile.provenance import revision
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.studies.framework.measured_configs import Measuring, measured
 from portatile.workloads.gemm.capabilities import local_limit, matrix_units
@@ -139,17 +139,6 @@ def write(path: Path, record: Timings | Model) -> None:
         file.write(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
     Path(file.name).replace(path)
     costs.forget()
-
-
-def revision() -> str:
-    """The commit of the package where it lies in a repository, with a word where there are changes; else nothing."""
-    here = Path(__file__).parent
-    words = ["git", "-C", str(here), "describe", "--always", "--dirty", "--exclude=*"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()
 
 
 def timings_file(device: DeviceInfo, folder: Path) -> Path:

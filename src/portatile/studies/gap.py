@@ -22,6 +22,7 @@ from portatile import device as devices
 from portatile.device.base import Device
 from portatile.device.target import Target
 from portatile.errors import PortatileError
+from portatile.formatting import duration
 from portatile.measure import code, optimisations, runs
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
@@ -107,7 +108,7 @@ class _Bench:
         run, ahead = self.run, 0  # the rows before ``ahead`` were compiled ahead, those of processors apart
         for number, (place, row) in enumerate(wanted):
             if not run.fits(expected := self.durations.expected(row)):
-                yield replace(row, status=f"{LEFT_OUT}: about {expected:.0f} s are too long", time=now())
+                yield replace(row, status=f"{LEFT_OUT}: about {duration(expected)} would be too long", time=now())
                 continue
             build = self.build(place, row)
             if number >= ahead:

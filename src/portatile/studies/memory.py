@@ -21,7 +21,7 @@ from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.formatting import percent
+from portatile.formatting import duration, percent
 from portatile.measure import phases
 from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import MatrixProduct
@@ -144,7 +144,7 @@ class TimedProducts:
         once = self._known.get(kind, 0.0) * count
         expected = once + min(once * self._repeat, once + phases.ENOUGH)
         if not self._run.fits(expected):
-            return replace(_blank(device.info, problem, config), status=f"{LEFT_OUT}: {expected:.0f} s are too long", time=now())
+            return replace(_blank(device.info, problem, config), status=f"{LEFT_OUT}: {duration(expected)} would be too long", time=now())
         row = product(device, problem, config, self._repeat)
         if row.kernel:
             self._known[kind] = row.kernel / count
@@ -238,13 +238,16 @@ def notes(rows: Sequence[MemoryRow]) -> list[str]:
 
 def answer(rows: Sequence[MemoryRow]) -> str:
     """What local memory saves on each device, and with which block."""
-    parts = []
+    parts: list[tuple[float, str]] = []
     for device, largest in compared_sizes(rows).items():
         there = [row for row in rows if (row.device, row.size, row.algorithm) == (device, largest, "local") and row.reduction is not None]
         best = max(there, key=lambda row: row.reduction or 0.0, default=None)
         if best is not None:
-            parts.append(f"{percent(best.reduction)} of the time on {device} (block {best.block}, size {largest})")
-    return f"Local memory saves {', '.join(parts)}" if parts else ""
+            parts.append((best.reduction or 0.0, f"on {device} (block {best.block}, size {largest})"))
+    saved = [f"{percent(share)} of the time {where}" for share, where in parts if share >= 0]
+    longer = [f"{percent(-share)} longer {where}" for share, where in parts if share < 0]
+    clauses = [f"saves {', '.join(saved)}"] * bool(saved) + [f"takes {', '.join(longer)}"] * bool(longer)
+    return f"Local memory {' and '.join(clauses)}" if clauses else ""
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:

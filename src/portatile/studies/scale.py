@@ -21,7 +21,7 @@ from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
 from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.formatting import percent
+from portatile.formatting import duration, percent
 from portatile.records import DeviceInfo
 from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
@@ -129,7 +129,7 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
                 row = replace(row, seconds=predicted.seconds, binds=predicted.binds, busy=predicted.busy[predicted.binds])
             expected = (1 + options.repeat) * (row.seconds or 0.0)
             if not run.fits(expected):
-                yield replace(row, status=f"{LEFT_OUT}: {expected:.0f} s are too long")
+                yield replace(row, status=f"{LEFT_OUT}: {duration(expected)} would be too long")
                 continue
             row = replace(row, measured=min(shared_run.timed(SharedRun(problem, chosen, options.repeat)).seconds))
         except PortatileError as error:

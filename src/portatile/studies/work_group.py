@@ -190,7 +190,8 @@ def answer(rows: Sequence[WorkGroupRow]) -> str:
         if there:
             best, worst = (choose(there, key=lambda row: row.relative or 0.0) for choose in (min, max))
             option = "relaxed" if relaxed else "exact"
-            parts.append(f"{device}, {option}: best with {best.items}, {worst.relative:.3g} times as long with {worst.items}")
+            other = f"{worst.relative:.3g} times as long with {worst.items}" if worst.items != best.items else "no other size was reached"
+            parts.append(f"{device}, {option}: best with {best.items}, {other}")
     return ". ".join(parts)
 
 

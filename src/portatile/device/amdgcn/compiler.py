@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from portatile.device.amdgcn import isa, toolchain
 from portatile.device.target import Instruction, Target
+from portatile.dialect.places import quoted
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import Binary, Entry, Source
 
@@ -38,7 +39,7 @@ class AmdTarget(Target):
         """Compile OpenCL C; registers, spills and occupancy are those that Clang writes beside its instructions."""
         clang, library = toolchain.paths()
         # definitions as text with the text's own lines kept, as for a driver
-        text = "".join(f"#define {name} {value}\n" for name, value in source.defines) + f'#line 1 "{source.file}"\n{source.text}'
+        text = "".join(f"#define {name} {value}\n" for name, value in source.defines) + f"#line 1 {quoted(source.file)}\n{source.text}"
         builtins = ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library))
         arguments = [clang, *_LANGUAGE, f"-mcpu={self.architecture}", *builtins, *_options(source.options), "-S", "-o", "-", "-"]
         message = f"{source.file} does not build for {self.architecture}"

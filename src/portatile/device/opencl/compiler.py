@@ -20,6 +20,7 @@ from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.turns import quiet
 from portatile.device.target import Instruction, Target, for_compiler
+from portatile.dialect.places import Places, quoted
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
 
@@ -117,9 +118,9 @@ class ClTarget(Target):
         options = [*given, "-cl-kernel-arg-info"]
         if device.nvidia:
             options.append("-cl-nv-verbose")
-        text = f'{defines}#line 1 "{source.file}"\n{source.text}'
+        text = f"{defines}#line 1 {quoted(source.file)}\n{source.text}"
         program = self._program(text, options, f"{source.file} does not build for {device.info.name}")
-        log = log_of(program, device)
+        log = _relocated(log_of(program, device), text)
         try:
             kernels = program.all_kernels()
         except cl.Error as error:
@@ -247,16 +248,12 @@ def log_of(program: Any, device: ClContext) -> str:
 
 def _relocated(log: str, text: str) -> str:
     """A log whose places are lines of the whole text, as NVIDIA's are, with the file and line that ``#line`` gives them."""
-    places, file, line = [], "<kernel>", 1
-    for row in text.splitlines():
-        places.append(f"{file}:{line}")
-        line += 1
-        if match := re.match(r'\s*#\s*line\s+(\d+)(?:\s+"([^"]*)")?', row):
-            line, file = int(match.group(1)), match.group(2) or file
+    if "<kernel>:" not in log:
+        return log
+    places, lines = Places(text, "<kernel>"), text.count("\n") + 1
 
     def place(match: re.Match[str]) -> str:
-        row = int(match.group(1))
-        return places[row - 1] if 0 < row <= len(places) else match.group(0)
+        return places.at(int(match[1])) if 0 < int(match[1]) <= lines else match[0]
 
     return re.sub(r"<kernel>:(\d+)", place, log)
 

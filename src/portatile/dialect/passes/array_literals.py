@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portatile.dialect.names import NOT_A_CALL, SPACES
-from portatile.dialect.preprocess import Places
+from portatile.dialect.places import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from portatile.dialect.preprocess import Places
+from portatile.dialect.places import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 from portatile.records import Size3

@@ -23,7 +23,7 @@ from portatile.dialect.passes.attributes import Attributes
 from portatile.dialect.passes.expressions import Names
 from portatile.dialect.passes.jumps import Jumps
 from portatile.dialect.passes.pointer_conversions import Conversions
-from portatile.dialect.preprocess import Places
+from portatile.dialect.places import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 from portatile.records import ArgKind, Entry, Parameter

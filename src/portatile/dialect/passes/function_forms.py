@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from portatile.dialect.names import CONSTANT, SPACES
-from portatile.dialect.preprocess import Places
+from portatile.dialect.places import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 

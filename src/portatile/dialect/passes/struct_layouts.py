@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portatile.dialect.preprocess import Places
+from portatile.dialect.places import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 

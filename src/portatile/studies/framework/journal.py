@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 
 from portatile import settings
 from portatile.errors import reason
+from portatile.provenance import version
 from portatile.records import canonical, digest, from_json, to_json
 from portatile.store import device_key
 from portatile.studies.framework.study import Study, StudyRequest
@@ -77,14 +77,7 @@ class Journal:
 def _identity(study: Study, request: StudyRequest) -> str:
     devices = [(device_key(device.info), device.info.driver) for device in request.devices]
     problem = None if request.problem is None else request.problem.key
-    return canonical([study.name, _version(), {name: str(value) for name, value in asdict(request.options).items()}, problem, devices])
-
-
-def _version() -> str:
-    try:
-        return metadata.version("portatile")
-    except metadata.PackageNotFoundError:
-        return "source"
+    return canonical([study.name, version(), {name: str(value) for name, value in asdict(request.options).items()}, problem, devices])
 
 
 def _read(path: Path, kind: type[Any]) -> list[Any]:

@@ -20,6 +20,7 @@ from portatile.device import names
 from portatile.figures import svg
 from portatile.figures.quantities import duration
 from portatile.formatting import spelled
+from portatile.provenance import release
 from portatile.records import DeviceInfo
 from portatile.studies.framework import conduct, table
 from portatile.studies.framework.conduct import StudyOutcome
@@ -58,6 +59,7 @@ def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) ->
         shorts=list(dict.fromkeys(name for infos in runs for name in names.short(infos))),
         whole=_whole,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        version=release(),
         machine=f"{platform.system()} {platform.machine()}",
     )
 

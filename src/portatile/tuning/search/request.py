@@ -22,6 +22,7 @@ from portatile.tuning.search import result_table
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.objective import Objective, check_name
 from portatile.workload import Workload
+from portatile.workloads import speeds
 
 _SHOWN = 10  # trials in a notebook
 Stopped = Literal["budget", "exhausted", "interrupted"]
@@ -157,8 +158,9 @@ class TuningResult:
         lines = [f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.name} ({self.device.id})"]
         for name, trial in (("winner", self.best), ("default", self.default)):
             time = duration(trial.comparable) if trial.status == "ok" else f"failed ({trial.status})"
-            faster = f"  {self.default.comparable / trial.comparable:.2f} x" if "ok" == trial.status == self.default.status else ""
-            lines.append(f"{name:8} {time}{faster}  {spelled(trial.config)}")
+            faster = f"{self.default.comparable / trial.comparable:.2f} x" if "ok" == trial.status == self.default.status else ""
+            speed = speeds.speed(trial, speeds.known(self.problem)) if trial.status == "ok" else ""
+            lines.append("  ".join(filter(None, (f"{name:8} {time}", speed, faster, spelled(trial.config)))))
         return "\n".join((*lines, f"{count} in {self.seconds:.1f} s, failed: {failed}", *self.failure_lines))
 
     def _repr_html_(self) -> str:
