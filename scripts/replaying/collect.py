@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from replaying import corpus, devices, texts, trees
 
 _DEPTH = 6  # of problems that call problems
+_OPENING = "namespace prog {"  # what a translation's own text begins with, behind the headers that it needs
 
 
 class Collector:
@@ -24,6 +25,7 @@ class Collector:
 
     def __init__(self) -> None:
         self.texts: dict[str, texts.Text] = {}
+        self.cuda: set[str] = set()  # lines of the headers of translations
         self._defaults: dict[str, list[str]] = {}
         self._devices: dict[str, Any] = {}
 
@@ -88,8 +90,10 @@ class Collector:
         run = trees.first("translate", "portatile.dialect")
         try:
             translation = run(source.text, file=source.file, defines=dict(source.defines), options=source.options)
+            head, opening, body = texts.statements(translation.text).partition(_OPENING)
+            self.cuda.update(head.splitlines())
             text: texts.Text = {
-                "text": texts.statements(translation.text),
+                "text": opening + body,
                 "defines": [],
                 "options": list(translation.options),
                 "translated": True,
@@ -106,11 +110,11 @@ def prelude() -> str:
     return texts.code(trees.first("PRELUDE_OPENCL", "portatile.dialect"))
 
 
-def plans(cases: Iterable[tuple[int, corpus.Case]], every: int) -> tuple[list[dict[str, Any]], dict[str, texts.Text]]:
-    """Cases with their numbers in the corpus, one in ``every`` also as CUDA C++, and the texts that they name."""
+def plans(cases: Iterable[tuple[int, corpus.Case]], every: int) -> dict[str, Any]:
+    """Cases with their numbers in the corpus, one in ``every`` also as CUDA C++, the texts that they name, and what stands before these."""
     collector = Collector()
     records = [collector.case(case, every > 0 and number % every == 0) for number, case in cases]
-    return records, collector.texts
+    return {"cases": records, "texts": collector.texts, "prelude": prelude(), "cuda": sorted(collector.cuda)}
 
 
 def main(command: str, out: str, *rest: str) -> None:
@@ -123,8 +127,7 @@ def main(command: str, out: str, *rest: str) -> None:
         Path(out).write_text(json.dumps([*drawn, *list(corpus.recorded(Path(tree)))[mine]]))
         return
     source, every = files
-    cases, known = plans(list(enumerate(json.loads(Path(source).read_text())))[mine], int(every))
-    Path(out).write_text(json.dumps({"cases": cases, "texts": known, "prelude": prelude()}))
+    Path(out).write_text(json.dumps(plans(list(enumerate(json.loads(Path(source).read_text())))[mine], int(every))))
 
 
 if __name__ == "__main__":

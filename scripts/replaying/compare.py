@@ -18,7 +18,8 @@ from replaying import texts
 from replaying.devices import DEVICES
 
 Collected = dict[str, Any]
-"""``cases``, ``texts`` and ``prelude`` of one tree, as ``collect`` writes them."""
+"""``cases``, ``texts``, ``prelude`` and ``cuda`` of one tree, as ``collect`` writes them; the last are the different lines, in the order of
+the alphabet, that stand before the translations, each of which has the headers that it needs."""
 _PARALLEL = 200  # texts to preprocess, from which on more than one process does it
 
 
@@ -113,6 +114,8 @@ def compare(before: Collected, after: Collected, accepted: Iterable[Reason], job
             differences.append(Difference(f"{old['id']}/{old['kind']}", _group(old), ours, theirs, known))
     if before["prelude"] != after["prelude"]:
         differences.append(Difference("prelude", "prelude opencl", *(tuple(tree["prelude"].splitlines()) for tree in (before, after)), {}))
+    if before["cuda"] != after["cuda"]:
+        differences.append(Difference("prelude/cuda", "prelude cuda", tuple(before["cuda"]), tuple(after["cuda"]), {}))
     accepted, explained, open_ = list(accepted), [], []
     for difference in differences:
         reason = next((entry.reason for entry in accepted if entry.accepts(difference)), None)
@@ -120,7 +123,7 @@ def compare(before: Collected, after: Collected, accepted: Iterable[Reason], job
             open_.append(difference)
         else:
             explained.append((difference, reason))
-    cases = Counter([_group(old) for old, _ in pairs] + ["prelude opencl"])
+    cases = Counter([_group(old) for old, _ in pairs] + ["prelude opencl", "prelude cuda"])
     return Report(len({old["id"] for old, _ in pairs}), cases, explained, open_)
 
 

@@ -54,7 +54,7 @@ def _collected(text: str, **case: object) -> compare.Collected:
     known: texts.Text = {"text": texts.code(text), "defines": [["N", "4"]], "options": []}
     name = texts.digest(known)
     found = {"id": "w/float32/pocl-avx2/0", "workload": "w", "device": "pocl-avx2", "kind": "default", "error": "", "illegal": ""}
-    return {"cases": [{**found, "lines": [f"  text {name}"], **case}], "texts": {name: known}, "prelude": ""}
+    return {"cases": [{**found, "lines": [f"  text {name}"], **case}], "texts": {name: known}, "prelude": "", "cuda": []}
 
 
 TEXT = "kernel void f(global int *a) { a[0] = N; }"
