@@ -129,7 +129,7 @@ def _document(subject: _Subject, stage: str) -> dict[str, object]:
     if stage == "parameters":
         meanings = subject.workload.explained(subject.config)
         values = [{"name": name, "value": value, "meaning": meanings.get(name, "")} for name, value in subject.config.items()]
-        return {**facts, "parameters": values, "about": parameter_text(subject.workload)}
+        return {**facts, "parameters": values}
     if stage == "resources":
         used = _used(subject, device.target(info))
         sizes = [{"kernel": step.kernel, "global": step.global_size, "local": step.local_size} for step, _ in used]
