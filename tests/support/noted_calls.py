@@ -28,7 +28,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDrive
         yield result
     device.generation += 1  # so that nobody asks the real driver to free what is dropped
     perform.forget()
-    gc.collect()
+    gc.collect(1)  # young objects, this test's: among all of a long run it takes half a second
 
 
 def places(*arrays: Any) -> dict[bytes, str]:
