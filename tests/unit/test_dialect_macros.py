@@ -47,7 +47,7 @@ def test_as_pcpp_does(name: str) -> None:
 def test_random_macros_as_pcpp_does() -> None:
     seed = new_seed("draws")
     rng = random.Random(seed)
-    for _ in range(60):
+    for _ in range(40):
         names = [f"M{i}" for i in range(5)]
 
         def piece(depth: int = 0, names: list[str] = names) -> str:
