@@ -89,17 +89,13 @@ class Ready(ABC):
         """Queue the launches in order; does not wait. ``values`` are addresses and numbers, in the order of ``Slot.place``.
 
         Returns whether they ran as one command, which ``replay`` may give.
-
         ``borrows``: some addresses belong to memory of the device itself. On a queue in another library's stream its reuse must then wait
         for these launches.
         Raises OverflowError for a number that does not fit its type, before that launch is queued.
         """
 
     def replay(self, queue: Queue, values: Sequence[float]) -> Callable[[], bool] | None:
-        """What queues that command again, with these values, none of which ``borrows``; None where there is none.
-
-        It returns False, with nothing queued, where it no longer can. Not safe between threads, as ``run``.
-        """
+        """What queues that command again, for values of which none ``borrows``, or returns False; None where there is none."""
         return None
 
 

@@ -177,7 +177,8 @@ class Buffer:
         if not all(
             k is None or k is Ellipsis or (isinstance(k, (slice, int, np.integer)) and k is not True and k is not False) for k in keys
         ):
-            raise ArgumentError(f"{key!r} would copy; a Buffer is indexed by integers and slices")
+            kinds = ", ".join(type(k).__name__ for k in keys)
+            raise ArgumentError(f"an index of {kinds} would copy; a Buffer is indexed by integers and slices")
         view = model[(*keys, ...)] if Ellipsis not in keys else model[keys]  # with ..., one element stays an array
         return Buffer(self.memory, view.shape, self.dtype, view.strides, self.offset + (address(view) - address(model) if view.size else 0))
 

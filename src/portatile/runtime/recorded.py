@@ -73,7 +73,7 @@ class Recorder:
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
     tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it; ``host`` tells what else is computed on the host.
-    ``call`` tries ``replays`` first. Safe to call from several threads.
+    ``call`` tries ``replays`` first, as may its caller. Safe to call from several threads.
     """
 
     def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, host: HostRoutine | None = None) -> None:
@@ -95,14 +95,8 @@ class Recorder:
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
-        if out is not None and self.replays.run((*arrays, out), factors, options, device):
+        if self.replays.known and out is not None and self.replays.run((*arrays, out), factors, options, device):
             return out
-        return self.by_description(plan, arrays, factors, options, out, device)
-
-    def by_description(
-        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
-    ) -> Any:
-        """As ``call``, which has found no replay: by a description of the arrays."""
         if self._host is not None and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
             return result
         if type(device) is list:

@@ -34,10 +34,13 @@ class Replay:
 
 
 class Replays:
-    """The calls of one routine that have become graphs, by the addresses of their arrays, the output among them, and their factors."""
+    """The calls of one routine that have become graphs: ``known``, by the addresses of their arrays, the output's among them, and factors.
+
+    It is empty where arrays are of a library that has no guards, and then there is no need to ``run``.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Replay] = {}
+        self.known: dict[tuple[Any, ...], Replay] = {}
 
     def run(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
         """Whether the call was made; False, with nothing done, for one that has not become a graph."""
@@ -45,7 +48,7 @@ class Replays:
         if library is None or not library.guards:
             return False
         try:
-            known = self._known.get((*map(library.locate, arrays), *factors))
+            known = self.known.get((*map(library.locate, arrays), *factors))
             if known is None or options != known.options or device != known.device:
                 return False
             if factors is not known.factors and not known.like(factors):
@@ -62,10 +65,10 @@ class Replays:
 
     def keep(self, places: list[int], replay: Replay) -> None:
         """Have ``run`` know the call that was made on arrays at these addresses."""
-        if len(self._known) >= _MOST:
-            self._known.clear()
-        self._known[*places, *replay.factors] = replay
+        if len(self.known) >= _MOST:
+            self.known.clear()
+        self.known[*places, *replay.factors] = replay
 
     def clear(self) -> None:
         """Forget all."""
-        self._known.clear()
+        self.known.clear()
