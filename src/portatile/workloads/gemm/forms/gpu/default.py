@@ -1,4 +1,4 @@
-"""The default of the gpu form: by the estimate where its constants are known, else and in batches the largest tile that fills a device."""
+"""The default of the gpu form: by the estimate where its constants are known, else the largest tile that fills a device."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def loss(problem: Problem, device: DeviceInfo) -> float:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
-    """The fastest point by ``estimate`` if that knows the device's units. For batches and other devices the largest tile that fills the
-    device, or a smaller one that wastes much less of it; the smallest may also split k.
+    """The fastest point by ``estimate`` if that knows the device's units. For other devices the largest tile that fills the device, or a
+    smaller one that wastes much less of it; the smallest may also split k.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
-    if _reals_estimated(problem, device) and (batch > 1 or not _whole_waves(problem, device)):
+    if _reals_estimated(problem, device) and not _whole_waves(problem, device, batch):
         found = ranking.fastest(problem, device, local_limit(device), count=batch)
         if found is not None:
             return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
@@ -150,10 +150,10 @@ def _reals_estimated(problem: Problem, device: DeviceInfo) -> bool:
     return device.nvidia and known_types and (problem.dtype == "float32" or matrix_units(device))
 
 
-def _whole_waves(problem: Problem, device: DeviceInfo) -> bool:
+def _whole_waves(problem: Problem, device: DeviceInfo, batch: int) -> bool:
     """Whether the largest tile of float32 has long sums and whole waves: what its copies spare then decides, which no estimate knows."""
     m, n, k = (problem.sizes[s] for s in "mnk")
-    tiles = ceil_div(m, 256) * ceil_div(n, 128)
+    tiles = batch * ceil_div(m, 256) * ceil_div(n, 128)
     return (
         problem.dtype == "float32"
         and plain(problem)
