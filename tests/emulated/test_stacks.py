@@ -21,6 +21,7 @@ def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
     return values + 1j * (rng.random(shape) - 0.5) if dtype == "complex128" else values
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize(("side", "uplo"), [("L", "L"), ("R", "U")])
@@ -40,6 +41,7 @@ def test_symmetric_matrices(gpu: Device, tile: str, dtype: str, side: str, uplo:
         np.testing.assert_allclose(out.numpy(), expected + 2 * c, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("trans", ["N", "C"])
 def test_complex_updates_and_triangles(gpu: Device, tile: str, trans: str, monkeypatch: pytest.MonkeyPatch) -> None:
