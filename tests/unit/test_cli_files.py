@@ -11,7 +11,6 @@ from rich.console import Console
 
 from portatile.cli import _console, _files, main
 from portatile.errors import UsageError
-from portatile.measure import phases
 from portatile.measure.products import MatrixProduct
 
 
@@ -33,7 +32,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, name: str) -> Non
 def test_nothing_is_multiplied_for_a_file_that_cannot_be_written(
     rest: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(phases, "split", lambda plea: pytest.fail("it was multiplied"))
+    monkeypatch.setattr("portatile.cli._bench_matmul.split", lambda plea: pytest.fail("it was multiplied"))
     monkeypatch.setattr(MatrixProduct, "on_the_host", lambda *given: pytest.fail("it was multiplied"))
     assert main(["bench", "matmul", *rest, "-o", str(tmp_path / "missing" / "c.npy")]) == 2
     assert "cannot be written" in capsys.readouterr().err
