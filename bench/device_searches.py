@@ -150,11 +150,11 @@ def judged(
     """The best known seconds on a device, when a search had found what is within 2 % of it, and whether its winner is as fast.
 
     What was compared by turns on the device counts as it was timed there, and the best of that is the best known. Else the searches' own
-    times count. A winner is as fast whose interval reaches the best.
+    times count. A winner is as fast that is the best configuration, or whose interval reaches the best.
     """
     confirmed = {canonical(config): (seconds, low) for seconds, low, _, config in times.get(name, ())}
-    own = (one["best"][device][0] for one in searches for device in one.get("best", {}))
-    best = min((seconds for seconds, _ in confirmed.values()), default=None) or min(own, default=0.0)
+    own = [(seconds, canonical(config)) for one in searches for seconds, config in one.get("best", {}).values()]
+    best, fastest = min(((seconds, config) for config, (seconds, _) in confirmed.items()), default=None) or min(own, default=(0.0, ""))
 
     def known(step: Sequence[Any]) -> float:
         seconds: float = step[1]
@@ -163,4 +163,4 @@ def judged(
     after = next((step[0] for step in search["steps"][name] if known(step) <= OF_BEST * best), None)
     seconds, winner = search["best"][name]
     lows = [low for _, low, _, finalist in search.get("finalists", {}).get(name, []) if finalist == winner]
-    return best, after, min(confirmed.get(canonical(winner), [seconds, *lows])) <= best
+    return best, after, canonical(winner) == fastest or min(confirmed.get(canonical(winner), [seconds, *lows])) <= best

@@ -50,14 +50,14 @@ _SEARCHES = (
 
 
 def from_results(folder: Path) -> Iterator[Table]:
-    """The newest run of each case on each set of devices, of the copies and links, and of the searches."""
+    """The newest run of each case on each set of devices, of the copies and links, and of each commit's searches."""
     found = runs("several_devices", folder)
     if found:
         yield from (_cases(found), _copies(found), _all_links(found), _searches(found))
 
 
 def _cases(found: Sequence[Run]) -> Table:
-    newest = {(case["case"], *_names(run).values()): (run, case["ways"]) for run in found for case in run.document["cases"]}
+    newest = {(case["case"], *_host(run)): (run, case["ways"]) for run in found for case in run.document["cases"]}
     links = _both_ways(found)
     rows = [row for (case, *_), (run, ways) in newest.items() for row in _rows(run, case, ways, links)]
     return Table("several-devices", markdown(_CASES, rows, numbers=False), frozenset(run.file for run, _ in newest.values()))
@@ -75,14 +75,14 @@ def _copies(found: Sequence[Run]) -> Table:
 
 
 def _all_links(found: Sequence[Run]) -> Table:
-    newest = {tuple(_names(run).values()): run for run in found if run.document.get("links")}
-    head = ("GPUs", "host to GPU, GB/s", "GPU to host, GB/s", "both ways, GB/s", "commit")
+    newest = {_host(run): run for run in found if run.document.get("links")}
+    head = ("GPUs", "cores", "host to GPU, GB/s", "GPU to host, GB/s", "both ways, GB/s", "commit")
     rows = [row for run in newest.values() for row in _links(run)]
     return Table("several-devices-links", markdown(head, rows), frozenset(run.file for run in newest.values()))
 
 
 def _searches(found: Sequence[Run]) -> Table:
-    newest = {tuple(_names(run).values()): run for run in found if any("best" in one for one in run.document["tuning"])}
+    newest = {(*_host(run), run.commit): run for run in found if any("best" in one for one in run.document["tuning"])}
     rows = [row for run in newest.values() for row in _search(run)]
     return Table("several-devices-tuning", markdown(_SEARCHES, rows), frozenset(run.file for run in newest.values()))
 
@@ -96,20 +96,31 @@ def _names(run: Run) -> dict[str, str]:
 
 
 def _machine(run: Run) -> str:
-    """The devices of a run: how many of each."""
+    """The devices of a run, how many of each, and the cores of their host."""
     listed = [processor(one["name"]) for one in run.document["devices"]]
-    return ", ".join(f"{listed.count(name)} x {name}" if listed.count(name) > 1 else name for name in dict.fromkeys(listed))
+    names = ", ".join(f"{listed.count(name)} x {name}" if listed.count(name) > 1 else name for name in dict.fromkeys(listed))
+    return f"{names}; {run.document['cores']} cores"
 
 
 def _both_ways(found: Sequence[Run]) -> dict[tuple[str, ...], float]:
-    """The bytes a second that locked arrays cross the links of these devices, both ways at once, in the newest run."""
+    """The bytes a second that locked arrays cross the links of these devices, both ways at once, in the newest run on a host."""
     ends = [(run, link) for run in found for link in run.document.get("links", ()) if link["way"] == "both ways"]
-    return {tuple(_names(run)[name] for name in link["devices"]): median(link["bytes_per_second"]) for run, link in ends}
+    return {_linked(run, link["devices"]): median(link["bytes_per_second"]) for run, link in ends}
+
+
+def _linked(run: Run, devices: Sequence[str]) -> tuple[str, ...]:
+    """These devices and their host."""
+    return *(_names(run)[name] for name in devices), str(run.document["cores"])
+
+
+def _host(run: Run) -> tuple[str, ...]:
+    """All devices of a run and their host, which is known by its cores."""
+    return _linked(run, list(_names(run)))
 
 
 def _links_alone(run: Run, way: Mapping[str, Any], links: Mapping[tuple[str, ...], float]) -> str:
     """The milliseconds in which the links carry what a shared call moves, both ways at once; nothing where that was not recorded."""
-    crossed, rate = _CROSSED.search(way.get("split", "")), links.get(tuple(_names(run)[name] for name in way["on"]))
+    crossed, rate = _CROSSED.search(way.get("split", "")), links.get(_linked(run, way["on"]))
     return "" if crossed is None or rate is None else _ms(rate / (1e9 * float(crossed[1])))
 
 
@@ -139,7 +150,7 @@ def _links(run: Run) -> Iterator[list[str]]:
     rates = {(tuple(link["devices"]), link["way"]): median(link["bytes_per_second"]) / 1e9 for link in links}
     for devices in dict.fromkeys(names for names, _ in rates):
         cells = [f"{rates[devices, way]:.1f}" for way in ("to", "from", "both ways")]
-        yield [" + ".join(_names(run)[name] for name in devices), *cells, run.commit]
+        yield [" + ".join(_names(run)[name] for name in devices), str(run.document["cores"]), *cells, run.commit]
 
 
 def _ms(rate: float) -> str:
