@@ -131,12 +131,12 @@ def test_operands_copied_to_aligned_rows_are_right(device: Device, dtype: str, c
 
 @pytest.mark.parametrize(("a", "b"), [("N", "N"), ("N", "T"), ("T", "N"), ("T", "T")])
 def test_operands_are_taken_as_they_lie_where_that_is_possible(device: Device, a: str, b: str) -> None:
-    """16-bit floats with aligned rows need no copy, whatever way they are stored; bytes need one where k is slow."""
+    """16-bit floats with aligned rows need no copy, whatever way they are stored; bytes need one where k is slow, both in one launch."""
     rng = np.random.default_rng(new_seed(a + b))
     sizes = {"m": 96, "n": 64, "k": 160}
     for dtype, copies in (("bfloat16", 0), ("int8", (a == "T") + (b == "N"))):
         case = WORKLOAD.problem(sizes, dtype, {"trans_a": a, "trans_b": b})
-        assert len(WORKLOAD.plan(case, SMALL.config(), device.info).steps) == 1 + copies
+        assert len(WORKLOAD.plan(case, SMALL.config(), device.info).steps) == 1 + (copies > 0)
         if dtype == "bfloat16" or copies == 2:
             verdict = check(device, WORKLOAD, case, SMALL.config(), rng)
             assert verdict.ok, verdict.message

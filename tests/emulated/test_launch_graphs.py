@@ -255,3 +255,21 @@ def test_launches_of_images_are_told_one_by_one(gpu: Device, driver: EmulatedDri
         driver.runs = True
     assert [name for name, *_ in driver.log] == ["copy"] * 6
     assert len({arguments for *_, arguments in driver.log}) == 1
+
+
+def test_structures_by_value_are_the_same_in_every_repeated_run(gpu: Device) -> None:
+    text = "typedef struct { int add; float factor; } two_t;\n"
+    text += "kernel void put(two_t t, global float *to, float x) { to[get_global_id(0)] = t.factor * x + t.add; }"
+    given = np.array([(3, 2.0)], [("add", "i4"), ("factor", "f4")])
+    args = (
+        Arg("t", "scalar", dtype=f"V{given.itemsize}", value=given.tobytes().hex()),
+        Arg("to", "buffer", "out"),
+        Arg("x", "scalar", dtype="float32"),
+    )
+    plan, memory = Plan((Launch(Source("put.cl", text), "put", (N, 1, 1), (N, 1, 1), args),), ()), gpu.allocate(4 * N)
+    queue, back = gpu.default_queue(), np.empty(N, np.float32)
+    with Executable(gpu, plan, lambda source: program.build(source, gpu.target, None)) as executable:
+        for x in range(6):
+            executable.run(queue, {"to": memory}, {"x": float(x)})
+            queue.read(memory, back)
+            np.testing.assert_array_equal(back, np.full(N, 2 * x + 3, np.float32))

@@ -230,7 +230,7 @@ def _parameters(subject: _Subject) -> None:
     wide = max(map(len, config)) + 2, max(len(str(value)) for value in config.values()) + 2
     for name, value in config.items():
         line = f"{name:{wide[0]}}{value!s:{wide[1]}}{meanings.get(name, '')}".rstrip()
-        click.echo(textwrap.fill(line, _WIDTH, subsequent_indent=" " * sum(wide), drop_whitespace=True))
+        click.echo(textwrap.fill(line, _WIDTH, subsequent_indent=" " * sum(wide), break_on_hyphens=False))
 
 
 def _used(subject: _Subject, target: Target) -> list[tuple[Launch, Resources]]:

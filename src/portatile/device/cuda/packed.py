@@ -239,7 +239,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch, before: ReadyLaunch) -> _P
             settled.append(dynamic)
             dynamic += -(-arg // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
         else:
-            settled.append(arg.bits if isinstance(arg, Sampler) else arg)
+            settled.append(arg.bits if isinstance(arg, Sampler) else arg.tobytes() if isinstance(arg, np.void) else arg)
     packing.pack_into(block, 0, *(b"" if formats[i].endswith("s") else 0 for i in gaps), *settled)
     kernel.opt_in(dynamic)
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
