@@ -271,5 +271,5 @@ def test_structures_by_value_are_the_same_in_every_repeated_run(gpu: Device) -> 
     with Executable(gpu, plan, lambda source: program.build(source, gpu.target, None)) as executable:
         for x in range(6):
             executable.run(queue, {"to": memory}, {"x": float(x)})
-            queue.read(memory, back)
+            queue.download(back, memory)
             np.testing.assert_array_equal(back, np.full(N, 2 * x + 3, np.float32))
