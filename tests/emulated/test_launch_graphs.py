@@ -14,7 +14,7 @@ from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slo
 from portatile.device.cuda import graph
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
-from portatile.device.cuda.graph import Node
+from portatile.device.cuda.graph import GraphNode
 from portatile.device.event import Event
 from portatile.errors import LaunchError
 from portatile.execute import Executable
@@ -159,15 +159,15 @@ def test_an_interrupt_while_a_graph_is_made(gpu: Device, pairs: list[list[Memory
     ready, queue = chain(gpu), gpu.default_queue()
     for value in (1.0, 2.0, 3.0, 4.0) * 3:
         run(ready, queue, pairs[0], value)
-    described, seen = Node.described, []
+    described, seen = GraphNode.described, []
 
-    def interrupted(self: Node) -> Any:
+    def interrupted(self: GraphNode) -> Any:
         seen.append(self)
         if len(seen) == 3:
             raise KeyboardInterrupt
         return described(self)
 
-    monkeypatch.setattr(Node, "described", interrupted)
+    monkeypatch.setattr(GraphNode, "described", interrupted)
     for _ in range(2):
         run(ready, queue, pairs[1], 5.0)
     with pytest.raises(KeyboardInterrupt):
