@@ -104,10 +104,11 @@ def test_a_kernel_that_waits_for_the_one_before_it_may_start_early(gpu: Device, 
         np.testing.assert_array_equal(out.numpy(), 2 * x)
 
 
-def test_a_short_grid_behind_one_without_local_memory_is_spread_evenly(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_grid_behind_one_with_little_local_memory_is_spread_evenly(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it starts early it asks for so much local memory that a multiprocessor takes no more than its share of the groups."""
     text = """__kernel void sums(__global float* x, __local float* kept) { AFTER_PREVIOUS(); kept[0] = 1; x[0] = kept[0]; }
-        __kernel void add(__global float* x) { AFTER_PREVIOUS(); x[0] += 1; }"""
+        __kernel void add(__global float* x) { AFTER_PREVIOUS(); x[0] += 1; }
+        __kernel void few(__global float* x, __local float* kept) { AFTER_PREVIOUS(); kept[0] = 2; x[0] = kept[0]; }"""
     asked: list[int] = []
     start = CudaKernel.start
 
@@ -121,7 +122,7 @@ def test_a_short_grid_behind_one_without_local_memory_is_spread_evenly(gpu: Devi
     def launched(options: tuple[str, ...], each: int, *names: str) -> list[int]:
         asked.clear()
         module = gpu.load(program.build(Source("sums.cl", text, options=options), gpu.target, None))
-        local = {"sums": [1024], "add": []}
+        local = {"sums": [1024], "add": [], "few": [256]}
         size = each * units, 1, 1
         assert gpu.ready([ReadyLaunch(module.kernel(name), size, (1, 1, 1), [Slot(0, Memory), *local[name]]) for name in names]) is not None
         return asked.copy()
@@ -133,6 +134,7 @@ def test_a_short_grid_behind_one_without_local_memory_is_spread_evenly(gpu: Devi
     assert whole - 128 < all_of_it <= whole
     assert launched(early, 2, "sums", "sums") == [1024, 1024]
     assert launched(early, 2, "sums") == [1024]
+    assert launched(early, 2, "sums", "few") == [share, 256]
     assert launched(early, 1000, "sums", "add") == [1024, 0], "a long grid is divided evenly by itself"
     assert launched((), 2, "sums", "add") == [1024, 0], "without an early start the driver divides all multiprocessors first"
 

@@ -136,8 +136,8 @@ class CudaKernel(Kernel):
     def spread(self, grid: tuple[int, ...], dynamic: int) -> int:
         """The dynamic local memory with which no multiprocessor takes more than an even share of a grid that starts early.
 
-        Behind a launch without local memory a short grid was seen to take twice as long: the multiprocessors that the other one ran on are
-        still divided for it, probably, and those that are not take as many groups as they hold.
+        Behind a launch with little local memory a short grid was seen to take twice as long: the multiprocessors that the other one ran
+        on are still divided for it, probably, and those that are not take as many groups as they hold.
         """
         if not self.early:
             return dynamic

@@ -32,6 +32,7 @@ from portatile.records import TensorMap
 
 _RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
 _STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
+_LESS = 4  # times the local memory of the launch before, from which a launch that starts early is spread
 _LARGEST = float(np.finfo(np.float32).max)  # of numbers that every type holds
 _COUNTED = 64  # sets of values, addresses mostly, of which it is known how often they came
 
@@ -245,16 +246,16 @@ def _packed(device: CudaContext, launch: ReadyLaunch, before: ReadyLaunch) -> _P
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
     slots = [arg for arg in args if isinstance(arg, Slot)]
     write = partial(struct.Struct("".join(formats[i] for i in gaps)).pack_into, block, 0)
-    spread = _takes_local(launch) and not _takes_local(before)
+    spread = _LESS * _local_bytes(before) <= _local_bytes(launch) > 0
     launching = kernel.start(grid, kernel.spread(grid, dynamic) if spread else dynamic)
     address = ctypes.addressof(pointers)
     return _Packed((write, _writing(device, slots), launching, address), pointers, GraphNode(kernel, grid, dynamic, address))
 
 
-def _takes_local(launch: ReadyLaunch) -> bool:
-    """Whether a launch takes local memory, or leaves all memory next to a multiprocessor to the cache."""
+def _local_bytes(launch: ReadyLaunch) -> int:
+    """Bytes of a group's local memory: a multiprocessor's memory is divided between that and the cache by what a launch takes."""
     assert isinstance(launch.kernel, CudaKernel)
-    return launch.kernel.static > 0 or any(type(arg) is int for arg in launch.args)
+    return launch.kernel.static + sum(arg for arg in launch.args if type(arg) is int)
 
 
 def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:

@@ -16,7 +16,7 @@ from portatile.workloads.gemm.forms.tma import costs, estimate
 from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 from portatile.workloads.gemm.reals import plain
 
-_TIMED = 2500.0  # microseconds up to which there were timings of the form: longer products are its own only when they were timed
+_TIMED = 5000.0  # microseconds up to which there were timings of the form: longer products are its own only when they were timed
 _NEAR = 1.3  # times the least estimate, up to which a point may be the fastest
 _SPLITS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48)
 _SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48)}  # by the groups of a cluster, those of several clusters that share a tile's k
