@@ -63,9 +63,8 @@ Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __loc
 
 
 class Slot(NamedTuple):
-    """An argument of a ready launch that each run brings: ``place`` is its index among the run's values.
-
-    ``kind`` is Memory for an address, a NumPy scalar type for a number, or a TensorMap for a matrix whose address the run brings.
+    """An argument of a ready launch that each run brings: ``place`` is its index among the run's values. ``kind`` is Memory for an
+    address, a NumPy scalar type for a number, or a TensorMap for a matrix whose address the run brings.
     """
 
     place: int
@@ -86,11 +85,10 @@ class Ready(ABC):
 
     @abstractmethod
     def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> bool:
-        """Queue the launches in order; does not wait. ``values`` are addresses and numbers, in the order of ``Slot.place``.
+        """Queue the launches in order; does not wait. Returns whether they ran as one command, which ``replay`` may give.
 
-        Returns whether they ran as one command, which ``replay`` may give.
-        ``borrows``: some addresses belong to memory of the device itself. On a queue in another library's stream its reuse must then wait
-        for these launches.
+        ``values`` are addresses and numbers, in the order of ``Slot.place``. ``borrows``: some addresses belong to memory of the device
+        itself; on a queue in another library's stream its reuse must then wait for these launches.
         Raises OverflowError for a number that does not fit its type, before that launch is queued.
         """
 
@@ -241,17 +239,12 @@ class Device(Releasable):
         return True
 
     def open_to(self, other: Device) -> None:
-        """Let another device reach this one's memory, where the back end connects them: copies between them are faster then.
-
-        It takes a driver long, once, and waits for what the device is doing: it is called before copies begin, and nothing else may be
-        given to either device meanwhile.
+        """Let another device reach this one's memory, where the back end connects them: copies between them are faster then. It takes long,
+        once, and waits for what the device is doing: before copies begin, and nothing else may be given to either device meanwhile.
         """
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
-        """Another library's device memory as a Memory, without a copy; CUDA only. ``owner``, which it belongs to, is kept alive.
-
-        Raises ArgumentError elsewhere.
-        """
+        """Another library's device memory as a Memory, without a copy; CUDA only, ArgumentError elsewhere. ``owner`` is kept alive."""
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
 
     def vendor_blas(self) -> VendorBlas:

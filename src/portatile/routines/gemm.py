@@ -98,9 +98,8 @@ def gemm(
 
     One product of real matrices, or of an even stack of them and one ``b``, may have an epilogue, computed in the same launch:
     ``activation(scale_a * scale_b * alpha * op(a) @ op(b) + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b``
-    (n,), or each is one number. For floats of eight bits scales may be m x q and q x n, q = ceil(k / 128), a factor for each 128 steps
-    of k. They are float32, for float64 matrices float64; a bias may have a result's type of 16 bits. ``"reproducible"`` takes a bias and
-    ReLU only.
+    (n,), or each is one number; for floats of eight bits scales may be m x q and q x n, q = ceil(k / 128). They are float32, for float64
+    matrices float64; a bias may have a result's type of 16 bits. ``"reproducible"`` takes a bias and ReLU only.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
