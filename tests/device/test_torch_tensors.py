@@ -83,12 +83,12 @@ def test_parameters_where_no_gradient_is_recorded(device: Device, drawn: Callabl
         portatile.matmul(x, weight.T, device=device.info.id)
 
 
-@pytest.mark.parametrize("name", ["expanded", "stepped", "turned", "narrow", "empty"])
+@pytest.mark.parametrize("name", ["expanded", "stepped", "transposed", "narrow", "empty"])
 def test_layouts(device: Device, drawn: Callable[..., Any], name: str) -> None:
     a, b = {
         "expanded": (drawn(1, 6, 9).expand(4, 6, 9), drawn(9, 5)),
         "stepped": (drawn(12, 18)[::2, ::2], drawn(9, 10)[:, ::2]),
-        "turned": (drawn(9, 6).mT, drawn(5, 9).mT),
+        "transposed": (drawn(9, 6).mT, drawn(5, 9).mT),
         "narrow": (drawn(7, 11).narrow(1, 1, 9), drawn(11, 7).narrow(0, 2, 9)),
         "empty": (drawn(0, 9), drawn(9, 5)),
     }[name]

@@ -81,9 +81,9 @@ def test_what_differs_goes_the_long_way(driver: FakeDriver, monkeypatch: pytest.
         portatile.matmul(given[0], given[1], out=given[2])
     notes = described_calls(monkeypatch)
     at = [one.data_ptr() for one in given]
-    turned = Tensor((N, N), strides=(1, N), place=at[0])
+    transposed = Tensor((N, N), strides=(1, N), place=at[0])
     driver.log.clear()
-    portatile.matmul(turned, given[1], out=given[2])
+    portatile.matmul(transposed, given[1], out=given[2])
     assert notes
     portatile.matmul(Tensor((N - 8, N), place=at[0]), given[1], out=Tensor((N - 8, N), place=at[2]))
     with pytest.raises(ArgumentError, match="must have shape"):

@@ -23,7 +23,7 @@ from portatile.tuning.protocol import NUMBER
 from portatile.tuning.worker import __main__ as worker
 
 FILES = 4
-"""Files that come with the wish for a worker: its standard input, its log, its replies, and where its number and its end are told."""
+"""Files that come with a request for a worker: its standard input, its log, its replies, and where its number and its end are told."""
 _EMPTY = Source("empty.cl", "kernel void nothing(global float *x) { x[0] = 0; }")
 
 
